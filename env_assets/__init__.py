@@ -1,0 +1,1 @@
+"""Data that ships with the wheel: worlds made by our own generators and the pocket policy."""

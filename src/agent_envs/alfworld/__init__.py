@@ -1,0 +1,1 @@
+"""AlfWorld-v0: household tasks as text."""

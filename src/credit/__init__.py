@@ -1,0 +1,1 @@
+"""Turn-level credit assignment and reward shaping on plain arrays."""

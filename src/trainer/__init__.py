@@ -1,0 +1,1 @@
+"""A compact GRPO/PPO reference trainer for the environments and the credit methods."""
