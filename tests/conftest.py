@@ -1,0 +1,28 @@
+"""Fixtures shared by all tests: the public data, where it is there."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public data, or a skip that says where it was looked for."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no public data at {SHARED}; set AGENT_ENVS_TEST_DATA to its folder")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def alfworld_data(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `$ALFWORLD_DATA` would name, holding the public games."""
+    folder = tmp_path_factory.mktemp("alfworld")
+    with tarfile.open(shared_data / "alfworld" / "json_2.1.1.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
