@@ -1,0 +1,41 @@
+# `make train` and `make test` do everything on a fresh machine: environment, install, run.
+PYTHON ?= python3
+VENV   ?= .venv
+RUN     = $(VENV)/bin
+# Without a GPU, pin torch to a CPU build; with one, take what the published range gives.
+CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constraints/cpu.txt")
+PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
+OUT    ?= runs/quickstart
+
+.PHONY: train test check format clean
+
+train: $(VENV)/train.stamp
+	$(RUN)/agent-envs train quickstart --out $(OUT)
+
+test: $(VENV)/dev.stamp
+	$(RUN)/python -m pytest -n 2
+
+check: $(VENV)/dev.stamp
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/mypy
+	$(RUN)/python -m pytest -q tests/test_layers.py
+	PIP="$(abspath $(RUN))/python" sh .ci/wheel
+
+format: $(VENV)/dev.stamp
+	$(RUN)/ruff format .
+	$(RUN)/ruff check --fix .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/train.stamp: $(VENV)/bin/python pyproject.toml
+	$(PIP) -e '.[train]'
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
+	$(PIP) -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
