@@ -1,0 +1,175 @@
+"""What a rollout leaves behind: episodes of steps with their tokens, and their Parquet file.
+
+Leaves out the model: everything here is plain Python values, so that a report or another trainer
+reads episodes without torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+Conversation: TypeAlias = "Sequence[tuple[str, str]]"
+"""One episode as text: (observation, reply) of every turn."""
+
+CONTEXTS = ("history", "turn")
+"""What a reply is conditioned on: the whole conversation so far, or the turn's own prompt."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One turn: what the agent saw, the tokens it answered with, and what the environment said.
+
+    Attributes:
+        observation: What the agent saw before it acted.
+        reply: The whole reply as text.
+        action: The environment action taken from the reply, "" where there was none.
+        prompt_ids: context "history": the environment's tokens since the previous reply (first
+            step: the whole opening); context "turn": the turn's whole prompt.
+        reply_ids: The sampled tokens, never re-tokenised.
+        logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
+        entropies: Entropy of that distribution at each reply token, nats.
+        allowed: With constrained decoding, the tokens allowed at each reply token.
+        reward: What the environment paid for the turn, the outcome left out.
+        valid: Whether format and environment accepted the action.
+        invalid_reason: Why not, "" when valid.
+        progress: Progress after the turn, in [0, 1].
+        anchor: Key of the state the action was taken in.
+    """
+
+    observation: str
+    reply: str
+    action: str
+    prompt_ids: list[int]
+    reply_ids: list[int]
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    allowed: list[list[int]] | None = None
+    reward: float = 0.0
+    valid: bool = True
+    invalid_reason: str = ""
+    progress: float = 0.0
+    anchor: str = ""
+
+    @property
+    def entropy(self) -> float:
+        """Mean token entropy of the reply in nats, 0 where none was recorded."""
+        return sum(self.entropies) / len(self.entropies) if self.entropies else 0.0
+
+
+@dataclass(slots=True)
+class Episode:
+    """One trajectory.
+
+    Attributes:
+        task_id: The environment's task.
+        goal: Goal text.
+        group: Task group: the rollouts of one task from one initial state share it.
+        seed: The environment's seed.
+        context: "history" or "turn", see `Step.prompt_ids`.
+        steps: The turns in order, at least one.
+        success: Whether the task was solved.
+        outcome: Terminal score, what success paid.
+        task_type: The environment's name of the kind of task, "" if it has none.
+        truncated: Whether the turn limit ended it.
+    """
+
+    task_id: str
+    goal: str
+    group: int
+    seed: int
+    context: str
+    steps: list[Step]
+    success: bool = False
+    outcome: float = 0.0
+    task_type: str = ""
+    truncated: bool = False
+
+    @property
+    def turns(self) -> list[Step]:
+        """The steps under the name `credit.Turns.from_episodes` reads."""
+        return self.steps
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompts and replies together."""
+        return sum(len(s.prompt_ids) + len(s.reply_ids) for s in self.steps)
+
+
+_EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
+_STEP = tuple(f.name for f in fields(Step))
+
+
+def write(path: Path, episodes: Sequence[Episode]) -> None:
+    """Write episodes to Parquet, one row a turn, under a temporary name first.
+
+    Columns are the fields of `Episode` and `Step`, plus `episode` (index) and `turn`.
+
+    Raises:
+        ValueError: An episode has no step.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist(list(_rows(episodes)), schema=_schema())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    pq.write_table(table, part, compression="zstd")
+    part.replace(path)
+
+
+def read(path: Path) -> list[Episode]:
+    """Episodes of a file that `write` made, equal to what was written.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: The file is cut short or is no file of episodes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no episodes at {path}; a run writes them to episodes/*.parquet")
+    try:
+        rows = pq.read_table(path, schema=_schema()).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} holds no readable episodes ({error}); delete it") from error
+    episodes = []
+    for _, turns in groupby(rows, key=lambda row: row["episode"]):
+        steps = list(turns)
+        head = {name: steps[0][name] for name in _EPISODE}
+        episodes.append(Episode(**head, steps=[Step(**{k: s[k] for k in _STEP}) for s in steps]))
+    return episodes
+
+
+def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
+    for index, episode in enumerate(episodes):
+        if not episode.steps:
+            raise ValueError(f"episode {index} ({episode.task_id}) has no step; drop it first")
+        head = {name: getattr(episode, name) for name in _EPISODE}
+        for turn, step in enumerate(episode.steps):
+            yield {**head, **asdict(step), "episode": index, "turn": turn}
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = {
+        pa.string(): (
+            "task_id goal context task_type observation reply action invalid_reason anchor"
+        ),
+        pa.int64(): "episode turn group seed",
+        pa.float64(): "outcome reward progress",
+        pa.bool_(): "success truncated valid",
+        pa.list_(pa.int32()): "prompt_ids reply_ids",
+        pa.list_(pa.float64()): "logprobs entropies",
+        pa.list_(pa.list_(pa.int32())): "allowed",
+    }
+    return pa.schema([(name, kind) for kind, names in kinds.items() for name in names.split()])

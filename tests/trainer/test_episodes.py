@@ -1,0 +1,66 @@
+"""Episodes: what they sum up, and that their file gives back what it was given."""
+
+import pytest
+
+from trainer.episodes import Episode, Step, read, write
+
+
+def step(**changes):
+    given = {
+        "observation": "You are in the middle of a room.",
+        "reply": "<think></think><action>look</action>",
+        "action": "look",
+        "prompt_ids": [1, 2, 3],
+        "reply_ids": [4, 5],
+        "logprobs": [-0.1, -0.5],
+        "entropies": [0.2, 0.6],
+    }
+    return Step(**(given | changes))
+
+
+def episode(steps, **changes):
+    given = {
+        "task_id": "embedded/train/a/b",
+        "goal": "g",
+        "group": 3,
+        "seed": 7,
+        "context": "history",
+    }
+    return Episode(**(given | changes), steps=steps)
+
+
+def test_entropy_is_the_mean_over_the_reply():
+    assert step().entropy == pytest.approx(0.4)  # (0.2 + 0.6) / 2
+    assert step(entropies=[]).entropy == 0.0
+
+
+def test_tokens_count_prompts_and_replies():
+    assert episode([step(), step(prompt_ids=[9])]).tokens == 8  # 3 + 2 + 1 + 2
+
+
+def test_file_gives_back_what_was_written(tmp_path):
+    episodes = [
+        episode([step(), step(valid=False, invalid_reason="format", allowed=[[1, 2], [3]])]),
+        episode([step(anchor="k", progress=0.25)], success=True, outcome=10.0, truncated=True),
+        episode([step(observation="é “quoted”\n", reward=-0.1)], task_type="look_at_obj"),
+    ]
+    write(tmp_path / "new" / "step_1.parquet", episodes)
+    assert read(tmp_path / "new" / "step_1.parquet") == episodes
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["step_1.parquet"]
+
+
+def test_no_episodes_make_an_empty_file(tmp_path):
+    write(tmp_path / "none.parquet", [])
+    assert read(tmp_path / "none.parquet") == []
+
+
+def test_refusals_name_the_file(tmp_path):
+    with pytest.raises(ValueError, match=r"episode 0 \(embedded/train/a/b\) has no step"):
+        write(tmp_path / "x.parquet", [episode([])])
+    with pytest.raises(FileNotFoundError, match=r"missing\.parquet"):
+        read(tmp_path / "missing.parquet")
+    write(tmp_path / "cut.parquet", [episode([step()])])
+    whole = (tmp_path / "cut.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"cut\.parquet holds no readable episodes"):
+        read(tmp_path / "cut.parquet")
