@@ -1,0 +1,164 @@
+"""Checkpoints that a kill, a full disk or a cut file cannot turn into a wrong start.
+
+A checkpoint is a folder `step_N`, written under a temporary name, flushed to the disk and renamed.
+Its manifest holds the size and digest of every file, so that one cut short is recognised and the
+one before it is used. Left out: random states; all randomness derives from (seed, step, purpose).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from dataclasses import dataclass
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MANIFEST = "manifest.json"
+
+
+class CheckpointError(OSError):
+    """A checkpoint cannot be written or none can be read; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Attributes:
+        folder: Where `step_N` are.
+        keep: How many stay, the newest first.
+        pinned: Steps that stay for ever.
+    """
+
+    folder: Path
+    keep: int = 2
+    pinned: frozenset[int] = frozenset()
+
+    def save(self, step: int, write: Callable[[Path], None]) -> Path:
+        """Let `write(folder)` fill the checkpoint of `step`, then make it the newest.
+
+        Raises:
+            CheckpointError: It could not be written; those before it are as they were.
+        """
+        part, final = self.folder / f".step_{step}.part", self.folder / f"step_{step}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._clean()
+            part.mkdir()
+            write(part)
+            (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
+            for path in [*part.rglob("*"), part]:
+                _sync(path)
+            shutil.rmtree(final, ignore_errors=True)
+            part.rename(final)
+            _sync(self.folder)
+        except (OSError, RuntimeError, SafetensorError) as error:  # torch: RuntimeError on write
+            shutil.rmtree(part, ignore_errors=True)
+            raise CheckpointError(self._unwritten(step, error)) from error
+        self._prune()
+        return final
+
+    def latest(self) -> Path | None:
+        """The newest valid checkpoint, None if none was ever written; warns of invalid ones.
+
+        Raises:
+            CheckpointError: There are checkpoints and all are damaged.
+        """
+        problems: list[str] = []
+        for step in sorted(self.steps(), reverse=True):
+            path = self.folder / f"step_{step}"
+            problem = check(path)
+            if not problem:
+                if problems:
+                    warnings.warn(f"{'; '.join(problems)}; continuing from {path}", stacklevel=2)
+                return path
+            problems.append(problem)
+        if problems:
+            raise CheckpointError(
+                f"no valid checkpoint in {self.folder}: {'; '.join(problems)}. "
+                "Delete the run folder, or train into another one with --out"
+            )
+        return None
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, valid or not, in order."""
+        found = self.folder.glob("step_*") if self.folder.is_dir() else ()
+        return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
+
+    def _unwritten(self, step: int, error: Exception) -> str:
+        free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
+        steps = self.steps()
+        standing = f"step_{steps[-1]} before it is intact" if steps else "none was there before it"
+        return (
+            f"checkpoint step_{step} could not be written to {self.folder} ({error}; "
+            f"{free:.0f} MiB free); {standing}. Make room, then continue with --resume"
+        )
+
+    def _clean(self) -> None:
+        for part in self.folder.glob(".step_*.part"):
+            shutil.rmtree(part)
+
+    def _prune(self) -> None:
+        loose = [step for step in self.steps() if step not in self.pinned]
+        for step in loose[: -self.keep]:
+            shutil.rmtree(self.folder / f"step_{step}")
+
+
+def check(path: Path) -> str:
+    """What is wrong with the checkpoint in folder `path`, "" if it is whole."""
+    try:
+        expected = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return f"{path / MANIFEST} cannot be read ({error})"
+    for name, (size, digest) in expected.items():
+        file = path / name
+        if not file.is_file():
+            return f"{file} is missing"
+        if file.stat().st_size != size:
+            return f"{file} was cut short: {file.stat().st_size} bytes of {size}"
+        if _digest(file) != digest:
+            return f"{file} is not what was written: its digest differs"
+    return ""
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append one line and flush it to the disk."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing: under a temporary name, flushed, renamed."""
+    part = path.with_name(path.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(text, encoding="utf-8")
+    _sync(part)
+    part.replace(path)
+
+
+def _digests(folder: Path) -> dict[str, tuple[int, str]]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(p.relative_to(folder)): (p.stat().st_size, _digest(p)) for p in paths}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
