@@ -1,0 +1,189 @@
+"""Evaluation on a fixed panel: success with Wilson intervals, and a paired exact test of two runs.
+
+A panel is a fixed draw of a split's task ids with a hash; two evaluations are only compared on the
+same panel. Left out: tests over seeds, which need many runs; the paired test needs two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from agent_envs.panels import Panel
+    from trainer.episodes import Episode
+
+
+class PanelError(ValueError):
+    """Two evaluations of different tasks cannot be paired."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A success rate: `successes` of `count`, with its Wilson 95% interval in [0, 1]."""
+
+    successes: int
+    count: int
+    low: float
+    high: float
+
+    @property
+    def rate(self) -> float:
+        """Share of successes."""
+        return self.successes / self.count
+
+    def __str__(self) -> str:
+        return f"{self.rate:.1%} [{self.low:.1%}, {self.high:.1%}] ({self.successes}/{self.count})"
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Tasks that only one of two evaluations solved, and the exact two-sided McNemar p."""
+
+    only_first: int
+    only_second: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results on one panel, task by task in the panel's order.
+
+    Attributes:
+        split: Split of the panel.
+        panel_hash: Hash of the panel's task ids.
+        decoding: How replies were drawn, e.g. "greedy".
+        task_ids: [n] tasks.
+        task_types: [n] kind of each task.
+        success: [n] whether it was solved.
+        returns: [n] sum of rewards and outcome.
+        turns: [n] turns taken.
+        valid: Share of valid turns over all episodes.
+    """
+
+    split: str
+    panel_hash: str
+    decoding: str
+    task_ids: list[str]
+    task_types: list[str]
+    success: list[bool]
+    returns: list[float]
+    turns: list[int]
+    valid: float
+
+    @property
+    def overall(self) -> Interval:
+        """Success over the whole panel."""
+        return wilson(sum(self.success), len(self.success))
+
+    @property
+    def by_type(self) -> dict[str, Interval]:
+        """Success of each kind of task, in alphabetical order."""
+        count = Counter(self.task_types)
+        solved = Counter(t for t, ok in zip(self.task_types, self.success, strict=True) if ok)
+        return {kind: wilson(solved[kind], count[kind]) for kind in sorted(count)}
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, whole or not at all."""
+        from trainer.checkpoint import write_text
+
+        write_text(path, json.dumps(asdict(self), indent=1))
+
+
+def load(path: Path) -> Evaluation:
+    """An evaluation that `save` wrote.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: It holds no evaluation.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no evaluation at {path}; `agent-envs eval RUN` makes one")
+    try:
+        tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return Evaluation(**tree)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} holds no evaluation ({error}); delete it") from error
+
+
+def wilson(successes: int, count: int) -> Interval:
+    """Wilson's 95% interval of a share.
+
+    Raises:
+        ValueError: No trials, or more successes than trials.
+    """
+    from scipy.stats import binomtest
+
+    if not 0 <= successes <= count or not count:
+        raise ValueError(f"an interval needs 0 <= successes <= count > 0, got {successes}, {count}")
+    low, high = binomtest(successes, count).proportion_ci(method="wilson")
+    return Interval(successes, count, float(low), float(high))
+
+
+def paired(first: Evaluation, second: Evaluation) -> Paired:
+    """Exact McNemar test of two evaluations of the same panel (binomial on the disagreements).
+
+    Raises:
+        PanelError: Their panels differ.
+    """
+    from scipy.stats import binomtest
+
+    if first.panel_hash != second.panel_hash or first.task_ids != second.task_ids:
+        raise PanelError(
+            f"panels differ: {first.split} {first.panel_hash} of {len(first.task_ids)} tasks and "
+            f"{second.split} {second.panel_hash} of {len(second.task_ids)}; evaluate both with the "
+            "same split, data and number of tasks"
+        )
+    one, other = np.array(first.success, bool), np.array(second.success, bool)
+    lost, won = int((one & ~other).sum()), int((other & ~one).sum())
+    p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
+    return Paired(only_first=lost, only_second=won, p=p)
+
+
+def draw(panel: Panel, tasks: int) -> Panel:
+    """A fixed draw of `tasks` tasks of the panel, the same on every machine; 0 takes all.
+
+    Raises:
+        ValueError: The panel has fewer tasks.
+    """
+    from agent_envs.panels import Panel as Made
+
+    ids = panel.task_ids
+    if tasks > len(ids):
+        raise ValueError(f"eval.tasks={tasks}, but split {panel.split!r} has {len(ids)} tasks")
+    if not tasks:
+        return panel
+    rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])
+    return Made(panel.split, tuple(ids[row] for row in rows))
+
+
+def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Evaluation:
+    """Results of one episode per task of the panel, in the panel's order.
+
+    Raises:
+        ValueError: The episodes are not those of the panel's tasks.
+    """
+    if [episode.task_id for episode in episodes] != list(panel.task_ids):
+        raise ValueError(
+            f"{len(episodes)} episodes for a panel of {len(panel.task_ids)} tasks, or in another "
+            "order; play each task of the panel once, in its order"
+        )
+    steps = [step for episode in episodes for step in episode.steps]
+    return Evaluation(
+        split=panel.split,
+        panel_hash=panel.hash,
+        decoding=decoding,
+        task_ids=list(panel.task_ids),
+        task_types=[episode.task_type for episode in episodes],
+        success=[episode.success for episode in episodes],
+        returns=[e.outcome + sum(step.reward for step in e.steps) for e in episodes],
+        turns=[len(episode.steps) for episode in episodes],
+        valid=float(np.mean([step.valid for step in steps])),
+    )

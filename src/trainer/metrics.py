@@ -1,0 +1,143 @@
+"""What a run tells while it runs: one JSON line a step, TensorBoard, and a progress bar.
+
+A line is flushed to the disk before the run goes on. A step that is done again after a resume is
+not logged again; on a device that repeats itself bit for bit the line would be the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from trainer.checkpoint import append_line, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Self
+
+CLOCKS = ("seconds", "tokens_per_second", "time")
+"""Keys of a line that differ between two runs of the same seed."""
+_SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f", "loss": ".3f"}
+_QUIET = 10.0  # seconds between two lines of progress where there is no terminal
+
+
+class MetricsError(ValueError):
+    """A log that is no log of ours."""
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl`, a last line that a kill cut short left out.
+
+    Raises:
+        MetricsError: A line before the last is not JSON.
+    """
+    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
+    records = []
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise MetricsError(f"{path} line {number} is not JSON ({error}); delete it") from error
+    return records
+
+
+class Metrics:
+    """Log of one run in `folder`; use as a context manager.
+
+    Args:
+        folder: Run folder; lines go to `metrics.jsonl`, events to `tensorboard/`.
+        totals: Steps of each stage, for the progress bar.
+        console: Where progress is shown.
+    """
+
+    def __init__(
+        self, folder: Path, totals: Mapping[str, int], *, console: Console | None = None
+    ) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.path = folder / "metrics.jsonl"
+        self.console = console or Console()
+        self.lines = {line["step"]: line for line in read(self.path)}
+        write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
+        self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._totals = dict(totals)
+        self._bars: dict[str, Any] = {}
+        self._said = -math.inf
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.completed}/{task.total} {task.fields[shown]}"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+        self._writer.close()
+
+    def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
+        """Write the line of `step`, which is number `done` of its stage, and show it."""
+        line = {"step": step, "stage": stage, **values, "time": round(time.time(), 3)}
+        self._show(stage, done, values)
+        before = self.lines.get(step)
+        if before is not None:
+            self._compare(before, line)
+            return
+        self.lines[step] = line
+        append_line(self.path, _dump(line))
+        for name, value in values.items():
+            self._writer.add_scalar(f"{stage}/{name}", value, step)
+        self._writer.flush()
+
+    def say(self, text: str) -> None:
+        """Show a line of text above the bar."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
+        def fixed(record: Mapping[str, Any]) -> str:
+            return _dump({k: v for k, v in record.items() if not k.endswith(CLOCKS)})
+
+        if fixed(before) != fixed(line):
+            warnings.warn(
+                f"step {line['step']} done again after a resume came out differently from its line "
+                f"in {self.path}, which stays: this device does not repeat itself bit for bit",
+                stacklevel=3,
+            )
+
+    def _show(self, stage: str, done: int, values: Mapping[str, float]) -> None:
+        parts = [f"{key} {values[key]:{style}}" for key, style in _SHOWN.items() if key in values]
+        if "tokens_per_second" in values:
+            parts.append(f"{values['tokens_per_second']:,.0f} tokens/s")
+        shown = "  ".join(parts)
+        if stage not in self._bars:
+            self._bars[stage] = self._progress.add_task(
+                stage, total=self._totals[stage], shown="", completed=done - 1
+            )
+        self._progress.update(self._bars[stage], completed=done, shown=shown)
+        due = time.monotonic() - self._said >= _QUIET or done == self._totals[stage]
+        if not self.console.is_terminal and due:
+            self._said = time.monotonic()
+            left = self._progress.tasks[self._bars[stage]].time_remaining
+            eta = f"  eta {left:.0f} s" if left else ""
+            self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+
+
+def _dump(line: Mapping[str, Any]) -> str:
+    finite = {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()
+    }
+    return json.dumps(finite)

@@ -1,0 +1,300 @@
+"""The report of a run: one self-contained HTML page, made from the run folder alone.
+
+It works on a run that is still going or was killed: what is not there yet is left out. Left out on
+purpose: scripts and anything loaded from elsewhere, so that the page can be mailed and archived.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import episodes as recorded
+from trainer import evaluate, metrics, recipe
+from trainer.checkpoint import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from trainer.episodes import Episode, Step
+    from trainer.evaluate import Evaluation
+
+POSITIVE, NEGATIVE = (27, 120, 55), (118, 42, 131)  # ColorBrewer PRGn: safe for colour-blind eyes
+_INK, _EVAL, _START = "#33415c", "#c2410c", "#8a94a6"
+_STYLE: Any = {  # text stays text, and a page made twice is the same bytes
+    "svg.fonttype": "none",
+    "svg.hashsalt": "report",
+    "font.size": 10,
+    "text.parse_math": False,
+}
+_LONG = 420  # characters of an observation shown without unfolding
+_WINDOW = 5  # steps of the running mean in a long curve
+_TURNS = 60  # turns of a sample episode that are shown
+
+
+@dataclass(frozen=True)
+class Shade:
+    """Credit of one turn and the colour of its cell."""
+
+    credit: float | None
+    style: str
+    decisive: bool
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn as the page shows it; `state` numbers the anchors of the episode from 1."""
+
+    number: int
+    step: Step
+    state: int
+    again: bool
+    shade: Shade
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One episode as the page shows it."""
+
+    title: str
+    episode: Episode
+    turns: list[Turn]
+
+
+def write(folder: Path) -> Path:
+    """Write `report.html` into the run folder and give its path.
+
+    Raises:
+        FileNotFoundError: The folder holds no run.
+    """
+    if not (folder / "config.toml").is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no run: config.toml is missing; train with --out {folder}"
+        )
+    path = folder / "report.html"
+    write_text(path, render(folder))
+    return path
+
+
+def render(folder: Path) -> str:
+    """The page of a run folder as text."""
+    import matplotlib as mpl
+    from jinja2 import Environment, StrictUndefined
+
+    config = recipe.load(folder)
+    lines = metrics.read(folder / "metrics.jsonl")
+    evaluations = evaluations_of(folder)
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
+        (files("trainer") / "report.html.j2").read_text(encoding="utf-8")
+    )
+    start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
+    with mpl.rc_context(_STYLE):
+        curves, types = _curves(lines, evaluations), _types(evaluations)
+    return page.render(
+        recipe=config,
+        options=(folder / "config.toml").read_text(encoding="utf-8"),
+        evaluations=evaluations,
+        test=evaluate.paired(start[1], end[1]) if start and end else None,
+        curves=curves,
+        types=types,
+        samples=samples(folder / "episodes"),
+        long=_LONG,
+        last=lines[-1] if lines else None,
+    )
+
+
+def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
+    """(step, evaluation) of a run folder in order of steps."""
+    found = sorted((folder / "eval").glob("step_*.json"), key=lambda path: int(path.stem[5:]))
+    return [(int(path.stem[5:]), evaluate.load(path)) for path in found]
+
+
+def shades(credit: NDArray[np.float64]) -> list[Shade]:
+    """Cell colours of one trajectory, strongest at its largest |credit|: [T] -> [T].
+
+    The turn of largest |credit| is the decisive one (HAS, appendix A), if any credit differs from
+    the rest.
+    """
+    top = float(np.abs(credit).max(initial=0.0))
+    decisive = int(np.abs(credit).argmax()) if np.ptp(credit) > 0 else -1
+    cells = []
+    for turn, value in enumerate(credit.tolist()):
+        red, green, blue = POSITIVE if value > 0 else NEGATIVE
+        strength = 0.55 * abs(value) / top if top else 0.0
+        style = f"background:rgba({red},{green},{blue},{strength:.3f})"
+        cells.append(Shade(value, style, turn == decisive))
+    return cells
+
+
+def samples(folder: Path) -> list[Sample]:
+    """A success and a failure of one group from the last step, and one episode from the first."""
+    paths = sorted(folder.glob("step_*.parquet"), key=lambda path: int(path.stem[5:]))
+    if not paths:
+        return []
+    chosen: list[Sample] = []
+    for path, wanted in ((paths[-1], (True, False)), (paths[0], (False,))):
+        if path == paths[0] and len(paths) == 1 and chosen:
+            break
+        played, credit = recorded.read(path), _credit(path)
+        ends = np.cumsum([len(episode.steps) for episode in played]).tolist()
+        for index in _pick(played, wanted):
+            own = None if credit is None else credit[ends[index] - len(played[index].steps) :]
+            chosen.append(_sample(path.stem.replace("_", " "), played[index], own))
+    return chosen
+
+
+def _credit(path: Path) -> NDArray[np.float64] | None:
+    beside = path.with_suffix(".npy")
+    return np.load(beside, allow_pickle=False) if beside.is_file() else None
+
+
+def _pick(played: Sequence[Episode], wanted: Sequence[bool]) -> list[int]:
+    groups: dict[int, dict[bool, int]] = {}
+    for index, episode in enumerate(played):
+        groups.setdefault(episode.group, {}).setdefault(episode.success, index)
+    best = max(groups.values(), key=lambda found: sum(outcome in found for outcome in wanted))
+    return [best[outcome] for outcome in wanted if outcome in best] or [next(iter(best.values()))]
+
+
+def _sample(step: str, episode: Episode, credit: NDArray[np.float64] | None) -> Sample:
+    count = len(episode.steps)
+    cells = [Shade(None, "", decisive=False)] * count if credit is None else shades(credit[:count])
+    states: dict[str, int] = {}
+    turns = []
+    for number, (turn, cell) in enumerate(zip(episode.steps, cells, strict=True), start=1):
+        again = turn.anchor in states
+        state = states.setdefault(turn.anchor, len(states) + 1)
+        turns.append(Turn(number, turn, state, again, cell))
+    ending = "success" if episode.success else "turn limit" if episode.truncated else "failure"
+    return Sample(f"{step}: {ending} after {count} turns", episode, turns[:_TURNS])
+
+
+def _curves(
+    lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
+) -> list[tuple[str, str]]:
+    stages = {s: [x for x in lines if x["stage"] == s] for s in ("sft", "rl")}
+    learning = stages["rl"]
+    drawn = []
+    if learning or evaluations:
+        drawn.append(("Success", _svg(_success(learning, evaluations))))
+    titles = {
+        "valid": "Valid turns",
+        "return": "Return",
+        "entropy": "Entropy of a token, nats",
+        "dead_groups": "Groups with equal outcomes",
+    }
+    drawn += [(t, _svg(_curve(learning, k))) for k, t in titles.items() if _has(learning, k)]
+    if _has(stages["sft"], "loss"):
+        drawn.append(("Warm start: loss", _svg(_curve(stages["sft"], "loss"))))
+    return drawn
+
+
+def _has(lines: Sequence[dict[str, Any]], key: str) -> bool:
+    return sum(line.get(key) is not None for line in lines) > 1
+
+
+def _figure(height: float = 2.5) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(4.6, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e4e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure, axes
+
+
+def _success(
+    lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
+) -> Figure:
+    figure, axes = _figure()
+    if lines:
+        steps = [line["step"] for line in lines]
+        found = [evaluate.wilson(round(x["success"] * x["episodes"]), x["episodes"]) for x in lines]
+        low, high = [x.low for x in found], [x.high for x in found]
+        axes.fill_between(steps, low, high, color=_INK, alpha=0.13, linewidth=0)
+        axes.plot(steps, _smooth([x.rate for x in found]), color=_INK, label="training rollouts")
+    if evaluations:
+        held = [evaluation.overall for _, evaluation in evaluations]
+        axes.errorbar(
+            [step for step, _ in evaluations],
+            [x.rate for x in held],
+            yerr=[[x.rate - x.low for x in held], [x.high - x.rate for x in held]],
+            color=_EVAL, marker="o", markersize=4, capsize=3, linewidth=1.2,
+            label=f"held out: {evaluations[0][1].split}",
+        )  # fmt: skip
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_xlabel("step")
+    figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def _curve(lines: Sequence[dict[str, Any]], key: str) -> Figure:
+    kept = [line for line in lines if line.get(key) is not None]
+    steps, values = [line["step"] for line in kept], [line[key] for line in kept]
+    figure, axes = _figure(1.9)
+    axes.plot(steps, values, color=_INK, alpha=0.3, linewidth=0.9)
+    axes.plot(steps, _smooth(values), color=_INK)
+    axes.set_xlabel("step")
+    if key in {"valid", "dead_groups"}:
+        axes.set_ylim(-0.02, 1.02)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    return figure
+
+
+def _types(evaluations: Sequence[tuple[int, Evaluation]]) -> str:
+    from matplotlib.ticker import MaxNLocator
+
+    if not evaluations:
+        return ""
+    shown = [evaluations[0], evaluations[-1]][: len(evaluations)]
+    kinds = list(shown[-1][1].by_type)[::-1]
+    figure, axes = _figure(0.9 + 0.42 * len(kinds))
+    for offset, colour, (step, evaluation) in zip(
+        (0.14, -0.14), (_START, _EVAL)[-len(shown) :], shown, strict=False
+    ):
+        found = [evaluation.by_type.get(kind) for kind in kinds]
+        for row, interval in enumerate(found):
+            if interval:
+                axes.plot([interval.low, interval.high], [row + offset] * 2, color=colour)
+        rates = [x.rate if x else np.nan for x in found]
+        axes.plot(rates, np.arange(len(kinds)) + offset, "o", color=colour, label=f"step {step}")
+    counts = [shown[-1][1].by_type[kind].count for kind in kinds]
+    labels = [f"{kind or 'all'} ({n})" for kind, n in zip(kinds, counts, strict=True)]
+    axes.set_yticks(range(len(kinds)), labels)
+    axes.set_ylim(-0.6, len(kinds) - 0.4)
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Mean of the last few values at every step, of a short curve the values: [S] -> [S]."""
+    window = max(1, min(_WINDOW, len(values) // 4))
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    starts = [max(0, end - window) for end in range(1, len(total))]
+    return [float(total[i + 1] - total[s]) / (i + 1 - s) for i, s in enumerate(starts)]
+
+
+def _svg(figure: Figure) -> str:
+    """The figure as an SVG element without the XML prologue, its text as text, safe as markup."""
+    from markupsafe import Markup
+
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None}, transparent=True)
+    text = stream.getvalue()
+    return Markup(text[text.index("<svg") :])  # noqa: S704 - matplotlib escapes the text it draws

@@ -1,0 +1,221 @@
+"""Rollouts by an active set: many episodes in lock step, the finished ones neither prompted nor stepped.
+
+Every turn the policy answers all running episodes in one batch, then each environment takes its
+reply. What success pays is the episode's outcome; the rest of the reward stays with its turn. Left
+out: processes for environments, which a household in memory does not need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from trainer.episodes import Episode, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import torch
+    from agent_envs.panels import Panel
+    from trainer.chat import Chat
+    from trainer.recipe import Env, Prompt
+    from trainer.sampling import Reply, Sampler, Session
+
+INSTRUCTION = (
+    "Solve the task, one action per reply. "
+    "Reply with <think>your thoughts</think><action>your action</action>."
+)
+"""Stands before the first observation where the context is the whole conversation."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one rollout plays: rollouts of one group share task and seed, hence the first state."""
+
+    task_id: str
+    group: int
+    seed: int
+
+
+def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:
+    """`rollouts` plays of each of `tasks` different tasks, rollouts of a task together.
+
+    A panel of fewer tasks than asked for gives repeated tasks, in groups of their own.
+    """
+    rng = np.random.default_rng([seed, step, len("tasks")])
+    count = len(panel.task_ids)
+    rows = np.concatenate([rng.permutation(count) for _ in range(-(-tasks // count))])[:tasks]
+    seeds = rng.integers(2**31, size=tasks)
+    return [
+        Task(panel.task_ids[row], group, int(seeds[group]))
+        for group, row in enumerate(rows.tolist())
+        for _ in range(rollouts)
+    ]
+
+
+def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
+    """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
+    import agent_envs
+    from credit.wrappers import InvalidPenalty
+
+    made: gym.Env[str, str] = gym.make(
+        env.id,
+        disable_env_checker=True,
+        split=split,
+        data=env.data,
+        max_turns=env.max_turns,
+        **env.options,
+    )
+    made = agent_envs.ParseReply(made)
+    if env.invalid_penalty:
+        made = InvalidPenalty(made, env.invalid_penalty)
+    if prompt.context == "turn":
+        made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
+    return made
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Plays tasks of one split; environments are made once and used again.
+
+    Attributes:
+        env: The recipe's environment section.
+        prompt: The recipe's prompt section.
+        split: Split whose tasks are played.
+        rows: Episodes played at the same time, 0 for all.
+        max_tokens: Length at which an episode ends as truncated.
+    """
+
+    env: Env
+    prompt: Prompt
+    split: str
+    rows: int = 0
+    max_tokens: int = 4096
+    _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def panel(self) -> Panel:
+        """The tasks of the split."""
+        panel: Panel = self._envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
+        return panel
+
+    def play(self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator) -> list[Episode]:
+        """One episode a task, in the order of `tasks`.
+
+        Raises:
+            ValueError: A task's first prompt leaves no room for a reply.
+        """
+        size = self.rows or len(tasks)
+        waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
+        return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
+
+    def _wave(
+        self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
+    ) -> Iterator[Episode]:
+        chat, context = sampler.policy.chat, self.prompt.context
+        envs = self._envs(len(tasks))
+        actors = [_Actor(env, task, chat, context) for env, task in zip(envs, tasks, strict=False)]
+        session = sampler.session(len(actors))
+        active = self._fitting(actors, list(range(len(actors))), session, sampler)
+        while active:
+            fresh = context == "turn"
+            rows = list(range(len(active))) if fresh else active
+            session = sampler.session(len(active)) if fresh else session
+            playing = [actors[row] for row in active]
+            actions = [actor.info["admissible_actions"] for actor in playing]
+            prompts = [actor.prompt for actor in playing]
+            constrained = sampler.decode == "admissible"
+            replies = session.reply(rows, prompts, rng, actions if constrained else None)
+            for actor, reply in zip(playing, replies, strict=True):
+                actor.act(reply)
+            going = [row for row in active if not actors[row].done]
+            active = self._fitting(actors, going, session, sampler)
+        return (actor.episode for actor in actors)
+
+    def _fitting(
+        self, actors: Sequence[_Actor], rows: list[int], session: Session, sampler: Sampler
+    ) -> list[int]:
+        """The rows with room for a reply; the others end as truncated."""
+        fitting = []
+        for row in rows:
+            actor = actors[row]
+            free = session.limit if self.prompt.context == "turn" else session.room(row)
+            room = min(self.max_tokens - actor.used, free) - len(actor.prompt)
+            if room >= sampler.max_new_tokens:
+                fitting.append(row)
+                continue
+            if not actor.episode.steps:
+                raise ValueError(
+                    f"the first prompt of {actor.episode.task_id} has {len(actor.prompt)} tokens: "
+                    f"no room for a reply of {sampler.max_new_tokens} in {self.max_tokens}, or in "
+                    f"the model's {session.limit}; raise sampling.max_tokens or shorten replies"
+                )
+            actor.episode.truncated = True
+        return fitting
+
+    def _envs(self, count: int) -> list[gym.Env[str, str]]:
+        while len(self._pool) < count:
+            self._pool.append(make_env(self.env, self.prompt, split=self.split))
+        return self._pool[:count]
+
+
+class _Actor:
+    """One running episode: its environment, its next prompt, and what it has recorded."""
+
+    def __init__(self, env: gym.Env[str, str], task: Task, chat: Chat, context: str) -> None:
+        self.env, self.chat, self.context = env, chat, context
+        self.observation, self.info = env.reset(seed=task.seed, options={"task_id": task.task_id})
+        self.done = False
+        self.used = 0  # tokens that stay in the conversation
+        opening = self.observation
+        if context == "history":
+            opening = f"{INSTRUCTION}\n\n{opening}"
+        self.prompt = list(chat.opening(opening))
+        self.episode = Episode(
+            task_id=self.info["task_id"],
+            goal=self.info["goal"],
+            group=task.group,
+            seed=task.seed,
+            context=context,
+            steps=[],
+            task_type=self.info.get("task_type", ""),
+        )
+
+    def act(self, reply: Reply) -> None:
+        """Take one turn with a reply."""
+        before, seen = self.info, self.observation
+        self.observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
+        self.done = terminated or truncated
+        paid = float(reward)
+        if terminated:  # the environment's own last reward is the outcome
+            terms: dict[str, float] = self.info.get("reward_terms", {})
+            self.episode.outcome = paid - sum(terms.values())
+            paid -= self.episode.outcome
+        self.episode.success = self.info["success"]
+        self.episode.truncated = truncated and not terminated
+        self.episode.steps.append(self._step(reply, seen, before, paid))
+        if self.context == "history":
+            self.used += len(self.prompt) + len(reply.ids)
+            self.prompt = self.chat.after(reply.ids, self.observation)
+        else:
+            self.prompt = list(self.chat.opening(self.observation))
+
+    def _step(self, reply: Reply, seen: str, before: dict[str, Any], paid: float) -> Step:
+        return Step(
+            observation=seen,
+            reply=reply.text,
+            action=self.info["action"],
+            prompt_ids=self.prompt,
+            reply_ids=reply.ids,
+            logprobs=reply.logprobs,
+            entropies=reply.entropies,
+            allowed=reply.allowed,
+            reward=paid,
+            valid=self.info["valid"],
+            invalid_reason=self.info["invalid_reason"],
+            progress=self.info["progress"],
+            anchor=before["anchor"],
+        )
