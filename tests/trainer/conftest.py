@@ -1,0 +1,97 @@
+"""A tiny random model with a tokenizer and chat templates of the usual shapes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from trainer.policy import Policy
+
+TEXT = (
+    "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
+    "Your task is to: put some mug on desk. <think></think><action>go to desk 1</action>\n"
+    "Nothing happens. <think>I need a mug.</think><action>take mug 1 from bed 1</action>"
+)
+CHATML = (  # Qwen2.5, SmolLM2: a default system prompt, a newline after the end of a turn
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe useful.<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAMA3 = (  # the content is trimmed, a date that would change by the day
+    "{{ '<|begin|>' }}{% for m in messages %}<|head|>{{ m['role'] }}<|/head|>\n\n"
+    "{{ m['content'] | trim }}<|eot|>{% endfor %}"
+    "{% if not date_string is defined %}{{ strftime_now('%d %b %Y') }}{% endif %}"
+    "{% if add_generation_prompt %}<|head|>assistant<|/head|>\n\n{% endif %}"
+)
+STRIPPING = (  # Qwen3: earlier thinking is dropped from the replies
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if m['role'] == 'assistant' and not loop.last and '</think>' in m['content'] %}"
+    "{{ m['content'].split('</think>')[-1] }}{% else %}{{ m['content'] }}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TEMPLATES = {"chatml": CHATML, "llama3": LLAMA3, "stripping": STRIPPING}
+ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot|>", "stripping": "<|im_end|>"}
+
+
+def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
+    """A byte-level BPE of a few hundred tokens, so that texts have several tokenisations."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    special = ["<|pad|>", "<|im_start|>", "<|im_end|>", "<|begin|>", "<|head|>", "<|/head|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=[*special, "<|eot|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator([TEXT], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=ENDS[shape],
+        pad_token="<|pad|>",  # noqa: S106 - a token, not a secret
+        chat_template=TEMPLATES[shape],
+    )
+
+
+def tiny_model(vocabulary: int, seed: int = 0) -> Qwen2ForCausalLM:
+    """Two layers with grouped heads and weights large enough that logits differ."""
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=2,
+    )
+    return Qwen2ForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def tiny_policy() -> Policy:
+    """A fresh tiny policy, fully trained."""
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """A folder as a hub or a path would hold it: weights, tokenizer, chat template."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = tiny_tokenizer()
+    tiny_model(len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

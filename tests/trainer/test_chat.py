@@ -1,0 +1,93 @@
+"""Token pieces: appended, they are the template's own rendering, whatever its shape."""
+
+import pytest
+
+from trainer.chat import Chat
+
+from .conftest import ENDS, TEMPLATES, tiny_tokenizer
+
+TURNS = [
+    ("You are in the middle of a room.", "<action>look</action>"),
+    ("Nothing happens.", "<action>go to desk 1</action>"),
+    ("On the desk 1, you see a mug 1.", "<action>take mug 1 from bed 1</action>"),
+]
+
+
+@pytest.fixture(params=sorted(TEMPLATES))
+def shape(request):
+    return request.param
+
+
+def whole(tokenizer, turns):
+    messages = []
+    for observation, reply in turns:
+        messages += [{"role": "user", "content": observation}]
+        messages += [{"role": "assistant", "content": reply}]
+    return tokenizer.apply_chat_template(messages, tokenize=False, date_string="x")
+
+
+def test_pieces_append_to_the_templates_rendering(shape):
+    tokenizer = tiny_tokenizer(shape)
+    chat = Chat(tokenizer)
+    ids = [t for piece in chat.conversation(TURNS) for part in piece for t in part]
+    assert tokenizer.decode(ids) == whole(tokenizer, TURNS).rstrip("\n")
+
+
+def test_thinking_of_earlier_replies_stays_as_it_was_sampled(shape):
+    tokenizer = tiny_tokenizer(shape)
+    turns = [(o, f"<think>a plan</think>{r}") for o, r in TURNS]
+    ids = [t for p in Chat(tokenizer).conversation(turns) for part in p for t in part]
+    assert tokenizer.decode(ids).count("<think>a plan</think>") == 3
+
+
+def test_a_cut_reply_is_closed_by_the_environment(shape):
+    chat = Chat(tiny_tokenizer(shape))
+    cut, closed = [40, 41], [40, 41, chat.end]
+    assert chat.after(cut, "ok") == [chat.end, *chat.after(closed, "ok")]
+    assert [*cut, *chat.after(cut, "ok")] == [*closed, *chat.after(closed, "ok")]
+    assert chat.after([], "ok")[0] == chat.end
+
+
+def test_sampled_tokens_are_not_tokenised_again():
+    """A text has several tokenisations; the conversation keeps the one that was sampled."""
+    chat = Chat(tiny_tokenizer())
+    letters = [i for c in "look" for i in chat.reply(c)[:-1]]
+    merged = chat.reply("look")[:-1]
+    assert chat.text(letters) == chat.text(merged) == "look"
+    assert len(letters) == 4 > len(merged)
+    assert chat.after(letters, "ok") == chat.after(merged, "ok")
+
+
+def test_end_is_the_templates_own(shape):
+    tokenizer = tiny_tokenizer(shape)
+    chat = Chat(tokenizer)
+    assert tokenizer.decode([chat.end]) == ENDS[shape]
+    tokenizer.eos_token = "<|begin|>"  # noqa: S105
+    assert Chat(tokenizer).ends == {chat.end, tokenizer.eos_token_id}
+
+
+def test_text_round_trips_without_its_end(shape):
+    chat = Chat(tiny_tokenizer(shape))
+    text = "<think>é “ok”\n</think><action>go to desk 1</action>"
+    assert chat.reply(text)[-1] == chat.end
+    assert chat.text(chat.reply(text)) == chat.text(chat.reply(text)[:-1]) == text
+    assert chat.text([]) == ""
+
+
+def test_the_same_day_whatever_the_day():
+    """A Llama-3 template would print today; the opening must not change overnight."""
+    chat = Chat(tiny_tokenizer("llama3"))
+    assert "20" not in chat.tokenizer.decode(list(chat.opening("hello")))
+
+
+def test_unusable_templates_are_refused():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="has no chat template; use an instruct model"):
+        Chat(tokenizer)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    with pytest.raises(ValueError, match="must end a reply by a special token.* writes ' '"):
+        Chat(tokenizer)
+    tokenizer.chat_template = "{{ messages[-1]['content'] }}"
+    with pytest.raises(ValueError, match="drops earlier replies"):
+        Chat(tokenizer)

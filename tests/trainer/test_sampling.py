@@ -1,0 +1,248 @@
+"""Sampling: exact log-probabilities, a cache that changes nothing, choices that stay allowed."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.policy import Policy
+from trainer.sampling import Sampler
+
+from .conftest import tiny_model, tiny_tokenizer
+
+ACTIONS = ["look", "go to desk 1", "go to desk 12", "go to bed 1", "take mug 1 from bed 1"]
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def policy():
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer)
+
+
+POLICY = policy()
+
+
+def opening(text):
+    return list(POLICY.chat.opening(text))
+
+
+@torch.inference_mode()
+def logits_of(ids):
+    """Logits after every token of one conversation, encoded whole and alone."""
+    return POLICY.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()
+
+
+def recomputed(history, reply, temperature=1.0):
+    """Log-probabilities of a reply after `history`, and the entropies, from one whole encoding."""
+    scores = logits_of(history + reply.ids)[len(history) - 1 : -1] / temperature
+    if reply.allowed is not None:
+        for row, allowed in zip(scores, reply.allowed, strict=True):
+            rest = torch.ones(len(row), dtype=torch.bool)
+            rest[allowed] = False
+            row[rest] = -torch.inf
+    logprobs = scores.log_softmax(-1)
+    entropies = torch.special.entr(logprobs.exp()).sum(-1)
+    return logprobs.gather(-1, torch.tensor(reply.ids)[:, None])[:, 0], entropies
+
+
+def assert_recorded(history, reply, temperature=1.0):
+    logprobs, entropies = recomputed(history, reply, temperature)
+    torch.testing.assert_close(torch.tensor(reply.logprobs), logprobs, atol=1e-4, rtol=0)
+    torch.testing.assert_close(torch.tensor(reply.entropies), entropies, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_recorded_logprobs_are_those_of_a_whole_encoding(temperature):
+    sampler = Sampler(policy=POLICY, temperature=temperature, max_new_tokens=12)
+    session, rng = sampler.session(3), generator()
+    histories = [opening(t) for t in ("You are in a room.", "look", "A much longer text " * 9)]
+    new = [list(h) for h in histories]
+    for message in ("Nothing happens.", "On the desk 1, you see a mug 1.", "ok"):
+        replies = session.reply(range(3), new, rng)
+        for i, reply in enumerate(replies):
+            assert_recorded(histories[i], reply, temperature)
+            new[i] = POLICY.chat.after(reply.ids, message * (i + 1))
+            histories[i] += reply.ids + new[i]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    texts=st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=6),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_greedy_with_the_cache_equals_greedy_without(texts, seed, data):
+    """Whatever the lengths and whichever rows are dropped on the way."""
+    sampler = Sampler(policy=POLICY, temperature=0, max_new_tokens=4)
+    session = sampler.session(len(texts))
+    histories = {i: opening(text) for i, text in enumerate(texts)}
+    new = {i: list(ids) for i, ids in histories.items()}
+    for _ in range(3):
+        rows = data.draw(st.permutations(sorted(new)))
+        rows = rows[: data.draw(st.integers(1, len(rows)))]
+        replies = session.reply(rows, [new[i] for i in rows], generator(seed))
+        new = {}
+        for i, reply in zip(rows, replies, strict=True):
+            uncached = sampler.session(1).reply([0], [histories[i]], generator())[0]
+            assert reply.ids == uncached.ids
+            new[i] = POLICY.chat.after(reply.ids, f"message {i}")
+            histories[i] = histories[i] + reply.ids + new[i]
+
+
+def test_neighbours_do_not_change_a_row():
+    sampler = Sampler(policy=POLICY, temperature=0, max_new_tokens=8)
+    texts = ["short", "You are in the middle of a room. " * 4, "a mug"]
+    together = sampler.session(3).reply(range(3), [opening(t) for t in texts], generator())
+    for text, reply in zip(texts, together, strict=True):
+        alone = sampler.session(1).reply([0], [opening(text)], generator())[0]
+        assert alone.ids == reply.ids
+        assert alone.logprobs == pytest.approx(reply.logprobs, abs=1e-5)
+
+
+def test_same_seed_same_replies_and_another_seed_others():
+    sampler = Sampler(policy=POLICY, max_new_tokens=10)
+    prompts = [opening("look")] * 4
+
+    def ids(seed):
+        return [r.ids for r in sampler.session(4).reply(range(4), prompts, generator(seed))]
+
+    assert ids(1) == ids(1)
+    assert ids(1) != ids(2)
+
+
+def test_samples_follow_the_distribution():
+    """4,000 first tokens against the model's probabilities: chi-square over the likely tokens."""
+    sampler = Sampler(policy=POLICY, max_new_tokens=1)
+    prompt = opening("look")
+    replies = sampler.session(4000).reply(range(4000), [prompt] * 4000, generator(5))
+    counts = torch.bincount(torch.tensor([r.ids[0] for r in replies]), minlength=330)
+    expected = 4000 * logits_of(prompt)[-1].softmax(-1)
+    likely = expected > 10
+    chi2 = ((counts - expected)[likely] ** 2 / expected[likely]).sum()
+    assert chi2 < 2 * likely.sum()  # mean = number of cells, deviation sqrt(2 cells)
+
+
+def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut():
+    sampler = Sampler(policy=POLICY, max_new_tokens=30)
+    replies = sampler.session(64).reply(range(64), [opening("look")] * 64, generator(3))
+    end = POLICY.chat.end
+    closed = [r for r in replies if r.ids[-1] == end]
+    cut = [r for r in replies if r.ids[-1] != end]
+    assert closed
+    assert cut
+    assert all(end not in r.ids[:-1] for r in replies)
+    assert all(len(r.ids) == 30 for r in cut)
+    assert all("<|im_end|>" not in r.text for r in closed)
+
+
+def test_constrained_replies_are_actions_with_their_renormalised_probability():
+    sampler = Sampler(policy=POLICY, decode="admissible", max_new_tokens=2)
+    session, rng = sampler.session(8), generator()
+    histories = [opening(f"room {i}") for i in range(8)]
+    new = [list(h) for h in histories]
+    seen = set()
+    for _ in range(3):
+        for i, reply in enumerate(session.reply(range(8), new, rng, [ACTIONS] * 8)):
+            assert reply.text in {f"<think></think><action>{a}</action>" for a in ACTIONS}
+            assert reply.ids == POLICY.chat.reply(reply.text)
+            assert all(t in a for t, a in zip(reply.ids, reply.allowed, strict=True))
+            assert_recorded(histories[i], reply)
+            new[i] = POLICY.chat.after(reply.ids, "ok")
+            histories[i] += reply.ids + new[i]
+            seen.add(reply.text)
+    assert len(seen) > 2
+
+
+def test_a_single_action_leaves_no_choice():
+    sampler = Sampler(policy=POLICY, decode="admissible")
+    reply = sampler.session(1).reply([0], [opening("x")], generator(), [["look"]])[0]
+    assert reply.logprobs == reply.entropies == [0.0] * len(reply.ids)
+
+
+def test_probabilities_of_the_actions_sum_to_one():
+    """Each action's probability is the product of its recorded tokens' probabilities."""
+    sampler = Sampler(policy=POLICY, decode="admissible")
+    replies = sampler.session(300).reply(
+        range(300), [opening("x")] * 300, generator(), [ACTIONS] * 300
+    )
+    probability = {r.text: torch.tensor(r.logprobs).sum().exp().item() for r in replies}
+    assert len(probability) == len(ACTIONS)
+    assert sum(probability.values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_nothing_is_encoded_twice(monkeypatch):
+    """Tokens given to the model over an episode are its tokens, each once."""
+    fed = []
+    logits = POLICY.logits
+    monkeypatch.setattr(
+        Policy, "logits", lambda self, ids, keep, **c: (fed.append(ids), logits(ids, keep, **c))[1]
+    )
+    sampler = Sampler(policy=POLICY, max_new_tokens=6)
+    session, new, total = sampler.session(1), opening("look"), 0
+    for _ in range(4):
+        reply = session.reply([0], [new], generator())[0]
+        total += len(new) + len(reply.ids)
+        new = POLICY.chat.after(reply.ids, "Nothing happens.")
+    assert sum(ids.numel() for ids in fed) == total - 1  # the last sampled token awaits its turn
+
+
+def test_room_counts_down_to_the_models_positions():
+    session = Sampler(policy=POLICY, max_new_tokens=1).session(1)
+    assert session.room(0) == 2048
+    reply = session.reply([0], [[5] * 100], generator())[0]
+    assert session.room(0) == 2048 - 100 - len(reply.ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature must be at least 0, got -1"),
+        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1, got 0"),
+        ({"decode": "beam"}, "decode is one of free, admissible, got 'beam'"),
+    ],
+)
+def test_settings_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Sampler(policy=POLICY, **options)
+
+
+def test_misuse_is_refused():
+    session = Sampler(policy=POLICY, max_new_tokens=1).session(2)
+    with pytest.raises(ValueError, match="2 rows need as many token lists, got 1"):
+        session.reply([0, 1], [[1]], generator())
+    with pytest.raises(ValueError, match=r"rows \[1\] got no new token"):
+        session.reply([0, 1], [[1], []], generator())
+    with pytest.raises(ValueError, match="named twice"):
+        session.reply([0, 0], [[1], [1]], generator())
+    with pytest.raises(ValueError, match="exactly where decode"):
+        session.reply([0, 1], [[1], [1]], generator(), [["look"], ["look"]])
+    with pytest.raises(ValueError, match="longer than the model's 2048 positions"):
+        session.reply([0, 1], [[1], [1] * 2049], generator())
+    session.reply([0], [[1]], generator())
+    with pytest.raises(ValueError, match=r"rows \[1\] were dropped"):
+        session.reply([1], [[1]], generator())
+    constrained = Sampler(policy=POLICY, decode="admissible").session(1)
+    with pytest.raises(ValueError, match="needs actions"):
+        constrained.reply([0], [[1]], generator(), [[]])
+
+
+def test_eager_attention_gives_the_same_replies():
+    tokenizer = tiny_tokenizer()
+    model = tiny_model(len(tokenizer))
+    model.set_attn_implementation("eager")
+    eager = Sampler(policy=Policy(model, tokenizer), temperature=0, max_new_tokens=6)
+    fused = Sampler(policy=POLICY, temperature=0, max_new_tokens=6)
+    prompts = [opening("look"), opening("You are in the middle of a room.")]
+    one, other = (s.session(2).reply([0, 1], prompts, generator()) for s in (eager, fused))
+    assert [r.ids for r in one] == [r.ids for r in other]
+
+
+def test_sliding_windows_are_refused():
+    tokenizer = tiny_tokenizer()
+    model = tiny_model(len(tokenizer))
+    model.config.layer_types = ["full_attention", "sliding_attention"]
+    with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
+        Sampler(policy=Policy(model, tokenizer))
