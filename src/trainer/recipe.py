@@ -100,6 +100,7 @@ class Model:
         lora_alpha: The adapter is scaled by lora_alpha / lora_rank.
         dtype: Of the weights.
         device: "auto" takes a GPU if there is one.
+        gradient_checkpointing: Compute activations again in the backward pass, to save memory.
     """
 
     model: str = "pocket"
@@ -107,6 +108,7 @@ class Model:
     lora_alpha: Positive = 32
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = "auto"
+    gradient_checkpointing: bool = False
 
 
 @dataclass(frozen=True, config=_STRICT)

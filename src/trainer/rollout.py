@@ -1,4 +1,4 @@
-"""Rollouts by an active set: many episodes in lock step, the finished ones neither prompted nor stepped.
+"""Rollouts by an active set: episodes in lock step, a finished one neither prompted nor stepped.
 
 Every turn the policy answers all running episodes in one batch, then each environment takes its
 reply. What success pays is the episode's outcome; the rest of the reward stays with its turn. Left
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import torch
     from agent_envs.panels import Panel
+
     from trainer.chat import Chat
     from trainer.recipe import Env, Prompt
     from trainer.sampling import Reply, Sampler, Session
@@ -58,8 +59,9 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
 
 def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
-    import agent_envs
     from credit.wrappers import InvalidPenalty
+
+    import agent_envs
 
     made: gym.Env[str, str] = gym.make(
         env.id,
