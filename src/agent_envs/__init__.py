@@ -1,1 +1,31 @@
-"""Gymnasium environments for multi-turn language agents that report validity, progress, anchor and goal."""
+"""Gymnasium environments for language agents: validity, progress, anchor and goal at every turn.
+
+Importing registers the ids; `gym.make("agent_envs:AlfWorld-v0")` does without the import.
+"""
+
+import gymnasium
+
+from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS, AgentEnv, Malformed, Turn
+from agent_envs.panels import Panel
+from agent_envs.spaces import FreeText
+
+__all__ = [
+    "INFO_KEYS",
+    "INVALID_REASONS",
+    "AgentEnv",
+    "BadAsset",
+    "FreeText",
+    "Malformed",
+    "MissingAsset",
+    "Panel",
+    "Turn",
+]
+
+# The base class checks order and limits turns itself: no wrapper adds its cost.
+gymnasium.register(
+    "AlfWorld-v0",
+    entry_point="agent_envs.alfworld.env:AlfWorld",
+    order_enforce=False,
+    disable_env_checker=True,
+)

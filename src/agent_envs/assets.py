@@ -1,0 +1,31 @@
+"""Files the environments read: where the shipped ones are, and the errors when one is not right."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+class MissingAsset(FileNotFoundError):  # noqa: N818  a name the contract fixes
+    """A file that is needed is not there; the message names it and says what to run."""
+
+
+class BadAsset(ValueError):  # noqa: N818  a name the contract fixes
+    """A file is damaged or not what it should be; the message names it and what is wrong."""
+
+
+def asset(path: str) -> Traversable:
+    """The file `path` of the worlds shipped with the package, from a checkout or a wheel.
+
+    Raises:
+        MissingAsset: the installation lacks it.
+    """
+    found = resources.files("env_assets").joinpath(*path.split("/"))
+    if not (found.is_file() or found.is_dir()):
+        raise MissingAsset(
+            f"{found} is not in this installation; run `pip install --force-reinstall agent-envs`"
+        )
+    return found

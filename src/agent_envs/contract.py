@@ -1,0 +1,237 @@
+"""The environment contract: a subclass tells each turn as a `Turn`, `AgentEnv` does the plumbing.
+
+Left out on purpose: shaped rewards (`credit.wrappers`), prompts and parsing (`prompt`, `parse`).
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import gymnasium as gym
+from gymnasium.error import ResetNeeded
+
+from agent_envs.panels import Panel, nearest
+from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+INFO_KEYS = (
+    "goal",
+    "valid",
+    "invalid_reason",
+    "progress",
+    "anchor",
+    "success",
+    "admissible_actions",
+    "task_id",
+    "turn",
+)
+INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
+OPTIONS = ("task", "task_id")
+
+
+class Turn(NamedTuple):
+    """What an environment tells of one turn.
+
+    observation: what the agent reads.
+    valid, invalid_reason: whether the action was one, and if not, one of `INVALID_REASONS`:
+        "format" not an action at all, "unknown" names what does not exist, "refused" well-formed
+        but not possible here, "error" failed while it ran, "timeout" ran too long.
+    progress: share of the task done, in [0, 1].
+    anchor: key of the state after the turn; equal iff the state that matters is equal.
+    success, failure: the two ways a task ends by itself.
+    admissible_actions: what could be done next; empty where unbounded.
+    extra: `info` keys of this environment's own, plain builtins, made anew each turn.
+    """
+
+    observation: str
+    valid: bool = True
+    invalid_reason: str = ""
+    progress: float = 0.0
+    anchor: str = ""
+    reward: float = 0.0
+    success: bool = False
+    failure: bool = False
+    admissible_actions: Sequence[str] = ()
+    extra: Mapping[str, Any] | None = None
+
+
+class Malformed(str):
+    """Given to `step` where a reply held no action; its text is the notice that the agent reads.
+
+    The turn counts and is reported `valid=False`, `"format"`; the world is not touched.
+    """
+
+    __slots__ = ()
+
+
+class AgentEnv(gym.Env[str, str], ABC):
+    """Base of all environments: write `begin` and `act`, give the class the documented headings.
+
+    It keeps the turn count and the transcript, ends episodes (success or failure `terminated`, the
+    turn limit `truncated`), picks the task, and refuses what is not an action:
+
+    * not a string: TypeError;
+    * longer than `action_space.max_length`, or with an unpaired surrogate, for which there is no
+      UTF-8: the agent's mistake, `valid=False`, `"format"`, the world untouched. Control characters
+      reach `act` as they are.
+
+    In observations an unpaired surrogate becomes U+FFFD, so that they can always be written.
+
+    `reset(options=...)` takes `{"task": i}` or `{"task_id": "..."}`, otherwise the seed draws the
+    task. It draws either way: naming the task that a seed would have drawn gives the same episode.
+
+    Args:
+        panel: the tasks of the split.
+        max_turns: turn limit, at least 1.
+        render_mode: None or "ansi", then `render()` is the text of the latest turn.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
+    action_length: ClassVar[int] = ACTION_LENGTH
+    observation_length: ClassVar[int] = OBSERVATION_LENGTH
+
+    def __init__(self, panel: Panel, *, max_turns: int, render_mode: str | None = None) -> None:
+        if max_turns < 1:
+            raise ValueError(f"max_turns must be at least 1, got {max_turns}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(
+                f"render_mode is None or in {self.metadata['render_modes']}, got {render_mode!r}"
+            )
+        self.action_space = FreeText(self.action_length)
+        self.observation_space = FreeText(self.observation_length)
+        self.panel = panel
+        self.max_turns = max_turns
+        self.render_mode = render_mode
+        self.task_id = ""
+        self.goal = ""
+        self.turn = 0
+        self.transcript: list[tuple[str, str]] = []
+        self._latest = Turn("")
+        self._live = False
+
+    @abstractmethod
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        """Start the task: its goal and opening turn; all randomness comes from `self.np_random`."""
+
+    @abstractmethod
+    def act(self, action: str) -> Turn:
+        """Do one action of any text; what the agent gets wrong is a Turn, what breaks raises."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Start an episode: observation and info.
+
+        Raises:
+            ValueError: an unknown option, both at once, or a task that the panel does not have.
+        """
+        chosen = self._chosen(options or {})
+        self._live = False
+        super().reset(seed=seed)
+        drawn = self.panel.at(self.np_random.integers(len(self.panel)))
+        self.task_id = drawn if chosen is None else chosen
+        self.goal, turn = self.begin(self.task_id)
+        self.turn = 0
+        self.transcript = []
+        return self._observe("", turn)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Do one action: observation, reward, terminated, truncated, info.
+
+        Raises:
+            ResetNeeded: before the first reset, after the end, or after a step that raised.
+            TypeError: the action is not a string.
+        """
+        if not self._live:
+            raise ResetNeeded("no episode is under way: call reset() first, and after each end")
+        if type(action) is str and len(action) <= self.action_length and action.isascii():
+            self._live = False  # stays so when act raises
+            turn = self.act(action)
+        else:
+            action, turn = self._act_on_odd(action)
+        self.turn += 1
+        observation, info = self._observe(action, turn)
+        terminated = turn.success or turn.failure
+        truncated = not terminated and self.turn >= self.max_turns
+        self._live = not (terminated or truncated)
+        return observation, turn.reward, terminated, truncated, info
+
+    def reject(self, reason: str, notice: str) -> Turn:
+        """A turn in which the agent reads `notice` and nothing else happens; the state stays."""
+        return self._latest._replace(
+            observation=notice,
+            valid=False,
+            invalid_reason=reason,
+            reward=0.0,
+            extra=copy.deepcopy(self._latest.extra),
+        )
+
+    def render(self) -> str | None:
+        """The latest action and observation as text; None without a render mode."""
+        if self.render_mode is None or not self.transcript:
+            return None
+        action, observation = self.transcript[-1]
+        return f"> {action}\n{observation}" if action else observation
+
+    def _act_on_odd(self, action: Any) -> tuple[str, Turn]:
+        """What the transcript keeps of an action that is not plain short ASCII, and its turn."""
+        if isinstance(action, Malformed):
+            return "", self.reject("format", str(action))
+        if not isinstance(action, str):
+            raise TypeError(f"an action is a string, got {action!r:.60} ({type(action).__name__})")
+        action = str(action)
+        if len(action) > self.action_length:
+            notice = f"The action has {len(action)} characters, more than {self.action_length}."
+            return encodable(action[: self.action_length]), self.reject("format", notice)
+        if encodable(action) != action:
+            notice = "The action holds characters that are no text."
+            return encodable(action), self.reject("format", notice)
+        self._live = False
+        return action, self.act(action)
+
+    def _observe(self, action: str, turn: Turn) -> tuple[str, dict[str, Any]]:
+        observation = turn.observation
+        if not observation.isascii():
+            observation = encodable(observation)
+        self._latest = turn
+        self._live = True
+        self.transcript.append((action, observation))
+        info = {
+            "goal": self.goal,
+            "valid": turn.valid,
+            "invalid_reason": turn.invalid_reason,
+            "progress": turn.progress,
+            "anchor": turn.anchor,
+            "success": turn.success,
+            "admissible_actions": list(turn.admissible_actions),
+            "task_id": self.task_id,
+            "turn": self.turn,
+        }
+        if turn.extra:
+            info.update(turn.extra)
+        return observation, info
+
+    def _chosen(self, options: Mapping[str, Any]) -> str | None:
+        for key in options:
+            if key not in OPTIONS:
+                raise ValueError(
+                    f"unknown reset option {key!r}{nearest(str(key), OPTIONS)}; known are {OPTIONS}"
+                )
+        if len(options) > 1:
+            raise ValueError(f"give task or task_id, not both, got {dict(options)!r}")
+        if "task" in options:
+            return self.panel.at(options["task"])
+        return self.panel.named(options["task_id"]) if "task_id" in options else None
+
+
+def encodable(text: str) -> str:
+    """`text` with each unpaired surrogate replaced by U+FFFD, so that it encodes as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    return text

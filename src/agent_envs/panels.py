@@ -1,0 +1,83 @@
+"""Panel: a split's ordered tasks, with a hash that is the same on every machine."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from operator import index
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The tasks of one split in their fixed order; immutable, so copies of it are the panel itself.
+
+    Raises:
+        ValueError: no task, or one listed twice.
+    """
+
+    split: str
+    task_ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task_ids", tuple(self.task_ids))
+        if not self.task_ids:
+            raise ValueError(f"split {self.split!r} has no tasks; a panel needs at least one")
+        if len(self._places) < len(self.task_ids):
+            twice = next(t for i, t in enumerate(self.task_ids) if self._places[t] != i)
+            raise ValueError(f"task {twice!r} stands twice in split {self.split!r}; list it once")
+
+    @cached_property
+    def hash(self) -> str:
+        """Hex SHA-256 of the ASCII JSON array `["split","first id","second id",...]`, no blanks."""
+        listing = json.dumps([self.split, *self.task_ids], separators=(",", ":"))
+        return sha256(listing.encode("ascii")).hexdigest()
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {task_id: place for place, task_id in enumerate(self.task_ids)}
+
+    def __len__(self) -> int:
+        return len(self.task_ids)
+
+    def at(self, task: Any) -> str:
+        """The id of task number `task`, counted from 0.
+
+        Raises:
+            TypeError: not an integer. ValueError: outside the panel.
+        """
+        if isinstance(task, bool) or not hasattr(task, "__index__"):
+            raise TypeError(f"task must be an integer, got {task!r} of type {type(task).__name__}")
+        if not 0 <= index(task) < len(self):
+            raise ValueError(
+                f"task must lie in 0..{len(self) - 1} for split {self.split!r}, got {task}"
+            )
+        return self.task_ids[index(task)]
+
+    def named(self, task_id: Any) -> str:
+        """`task_id` itself, once it is known to be in the panel.
+
+        Raises:
+            ValueError: no such task; the message has the nearest id.
+        """
+        if isinstance(task_id, str) and task_id in self._places:
+            return task_id
+        raise ValueError(
+            f"no task {task_id!r} in split {self.split!r} of {len(self)} tasks"
+            f"{nearest(str(task_id), self.task_ids)}; env.unwrapped.panel.task_ids lists them"
+        )
+
+    def __copy__(self) -> Panel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
+        return self
+
+
+def nearest(given: str, known: Any) -> str:
+    """`", did you mean 'x'?"` for the closest of `known`, or nothing where none comes close."""
+    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
