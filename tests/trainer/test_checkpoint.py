@@ -1,0 +1,178 @@
+"""Checkpoints: whole or not there, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from trainer.checkpoint import (
+    MANIFEST,
+    CheckpointError,
+    Checkpoints,
+    append_line,
+    check,
+    write_text,
+)
+
+
+def filled(folder):
+    """What a policy would write: files, one of them in a folder."""
+    (folder / "policy").mkdir()
+    (folder / "policy" / "weights.bin").write_bytes(bytes(range(256)) * 64)
+    (folder / "state.json").write_text('{"step": 1}')
+
+
+@pytest.fixture
+def two(tmp_path):
+    made = Checkpoints(tmp_path / "checkpoints", keep=2)
+    for step in (10, 20):
+        made.save(step, filled)
+    return made
+
+
+def test_the_newest_is_the_latest(two):
+    assert two.latest() == two.folder / "step_20"
+    assert check(two.latest()) == ""
+    assert two.steps() == [10, 20]
+
+
+def test_no_checkpoint_is_no_error(tmp_path):
+    assert Checkpoints(tmp_path / "none").latest() is None
+
+
+def test_the_oldest_go_and_the_pinned_stay(tmp_path):
+    made = Checkpoints(tmp_path, keep=2, pinned=frozenset({2}))
+    for step in range(1, 7):
+        made.save(step, filled)
+    assert made.steps() == [2, 5, 6]
+
+
+def test_steps_are_ordered_as_numbers(tmp_path):
+    made = Checkpoints(tmp_path, keep=5)
+    for step in (9, 10, 100):
+        made.save(step, filled)
+    assert made.latest().name == "step_100"
+
+
+def test_the_same_step_may_be_saved_again(two):
+    two.save(20, lambda folder: (folder / "other").write_text("new"))
+    assert (two.folder / "step_20" / "other").read_text() == "new"
+    assert check(two.folder / "step_20") == ""
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: os.truncate(p / "policy" / "weights.bin", 100), "cut short: 100 bytes of 16384"),
+        (lambda p: (p / "state.json").unlink(), r"state\.json is missing"),
+        (lambda p: (p / "state.json").write_text('{"step": 2}'), "digest differs"),
+        (lambda p: (p / MANIFEST).unlink(), "cannot be read"),
+        (lambda p: os.truncate(p / MANIFEST, 30), "cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_used(two, damage, message):
+    damage(two.folder / "step_20")
+    with pytest.warns(UserWarning, match=rf"{message}.*continuing from .*step_10"):
+        assert two.latest() == two.folder / "step_10"
+
+
+def test_nothing_valid_is_an_error_that_names_the_files(two):
+    for step in (10, 20):
+        os.truncate(two.folder / f"step_{step}" / "state.json", 1)
+    with pytest.raises(CheckpointError, match=r"step_20.*step_10.*--out"):
+        two.latest()
+
+
+def test_a_full_disk_leaves_the_old_one_valid(two):
+    def full(folder):
+        (folder / "weights.bin").write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(
+        CheckpointError, match=r"step_30 .*No space left.*step_20 before it is intact"
+    ):
+        two.save(30, full)
+    assert two.latest() == two.folder / "step_20"
+    assert sorted(path.name for path in two.folder.iterdir()) == ["step_10", "step_20"]
+
+
+def test_a_writer_of_tensors_that_fails_is_the_same(two):
+    def full(folder):
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+
+    with pytest.raises(CheckpointError, match="--resume"):
+        two.save(30, full)
+    assert two.latest().name == "step_20"
+
+
+LIMITED = """
+import resource, sys, torch
+from pathlib import Path
+from trainer.checkpoint import Checkpoints, CheckpointError
+made = Checkpoints(Path(sys.argv[1]))
+made.save(1, lambda folder: torch.save(torch.zeros(10), folder / "optimizer.pt"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+try:
+    made.save(2, lambda folder: torch.save(torch.zeros(1_000_000), folder / "optimizer.pt"))
+except CheckpointError as error:
+    print(error)
+print("latest", made.latest().name)
+"""
+
+
+def test_a_real_limit_on_file_size(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert "step_2 could not be written" in done.stdout
+    assert done.stdout.splitlines()[-1] == "latest step_1"
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from trainer.checkpoint import Checkpoints
+made = Checkpoints(Path(sys.argv[1]), keep=2)
+def write(folder):
+    for part in range(20):
+        (folder / f"{part}.bin").write_bytes(bytes([step % 256]) * 20_000)
+for step in range(1, 100_000):
+    made.save(step, write)
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.013, 0.057, 0.111])
+def test_killed_while_writing(tmp_path, delay):
+    """After SIGKILL the newest checkpoint that was announced, or a newer one, is whole."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.readline()
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        announced = [int(line) for line in process.stdout.read().split()]
+    made = Checkpoints(tmp_path, keep=2)
+    latest = made.latest()
+    assert int(latest.name[5:]) >= max(announced, default=1)
+    step = int(latest.name[5:]) + 1
+    made.save(step, filled)  # what the kill left lying about is no obstacle
+    assert made.latest().name == f"step_{step}"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_lines_and_texts_arrive_whole(tmp_path):
+    append_line(tmp_path / "log", "one")
+    append_line(tmp_path / "log", "two")
+    assert (tmp_path / "log").read_text() == "one\ntwo\n"
+    write_text(tmp_path / "new" / "text", "first")
+    write_text(tmp_path / "new" / "text", json.dumps([1]))
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["text"]
+    assert (tmp_path / "new" / "text").read_text() == "[1]"

@@ -1,0 +1,92 @@
+"""The log: one line a step, whole lines only, no step twice."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trainer import metrics
+from trainer.metrics import Metrics, MetricsError
+
+
+def plain():
+    return Console(file=io.StringIO(), width=200)
+
+
+def logged(folder, values, *, console=None):
+    with Metrics(folder, {"rl": 10}, console=console or plain()) as log:
+        for step, success in values:
+            log.log(step, "rl", step, {"success": success, "seconds": 0.1 * step})
+
+
+def test_one_line_a_step_and_the_same_numbers_for_tensorboard(tmp_path):
+    logged(tmp_path, [(1, 0.25), (2, 0.5)])
+    lines = metrics.read(tmp_path / "metrics.jsonl")
+    assert [(line["step"], line["stage"], line["success"]) for line in lines] == [
+        (1, "rl", 0.25),
+        (2, "rl", 0.5),
+    ]
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.value for event in events.Scalars("rl/success")] == [0.25, 0.5]
+
+
+def test_a_line_cut_short_by_a_kill_is_repaired(tmp_path):
+    logged(tmp_path, [(1, 0.25), (2, 0.5)])
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"step": 3, "sta')
+    assert [line["step"] for line in metrics.read(path)] == [1, 2]
+    logged(tmp_path, [(3, 0.75)])
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
+def test_a_step_done_again_is_not_logged_again(tmp_path):
+    logged(tmp_path, [(1, 0.25), (2, 0.5)])
+    before = (tmp_path / "metrics.jsonl").read_text()
+    logged(tmp_path, [(2, 0.5)])
+    assert (tmp_path / "metrics.jsonl").read_text() == before
+
+
+def test_a_step_that_comes_out_differently_is_told(tmp_path):
+    logged(tmp_path, [(1, 0.25)])
+    with pytest.warns(UserWarning, match="step 1 done again.*differently"):
+        logged(tmp_path, [(1, 0.26)])
+    assert [line["success"] for line in metrics.read(tmp_path / "metrics.jsonl")] == [0.25]
+
+
+def test_a_broken_line_before_the_last_is_named(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\nhalf\n{"step": 2}\n')
+    with pytest.raises(MetricsError, match=r"metrics\.jsonl line 2 is not JSON"):
+        metrics.read(tmp_path / "metrics.jsonl")
+
+
+def test_no_log_is_empty(tmp_path):
+    assert metrics.read(tmp_path / "metrics.jsonl") == []
+
+
+def test_a_number_that_is_none_is_written_as_null(tmp_path):
+    logged(tmp_path, [(1, float("nan"))])
+    assert '"success": null' in (tmp_path / "metrics.jsonl").read_text()
+    logged(tmp_path, [(1, float("nan"))])  # and is the same number when done again
+
+
+def test_plain_lines_where_there_is_no_terminal(tmp_path):
+    console = plain()
+    logged(tmp_path, [(1, 0.25), (10, 0.5)], console=console)
+    shown = console.file.getvalue()
+    assert "rl 1/10  success 25%" in shown
+    assert "rl 10/10  success 50%" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_bar_on_a_terminal(tmp_path):
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with Metrics(tmp_path, {"rl": 10}, console=console) as log:
+        values = {"success": 0.5, "valid": 0.9, "return": 0.4, "tokens_per_second": 1234.0}
+        log.log(4, "rl", 4, values)
+    shown = console.file.getvalue()
+    for part in ("4/10", "success 50%", "valid 90%", "return 0.40", "1,234 tokens/s", "eta"):
+        assert part in shown
