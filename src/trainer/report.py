@@ -295,6 +295,7 @@ def _svg(figure: Figure) -> str:
     from markupsafe import Markup
 
     stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
     text = stream.getvalue()
     return Markup(text[text.index("<svg") :])  # noqa: S704 - matplotlib escapes the text it draws
