@@ -8,7 +8,10 @@ import gymnasium
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import INFO_KEYS, INVALID_REASONS, AgentEnv, Malformed, Turn
 from agent_envs.panels import Panel
+from agent_envs.parse import ParseReply
+from agent_envs.prompt import Prompt, Template
 from agent_envs.spaces import FreeText
+from agent_envs.vector import make_vec
 
 __all__ = [
     "INFO_KEYS",
@@ -19,7 +22,11 @@ __all__ = [
     "Malformed",
     "MissingAsset",
     "Panel",
+    "ParseReply",
+    "Prompt",
+    "Template",
     "Turn",
+    "make_vec",
 ]
 
 # The base class checks order and limits turns itself: no wrapper adds its cost.

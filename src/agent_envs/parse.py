@@ -1,0 +1,103 @@
+"""ParseReply: from a model's reply to its action; a malformed reply is the agent's mistake."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsFloat
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_envs.contract import AgentEnv, Malformed
+from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
+
+
+def action_in(reply: str, tags: tuple[str, ...]) -> str | None:
+    """The last tag's text, or None where `reply` is not one block per tag, in order, and no more.
+
+    Blanks around the blocks and around the action are ignored; an empty action is none.
+    """
+    if any(reply.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")):
+        return None
+    rest, outside, content = reply, "", ""
+    for tag in tags:
+        before, _, rest = rest.partition(f"<{tag}>")
+        content, closed, rest = rest.partition(f"</{tag}>")
+        outside += before if closed else "out of order"
+    return content.strip() or None if not (outside + rest).strip() else None
+
+
+def attempt_in(reply: str, tag: str) -> str | None:
+    """The likeliest action of a malformed reply: what follows the last `<tag>`, else all of it."""
+    return reply.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
+
+
+class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+    """Steps on a model's whole reply, `<think>...</think><action>...</action>`; the last tag acts.
+
+    A reply that is not exactly that is malformed (MGR, appendix A.5): `valid=False`, `"format"`.
+    `on_malformed="skip"` leaves the world alone, the turn counts and the agent reads what was
+    expected; `"attempt"` tries the likeliest action all the same and still reports it malformed.
+    Adds `info["action"]`, the action done, "" where there was none. Goes right on the environment,
+    inside reward wrappers and `Prompt`.
+
+    Raises:
+        TypeError: not an agent environment. ValueError: no tags, or `on_malformed` unknown.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[str, str],
+        tags: tuple[str, ...] = ("think", "action"),
+        on_malformed: Literal["skip", "attempt"] = "skip",
+    ) -> None:
+        RecordConstructorArgs.__init__(self, tags=tags, on_malformed=on_malformed)
+        gym.Wrapper.__init__(self, env)
+        self.inner = agent_env(env, "ParseReply")
+        if on_malformed not in ("skip", "attempt"):
+            raise ValueError(f"on_malformed is 'skip' or 'attempt', got {on_malformed!r}")
+        if not tags:
+            raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
+        self.tags = tuple(tags)
+        self.on_malformed = on_malformed
+        self.notice = (
+            "The reply was not understood and nothing was done. Reply exactly in this form: "
+            + "".join(f"<{tag}>...</{tag}>" for tag in self.tags)
+        )
+        self.action_space = FreeText(OBSERVATION_LENGTH)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """The environment's reset; `info["action"]` is ""."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, info | {"action": ""}
+
+    def step(self, reply: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Do the action that the reply holds.
+
+        Raises:
+            TypeError: the reply is not a string.
+        """
+        if not isinstance(reply, str):
+            raise TypeError(f"a reply is a string, got {reply!r:.60} ({type(reply).__name__})")
+        parsed = action_in(reply, self.tags)
+        action = parsed
+        if parsed is None and self.on_malformed == "attempt":
+            action = attempt_in(reply, self.tags[-1])
+        step = self.env.step(Malformed(self.notice) if action is None else action)
+        observation, reward, terminated, truncated, info = step
+        if parsed is None:
+            info |= {"valid": False, "invalid_reason": "format"}
+        info["action"] = self.inner.transcript[-1][0]
+        return observation, reward, terminated, truncated, info
+
+
+def agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:
+    """The agent environment inside `env`.
+
+    Raises:
+        TypeError: there is none.
+    """
+    if isinstance(env.unwrapped, AgentEnv):
+        return env.unwrapped
+    raise TypeError(f"{wrapper} needs an agent_envs.AgentEnv inside, got {env.unwrapped!r}")

@@ -1,0 +1,134 @@
+"""Prompt: the observation becomes the whole prompt of the turn, full and trajectory-blind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_envs.panels import nearest
+from agent_envs.parse import agent_env
+from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
+
+SLOTS = (
+    "task_description",
+    "step_count",
+    "history_length",
+    "action_history",
+    "current_step",
+    "current_observation",
+    "admissible_actions",
+)
+BLIND_SLOTS = SLOTS[4:]
+
+
+@dataclass(frozen=True)
+class Template:
+    """Two texts with `{slots}`: `full` may use all of `SLOTS`, `blind` neither goal nor history.
+
+    Raises:
+        ValueError: an unknown slot, or one that would let a blind prompt see.
+    """
+
+    full: str
+    blind: str
+
+    def __post_init__(self) -> None:
+        for text, slots in ((self.full, SLOTS), (self.blind, BLIND_SLOTS)):
+            for _, slot, _, _ in Formatter().parse(text):
+                if slot is not None and slot not in slots:
+                    raise ValueError(
+                        f"unknown slot {{{slot}}}{nearest(slot, slots)}; known here are {slots}"
+                    )
+
+
+_ASK = """
+
+Now it's your turn to take an action. You should first reason step-by-step about the current \
+situation. This reasoning process MUST be enclosed within <think> </think> tags. Once you've \
+finished your reasoning, you should choose an admissible action for current step and present it \
+within <action> </action> tags."""
+
+_NOW = """You are now at step {current_step} and your current observation is: \
+{current_observation}. Your admissible actions of the current situation are: \
+[{admissible_actions}]."""
+
+ALFWORLD = Template(
+    full="""You are an expert agent operating in the ALFRED embodied Environment. Your task is to: \
+{task_description}. Prior to this step, you have already taken {step_count} step(s). Below are the \
+most recent {history_length} observations and the corresponding actions you took: \
+{action_history}. """
+    + _NOW
+    + _ASK,
+    blind="You are an expert agent operating in the ALFRED Embodied Environment. " + _NOW + _ASK,
+)
+
+TEMPLATES = {"alfworld": ALFWORLD}
+
+
+class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+    """Renders each turn's prompt: goal, steps taken, last `history` turns, observation, actions.
+
+    The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
+    goal, no history, and of the observation no line that states the goal. "alfworld" is STAPO's
+    pair of templates (Fig. 12 and 13). A final full stop of goal or observation gives way to the
+    template's. Goes outside `ParseReply`.
+
+    Raises:
+        TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
+    """
+
+    def __init__(
+        self, env: gym.Env[str, str], template: str | Template = "alfworld", history: int = 2
+    ) -> None:
+        RecordConstructorArgs.__init__(self, template=template, history=history)
+        gym.Wrapper.__init__(self, env)
+        self.inner = agent_env(env, "Prompt")
+        if history < 0:
+            raise ValueError(f"history counts the turns shown and is at least 0, got {history}")
+        if isinstance(template, str) and template not in TEMPLATES:
+            raise ValueError(
+                f"unknown template {template!r}{nearest(template, TEMPLATES)}; "
+                f"known are {tuple(TEMPLATES)}, or pass a Template"
+            )
+        self.template = TEMPLATES[template] if isinstance(template, str) else template
+        self.history = history
+        self.observation_space = FreeText((history + 2) * OBSERVATION_LENGTH)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """The environment's reset with the opening prompt."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._rendered(observation, info)
+
+    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """The environment's step with the next turn's prompt."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        prompt, info = self._rendered(observation, info)
+        return prompt, reward, terminated, truncated, info
+
+    def _rendered(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The prompt of the turn, and `info` with the trajectory-blind one."""
+        past = self.inner.transcript
+        steps = len(past) - 1
+        shown = [
+            f"[Observation {i + 1}: '{past[i][1].strip()}', Action {i + 1}: '{past[i + 1][0]}']"
+            for i in range(max(0, steps - self.history), steps)
+        ]
+        goal = info["goal"].removesuffix(".")
+        lines = [line for line in observation.split("\n") if not goal or goal not in line]
+        slots = {
+            "task_description": goal,
+            "step_count": steps,
+            "history_length": len(shown),
+            "action_history": "\n".join(shown) or "none",
+            "current_step": steps + 1,
+            "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
+        }
+        full, blind = (text.strip().removesuffix(".") for text in (observation, "\n".join(lines)))
+        info["blind_prompt"] = self.template.blind.format(**slots, current_observation=blind)
+        return self.template.full.format(**slots, current_observation=full), info
