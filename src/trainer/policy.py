@@ -11,6 +11,7 @@ import copy
 import json
 import os
 import re
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+REFERENCE = "reference.safetensors"
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
@@ -76,11 +78,12 @@ class Policy:
         self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
         _without_dropout(model)
         if gradient_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
+            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
             model.enable_input_require_grads()
         self.gradient_checkpointing = gradient_checkpointing
         self.model = model if lora is None else _adapted(model, lora, self.name)
-        self.frozen: Any = None
+        self._reference: dict[str, Tensor] | None = None
 
     @classmethod
     def load(
@@ -144,7 +147,7 @@ class Policy:
 
     def parameters(self) -> list[nn.Parameter]:
         """What training changes."""
-        return [p for p in self.model.parameters() if p.requires_grad]
+        return [parameter for _, parameter in self._trained()]
 
     def logits(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Logits at the kept positions only: [B, L] int, [B, L] bool -> [P, V] float32.
@@ -165,39 +168,48 @@ class Policy:
     def keep_reference(self) -> None:
         """Make the policy of this moment the reference of the KL term.
 
-        With LoRA the reference is always the model without its adapter, and nothing is copied.
+        Costs a copy of what training changes; with LoRA that is the adapter.
         """
-        if not self.adapted:
-            self.frozen = copy.deepcopy(self.model).requires_grad_(requires_grad=False).eval()
+        self._reference = {name: p.detach().clone() for name, p in self._trained()}
 
     @contextmanager
     def as_reference(self) -> Iterator[None]:
-        """Inside, the policy is its reference: without its adapter, or the frozen copy.
+        """Inside, the policy is its reference: what was kept, or the model without its adapter.
 
         Raises:
             RuntimeError: All weights are trained and `keep_reference` was never called.
         """
-        if self.adapted:
+        if self._reference is None and not self.adapted:
+            raise RuntimeError("there is no reference; call keep_reference before the first update")
+        if self._reference is None:
             with self.model.disable_adapter():
                 yield
             return
-        if self.frozen is None:
-            raise RuntimeError("there is no reference; call keep_reference before the first update")
-        self.model, current = self.frozen, self.model
+        current = {name: p.data for name, p in self._trained()}
+        self._take(self._reference)
         try:
             yield
         finally:
-            self.model = current
+            self._take(current)
+
+    def _trained(self) -> list[tuple[str, nn.Parameter]]:
+        return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
+
+    def _take(self, tensors: dict[str, Tensor]) -> None:
+        for name, parameter in self._trained():
+            parameter.data = tensors[name]
 
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
 
         `load` reads the folder, and so does transformers (or peft).
         """
+        from safetensors.torch import save_file
+
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        if self.frozen is not None:
-            self.frozen.save_pretrained(folder / "reference")
+        if self._reference is not None:
+            save_file(self._reference, folder / REFERENCE)
 
     def restore(self, folder: Path) -> None:
         """Take over, bit for bit, the weights and the reference that `save` wrote to `folder`.
@@ -211,13 +223,20 @@ class Policy:
 
             state = _tensors(folder / "adapter_model.safetensors")
             found: Any = set_peft_model_state_dict(self.model, state)
-            if found.unexpected_keys:
-                raise ValueError(f"{folder} holds other adapters: {found.unexpected_keys}")
-            return
-        _fill(self.model, folder)
-        if (folder / "reference").is_dir():
-            self.keep_reference()
-            _fill(self.frozen, folder / "reference")
+            missing = [key for key in found.missing_keys if "lora_" in key]
+        else:
+            found = self.model.load_state_dict(_tensors(folder / "model.safetensors"), strict=False)
+            tied = self.model.all_tied_weights_keys
+            missing = [key for key in found.missing_keys if key not in tied]
+        if missing or found.unexpected_keys:
+            raise ValueError(
+                f"{folder} holds another architecture than this policy: "
+                f"missing {missing[:3]}, unexpected {found.unexpected_keys[:3]}"
+            )
+        kept = folder / REFERENCE
+        self._reference = None
+        if kept.is_file():
+            self._reference = {k: t.to(self.device) for k, t in _tensors(kept).items()}
 
 
 def resolve(name: str) -> str:
@@ -233,8 +252,8 @@ def resolve(name: str) -> str:
         return _complete(Path(str(files("env_assets") / "pocket")), name)
     if name == "smollm2-135m":
         return str(smollm2())
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = Path(name)
+    if name and folder.is_dir():
         return _complete(folder, name)
     if folder.exists() or not _HUB.fullmatch(name):
         raise FileNotFoundError(
@@ -245,6 +264,11 @@ def resolve(name: str) -> str:
 
 
 def _complete(folder: Path, name: str) -> str:
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise FileNotFoundError(
+            f"the model {name!r} has no config.json in {folder}; "
+            "save the model there with model.save_pretrained"
+        )
     if not any(any(folder.glob(pattern)) for pattern in WEIGHTS):
         raise FileNotFoundError(
             f"the model {name!r} has no weights: {folder} holds none of {', '.join(WEIGHTS)}; "
@@ -305,20 +329,26 @@ def _adapted(model: Any, lora: LoRA, name: str) -> Any:
 
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     config = LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        target_modules=targets,
-        task_type="CAUSAL_LM",
-        base_model_name_or_path=name,
+        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
     )
     model.config._name_or_path = name  # noqa: SLF001 - peft records the base from here
-    return get_peft_model(model, config)
+    with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # the same adapter at every start, whatever was drawn before
+        return get_peft_model(model, config)
 
 
 def _with_saved_adapter(model: Any, folder: str) -> Any:
     from peft import PeftModel
 
-    return PeftModel.from_pretrained(model, folder, is_trainable=True)
+    with _without_peft_warning():
+        return PeftModel.from_pretrained(model, folder, is_trainable=True)
+
+
+@contextmanager
+def _without_peft_warning() -> Iterator[None]:
+    with warnings.catch_warnings():  # peft 0.21 asks transformers 5.23 by a deprecated name
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        yield
 
 
 def _base(adapter: Path) -> str:
@@ -348,15 +378,3 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         return load_file(file)
     except SafetensorError as error:
         raise ValueError(f"{file} is cut short or damaged ({error}); use another") from error
-
-
-def _fill(model: Any, folder: Path) -> None:
-    state = _tensors(folder / "model.safetensors")
-    found = model.load_state_dict(state, strict=False)
-    tied = set(model.all_tied_weights_keys)
-    missing = [key for key in found.missing_keys if key not in tied]
-    if missing or found.unexpected_keys:
-        raise ValueError(
-            f"{folder} holds another architecture: missing {missing}, "
-            f"unexpected {found.unexpected_keys}"
-        )

@@ -1,0 +1,156 @@
+"""Token batches: episodes as padded rows, with the reply tokens of every turn marked.
+
+Context "history" makes one row of a trajectory, each token once; context "turn" one row of each
+turn, its own prompt in front. Rows of similar length share a microbatch. Left out: several
+trajectories in one row, which would need a block mask and gains little once lengths are sorted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from trainer.episodes import Episode, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One training sequence of L tokens, P of them reply tokens that are trained on.
+
+    Attributes:
+        ids: The tokens, [L].
+        at: Positions of the reply tokens in `ids`, [P], increasing.
+        turn: Turn of each reply token, counted over all episodes, [P].
+        logprobs: Log-probability of each reply token when it was sampled (0 for text), [P].
+        allowed: With constrained decoding, the tokens allowed at each reply token.
+        reference: Log-probability of each reply token under the reference, [P] or none.
+    """
+
+    ids: list[int]
+    at: list[int]
+    turn: list[int]
+    logprobs: list[float]
+    allowed: list[list[int]] | None = None
+    reference: list[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """B rows padded on the right to L tokens; their P trained reply tokens in row-major order.
+
+    Attributes:
+        ids: [B, L] int.
+        keep: [B, L] bool, the positions whose logits say a trained reply token.
+        target: The reply tokens, [P] int.
+        turn: Turn of each, counted over all episodes, [P] int.
+        row: Row of each, [P] int.
+        logprobs: Log-probability of each when it was sampled, [P].
+        allowed: Pairs (reply token, allowed token) of constrained decoding, [Q, 2] int, or none.
+        reference: Log-probability of each under the reference, [P] or none.
+    """
+
+    ids: Tensor
+    keep: Tensor
+    target: Tensor
+    turn: Tensor
+    row: Tensor
+    logprobs: Tensor
+    allowed: Tensor | None
+    reference: Tensor | None
+
+
+def make_rows(
+    episodes: Sequence[Episode],
+    *,
+    trained: Sequence[bool] | None = None,
+    max_tokens: int = 0,
+) -> list[Row]:
+    """Rows of episodes, N turns together, in order; a row without trained tokens is left out.
+
+    A trajectory longer than `max_tokens` keeps the leading turns that fit whole; a turn whose own
+    row is longer is left out. 0 keeps everything.
+
+    Args:
+        episodes: The episodes.
+        trained: Which of the N turns are trained on, all of them by default.
+        max_tokens: Longest row.
+
+    Raises:
+        ValueError: `trained` has another length than N.
+    """
+    count = sum(len(episode.steps) for episode in episodes)
+    if trained is not None and len(trained) != count:
+        raise ValueError(f"trained marks {len(trained)} turns, the episodes have {count}")
+    rows, first = [], 0
+    for episode in episodes:
+        turns = list(enumerate(episode.steps, start=first))
+        first += len(turns)
+        for part in [turns] if episode.context == "history" else [[turn] for turn in turns]:
+            row = _row(part, trained, max_tokens)
+            if row.at:
+                rows.append(row)
+    return rows
+
+
+def _row(turns: list[tuple[int, Step]], trained: Sequence[bool] | None, max_tokens: int) -> Row:
+    constrained = any(step.allowed is not None for _, step in turns)
+    row = Row([], [], [], [], [] if constrained else None)
+    for turn, step in turns:
+        if max_tokens and len(row.ids) + len(step.prompt_ids) + len(step.reply_ids) > max_tokens:
+            break
+        start = len(row.ids) + len(step.prompt_ids)
+        row.ids.extend([*step.prompt_ids, *step.reply_ids])
+        if trained is not None and not trained[turn]:
+            continue
+        size = len(step.reply_ids)
+        row.at.extend(range(start, start + size))
+        row.turn.extend([turn] * size)
+        row.logprobs.extend(step.logprobs or [0.0] * size)
+        if row.allowed is not None:
+            row.allowed.extend(step.allowed or [[]] * size)
+    return row
+
+
+def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
+    """Indices of rows that go through the model together: at most `tokens` with their padding.
+
+    Longest first, so that memory runs out at once or never. A row longer than `tokens` goes alone.
+    """
+    part: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: (-len(rows[i].ids), i)):
+        if part and len(rows[part[0]].ids) * (len(part) + 1) > tokens:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
+    """The padded batch of some rows."""
+    longest = max(len(row.ids) for row in rows)
+    ids = torch.tensor([row.ids + [0] * (longest - len(row.ids)) for row in rows])
+    owner = torch.tensor([i for i, row in enumerate(rows) for _ in row.at])
+    at = torch.tensor([p for row in rows for p in row.at])
+    keep = torch.zeros_like(ids, dtype=torch.bool)
+    keep[owner, at - 1] = True
+    lists = [a for row in rows for a in (row.allowed or [[]] * len(row.at))]
+    pairs = [(token, choice) for token, choices in enumerate(lists) for choice in choices]
+    known = [p for row in rows for p in row.reference or ()]
+    return Batch(
+        ids=ids.to(device),
+        keep=keep.to(device),
+        target=ids[owner, at].to(device),
+        turn=torch.tensor([t for row in rows for t in row.turn], device=device),
+        row=owner.to(device),
+        logprobs=torch.tensor([p for row in rows for p in row.logprobs], device=device),
+        allowed=torch.tensor(pairs, device=device) if pairs else None,
+        reference=torch.tensor(known, device=device) if known else None,
+    )

@@ -1,0 +1,80 @@
+"""The warm start: demonstrations as token rows, and cross-entropy on their replies.
+
+Environment tokens are conditioned on and never predicted, as in reinforcement learning, so a
+demonstration is an episode whose reply tokens come from text. Left out: mixing in other data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer.episodes import CONTEXTS, Episode, Step
+from trainer.sampling import FORM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from trainer.batch import Batch, Row
+    from trainer.chat import Chat
+    from trainer.update import Learner
+
+
+def demonstration(
+    chat: Chat,
+    turns: Sequence[tuple[str, str]],
+    *,
+    context: str = "history",
+    form: str = FORM,
+    task_id: str = "",
+    goal: str = "",
+) -> Episode:
+    """The episode of (what the agent saw, the action it took) pairs, tokens included.
+
+    With context "history" the first text is the whole opening message and later ones are the
+    environment's messages; with "turn" each is the turn's whole prompt. A reply is `form` around
+    the action.
+
+    Raises:
+        ValueError: No turn, or an unknown context.
+    """
+    if context not in CONTEXTS:
+        raise ValueError(f"context is one of {', '.join(CONTEXTS)}, got {context!r}")
+    if not turns:
+        raise ValueError(f"the demonstration of {task_id!r} has no turn; leave it out")
+    replies = [(observation, form.format(action)) for observation, action in turns]
+    pieces = (
+        chat.conversation(replies)
+        if context == "history"
+        else [piece for turn in replies for piece in chat.conversation([turn])]
+    )
+    steps = [
+        Step(seen, reply, action, prompt_ids, reply_ids)
+        for (seen, reply), (_, action), (prompt_ids, reply_ids) in zip(
+            replies, turns, pieces, strict=True
+        )
+    ]
+    return Episode(task_id, goal, group=0, seed=0, context=context, steps=steps, success=True)
+
+
+def imitate(
+    learner: Learner, rows: Sequence[Row], *, aggregate: str = "token-mean"
+) -> dict[str, float]:
+    """One optimiser step towards the replies of `rows`; its figures, `loss` in nats a token.
+
+    Raises:
+        ValueError: No rows.
+        NotFiniteError: The loss or the gradient is NaN or infinite.
+    """
+    if not rows:
+        raise ValueError(
+            "imitation needs at least one row, got 0; are all turns masked or too long?"
+        )
+    return learner.step(rows, _cross_entropy, aggregate=aggregate)
+
+
+def _cross_entropy(
+    _batch: Batch, logprobs: Tensor, _entropies: Tensor, weight: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    return -(weight * logprobs).sum(), {}

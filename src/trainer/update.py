@@ -1,0 +1,353 @@
+"""The policy update: log-probabilities once more, the clipped surrogate, one optimiser step.
+
+The loss of a minibatch is one weighted sum over its reply tokens; microbatches add their parts, so
+that how it is split changes memory and nothing else. Old log-probabilities are the ones recorded
+at sampling. Left out: a critic with GAE, and mixed precision beyond the dtype of the weights.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from trainer.batch import Batch, Row, collate, microbatches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import ArrayLike
+    from torch import Tensor
+
+    from trainer.policy import Policy
+
+RATIOS = ("token", "turn", "sequence")
+AGGREGATES = ("token-mean", "sequence-mean")
+DIVERGENCES = ("none", "k1", "k2", "k3")
+
+Loss: TypeAlias = "Callable[[Batch, Tensor, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]"
+"""(batch, log-probabilities [P], entropies [P], weights [P]) -> loss and values [P] to report."""
+
+
+class NotFiniteError(RuntimeError):
+    """A loss or a gradient was NaN or infinite; the message names the file with its batch."""
+
+
+def token_logprobs(
+    policy: Policy, batch: Batch, *, temperature: float = 1.0, entropy_gradient: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the reply tokens and entropies of their distributions: [P], [P], nats.
+
+    The distribution is the one they were drawn from: logits divided by the temperature, over the
+    allowed tokens where decoding was constrained. Memory is O(P V); gradients through the
+    entropies double it.
+    """
+    scores = policy.logits(batch.ids, batch.keep)
+    if temperature != 1:
+        scores = scores / temperature
+    if batch.allowed is not None:
+        scores = scores + _out_of_reach(batch.allowed, scores)
+    total = scores.logsumexp(-1)
+    logprobs = scores.gather(-1, batch.target[:, None])[:, 0] - total
+    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+        p = (scores - total[:, None]).exp()
+        entropies = total - torch.linalg.vecdot(p, scores)
+    return logprobs, entropies
+
+
+def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
+    """What keeps all but the allowed tokens from being drawn: [Q, 2], [P, V] -> [P, V]."""
+    constrained = torch.zeros(len(scores), 1, dtype=torch.bool, device=scores.device)
+    constrained[allowed[:, 0]] = True
+    away = torch.zeros_like(scores).masked_fill_(constrained, -1e9)
+    away[allowed[:, 0], allowed[:, 1]] = 0.0
+    return away
+
+
+def mean_by(x: Tensor, segment: Tensor) -> Tensor:
+    """Mean over the tokens of each segment, at every token: [P], [P] int -> [P]."""
+    _, index, count = torch.unique(segment, return_inverse=True, return_counts=True)
+    total: Tensor = x.new_zeros(len(count)).index_add(0, index, x)
+    mean: Tensor = (total / count)[index]
+    return mean
+
+
+def surrogate(ratio: Tensor, advantage: Tensor, *, low: float, high: float) -> Tensor:
+    """min(r A, clip(r, 1 - low, 1 + high) A): [P], [P] -> [P]. PPO Eq. 7; DAPO for low != high."""
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+
+
+def divergence(kind: str, logprobs: Tensor, reference: Tensor) -> Tensor:
+    """Estimate of KL(policy || reference) at each sampled token: [P], [P] -> [P].
+
+    With d = log reference - log policy: k1 = -d, k2 = d^2 / 2, k3 = e^d - 1 - d (Schulman 2020).
+    As a loss k1 has no gradient in expectation; it is here to be compared with.
+    """
+    d = reference - logprobs
+    if kind == "k1":
+        return -d
+    return d * d / 2 if kind == "k2" else d.expm1() - d
+
+
+class Learner:
+    """Takes optimiser steps: AdamW with linear warm-up, gradients accumulated and clipped.
+
+    Attributes:
+        policy: What is trained.
+        tokens: Tokens of one forward pass at most; a minibatch is split accordingly.
+        temperature: That replies were sampled at.
+        folder: Where a batch goes that made a loss or gradient NaN or infinite.
+        steps: Optimiser steps taken.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        folder: Path,
+        learning_rate: float,
+        warmup: int = 0,
+        weight_decay: float = 0.0,
+        grad_norm: float = 1.0,
+        tokens: int = 8192,
+        temperature: float = 1.0,
+    ) -> None:
+        self.policy = policy
+        self.folder = folder
+        self.learning_rate = learning_rate
+        self.warmup = warmup
+        self.grad_norm = grad_norm
+        self.tokens = tokens
+        self.temperature = temperature
+        self.steps = 0
+        self.optimizer = torch.optim.AdamW(
+            policy.parameters(), lr=learning_rate, weight_decay=weight_decay
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs besides the weights."""
+        return {"steps": self.steps, "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        self.steps = state["steps"]
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def batches(self, rows: Sequence[Row]) -> Iterable[tuple[list[int], Batch]]:
+        """Microbatches of some rows, each with the indices of its rows."""
+        for part in microbatches(rows, self.tokens):
+            yield part, collate([rows[i] for i in part], self.policy.device)
+
+    def step(
+        self,
+        rows: Sequence[Row],
+        loss: Loss,
+        *,
+        aggregate: str = "token-mean",
+        entropy_gradient: bool = False,
+    ) -> dict[str, float]:
+        """One optimiser step on some rows; means over their reply tokens of what `loss` reports.
+
+        The weights given to `loss` sum to 1 over the rows: equal for every token ("token-mean"),
+        or for every row and inside it for every token ("sequence-mean").
+
+        Raises:
+            NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
+        """
+        total = sum(len(row.at) for row in rows)
+        sums: dict[str, float] = defaultdict(float)
+        self.policy.model.train(self.policy.gradient_checkpointing)
+        for part, batch in self.batches(rows):
+            weight = torch.full_like(batch.logprobs, 1 / total)
+            if aggregate == "sequence-mean":
+                weight = 1 / (len(rows) * torch.bincount(batch.row)[batch.row])
+            logprobs, entropies = token_logprobs(
+                self.policy, batch, temperature=self.temperature, entropy_gradient=entropy_gradient
+            )
+            value, report = loss(batch, logprobs, entropies, weight)
+            self._guard(value, "loss", [rows[i] for i in part])
+            torch.autograd.backward(value)
+            sums["loss"] += value.item()
+            for name, values in {"entropy": entropies, **report}.items():
+                sums[name] += values.sum().item()
+        self.policy.model.eval()
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.grad_norm)
+        self._guard(norm, "gradient", rows)
+        rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.steps += 1
+        means = {k: v if k == "loss" else v / total for k, v in sums.items()}
+        return means | {"grad_norm": norm.item(), "learning_rate": rate}
+
+    def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
+        if torch.isfinite(value):
+            return
+        self.optimizer.zero_grad()
+        self.policy.model.eval()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"not_finite_step_{self.steps}.pt"
+        torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
+        raise NotFiniteError(
+            f"the {what} of optimiser step {self.steps} is {value.item()}; its batch is in {file} "
+            "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
+            "probabilities and advantages, and resume from the last checkpoint"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """PPO's clipped objective in the forms of GRPO, DAPO and GSPO, minus KL, plus entropy.
+
+    Attributes:
+        clip_low: Ratios below 1 - clip_low are clipped.
+        clip_high: Ratios above 1 + clip_high are clipped.
+        ratio: Of a token, or the geometric mean over its turn or its sequence (row).
+        aggregate: "token-mean", or "sequence-mean": mean over rows of their token means.
+        kl: Estimator of the divergence from the reference, or "none".
+        kl_target: Divergence to hold by adapting the coefficient, 0 keeps the coefficient.
+        entropy: Weight of the entropy bonus.
+        epochs: Passes over the rows.
+        minibatch: Rows of an optimiser step, 0 for all of them.
+
+    Raises:
+        ValueError: A setting out of its range.
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    ratio: str = "token"
+    aggregate: str = "token-mean"
+    kl: str = "none"
+    kl_target: float = 0.0
+    entropy: float = 0.0
+    epochs: int = 1
+    minibatch: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {"ratio": RATIOS, "aggregate": AGGREGATES, "kl": DIVERGENCES}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                given = getattr(self, name)
+                raise ValueError(f"{name} is one of {', '.join(allowed)}, got {given!r}")
+        if not 0 <= self.clip_low <= 1 or self.clip_high < 0:
+            raise ValueError(
+                "ratios are clipped to [1 - clip_low, 1 + clip_high] with 0 <= clip_low <= 1 and "
+                f"clip_high >= 0, got clip_low={self.clip_low}, clip_high={self.clip_high}"
+            )
+        if self.epochs < 1 or self.minibatch < 0:
+            raise ValueError(
+                "epochs must be at least 1 and minibatch at least 0, "
+                f"got epochs={self.epochs}, minibatch={self.minibatch}"
+            )
+
+    def __call__(
+        self,
+        learner: Learner,
+        rows: Sequence[Row],
+        advantage: ArrayLike,
+        *,
+        rng: np.random.Generator,
+        kl_coefficient: float = 0.0,
+    ) -> dict[str, float]:
+        """Update the policy on rows whose turns have advantages [N]; figures of the update.
+
+        Means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from the
+        policy that sampled), `grad_norm`, and `kl` (from the reference) where there is one; beside
+        them `logprob_gap`, the largest |recomputed - recorded| log-probability before the first
+        step, `learning_rate` and `kl_coefficient` for the next call. Without rows nothing happens.
+
+        Raises:
+            ValueError: An advantage is not finite or missing, or a KL target without a coefficient.
+            NotFiniteError: A loss or a gradient is NaN or infinite.
+        """
+        values = torch.as_tensor(advantage, dtype=torch.float32)
+        if not torch.isfinite(values).all():
+            bad = int((~torch.isfinite(values)).nonzero()[0])
+            raise ValueError(
+                f"the advantage of turn {bad} is {values[bad].item()}; it must be finite"
+            )
+        if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
+            raise ValueError(
+                f"kl_target={self.kl_target} adapts a coefficient above 0 of a divergence, got "
+                f"kl={self.kl!r} with kl_coefficient={kl_coefficient}"
+            )
+        if not rows:
+            return {"kl_coefficient": kl_coefficient}
+        if self.kl != "none":
+            rows = _with_reference(learner, rows)
+        values = values.to(learner.policy.device)
+        gaps: list[float] = []
+
+        def loss(
+            batch: Batch, logprobs: Tensor, entropies: Tensor, weight: Tensor
+        ) -> tuple[Tensor, dict[str, Tensor]]:
+            if learner.steps == before:
+                gaps.append((logprobs - batch.logprobs).abs().max().item())
+            gain, report = self.gain(batch, logprobs, values[batch.turn])
+            gain = gain + self.entropy * entropies if self.entropy else gain
+            if batch.reference is not None:
+                report["kl"] = divergence(self.kl, logprobs, batch.reference)
+                gain = gain - kl_coefficient * report["kl"]
+            return -(weight * gain).sum(), report
+
+        before = learner.steps
+        figures = [
+            learner.step(
+                minibatch, loss, aggregate=self.aggregate, entropy_gradient=bool(self.entropy)
+            )
+            for minibatch in self._minibatches(rows, rng)
+        ]
+        means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
+        return means | {
+            "logprob_gap": max(gaps),
+            "learning_rate": figures[-1]["learning_rate"],
+            "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
+        }
+
+    def gain(
+        self, batch: Batch, logprobs: Tensor, advantage: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The clipped surrogate of each reply token, and what to report of it: [P], [P] -> [P]."""
+        log_ratio = logprobs - batch.logprobs
+        segment = {"turn": batch.turn, "sequence": batch.row}.get(self.ratio)
+        ratio = (log_ratio if segment is None else mean_by(log_ratio, segment)).exp()
+        gain = surrogate(ratio, advantage, low=self.clip_low, high=self.clip_high)
+        report = {
+            "clip_fraction": (gain < ratio * advantage).float(),
+            "approx_kl": divergence("k3", batch.logprobs, logprobs),
+        }
+        return gain, report
+
+    def adapted(self, coefficient: float, kl: float) -> float:
+        """The next KL coefficient: doubled above 1.5 targets, halved below 1/1.5 (PPO, Sec. 4)."""
+        if not self.kl_target:
+            return coefficient
+        too_far, too_near = kl > 1.5 * self.kl_target, kl < self.kl_target / 1.5
+        return coefficient * (2.0 if too_far else 0.5 if too_near else 1.0)
+
+    def _minibatches(self, rows: Sequence[Row], rng: np.random.Generator) -> Iterable[list[Row]]:
+        size = self.minibatch or len(rows)
+        for _ in range(self.epochs):
+            order = rng.permutation(len(rows))
+            for start in range(0, len(rows), size):
+                yield [rows[i] for i in order[start : start + size]]
+
+
+@torch.no_grad()
+def _with_reference(learner: Learner, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the reference's log-probabilities of their reply tokens."""
+    known = list(rows)
+    with learner.policy.as_reference():
+        for part, batch in learner.batches(rows):
+            logprobs, _ = token_logprobs(learner.policy, batch, temperature=learner.temperature)
+            values = iter(logprobs.tolist())
+            for i in part:
+                known[i] = replace(rows[i], reference=[next(values) for _ in rows[i].at])
+    return known

