@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rich.table import Table
+
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
 
@@ -145,6 +147,33 @@ def paired(first: Evaluation, second: Evaluation) -> Paired:
     lost, won = int((one & ~other).sum()), int((other & ~one).sum())
     p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
     return Paired(only_first=lost, only_second=won, p=p)
+
+
+def table(result: Evaluation, *, before: Evaluation | None = None) -> Table:
+    """Success by kind of task and overall, beside an earlier evaluation of the same panel.
+
+    Raises:
+        PanelError: The panels differ.
+    """
+    from rich.table import Table as Made
+
+    test = None if before is None else paired(before, result)
+    title = f"{result.split}, {len(result.task_ids)} tasks, {result.decoding}"
+    made = Made(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in ("", "before", "now") if before else ("", "success"):
+        made.add_column(name, no_wrap=True)
+    earlier = before.by_type if before else {}
+    for kind, interval in result.by_type.items():
+        made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
+    made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
+    made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")
+    if test:
+        made.caption = (
+            f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
+            f"p = {test.p:.2g}. Intervals are Wilson's, 95%."
+        )
+        made.caption_justify = "left"
+    return made
 
 
 def draw(panel: Panel, tasks: int) -> Panel:

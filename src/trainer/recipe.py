@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from trainer.checkpoint import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
@@ -62,6 +64,7 @@ class Env:
         id: Registered id.
         split: Split that training tasks are drawn from.
         data: Folder of the public data, "embedded", or "auto".
+        games: Train on this many of the split's tasks, a fixed draw; 0 for all.
         max_turns: Turn limit.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
         options: More keyword arguments of that environment, e.g. `task_types` of AlfWorld.
@@ -70,6 +73,7 @@ class Env:
     id: str = "AlfWorld-v0"
     split: str = "train"
     data: str = "auto"
+    games: Count = 0
     max_turns: Positive = 50
     invalid_penalty: Annotated[float, Field(le=0)] = 0.0
     options: dict[str, Any] = field(default_factory=dict)
@@ -142,14 +146,12 @@ class Sft:
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
         episodes: Demonstrations a step.
-        games: Demonstrations come from this many training tasks, 0 for all.
         learning_rate: Peak of the warm start.
         warmup: Steps of linear increase.
     """
 
     steps: Count = 0
     episodes: Positive = 16
-    games: Count = 0
     learning_rate: NonNegative = 1e-4
     warmup: Count = 0
 
@@ -277,7 +279,7 @@ def save(recipe: Recipe, path: Path) -> None:
     """Write every option of the recipe as TOML, so that `load(path)` gives an equal recipe."""
     import tomli_w
 
-    path.write_text(tomli_w.dumps(asdict(recipe)), encoding="utf-8")
+    write_text(path, tomli_w.dumps(asdict(recipe)))
 
 
 def changes(before: Recipe, after: Recipe) -> list[str]:

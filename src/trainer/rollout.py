@@ -8,7 +8,8 @@ out: processes for environments, which a household in memory does not need.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from trainer.episodes import Episode, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch
-    from agent_envs.panels import Panel
 
+    from agent_envs.panels import Panel
     from trainer.chat import Chat
     from trainer.recipe import Env, Prompt
     from trainer.sampling import Reply, Sampler, Session
@@ -79,6 +80,27 @@ def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     return made
 
 
+def opening(observation: str) -> str:
+    """The first message of a conversation."""
+    return f"{INSTRUCTION}\n\n{observation}"
+
+
+def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], str]:
+    """The expert that the environment's package offers as `explorer`: environment -> action.
+
+    Raises:
+        ValueError: It offers none.
+    """
+    package = type(env.unwrapped).__module__.rpartition(".")[0]
+    offered = vars(import_module(package)) if package else {}
+    if "explorer" not in offered:
+        raise ValueError(
+            f"{env.unwrapped} has no explorer to learn from: {package or 'its module'} offers no "
+            "function explorer(env); set sft.steps=0"
+        )
+    return cast("Callable[[gym.Env[str, str]], str]", offered["explorer"])
+
+
 @dataclass(frozen=True)
 class Rollouts:
     """Plays tasks of one split; environments are made once and used again.
@@ -113,6 +135,41 @@ class Rollouts:
         size = self.rows or len(tasks)
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
+
+    def demonstrate(self, tasks: Sequence[Task], chat: Chat) -> list[Episode]:
+        """The episodes of the environment's explorer, those left out that it did not solve.
+
+        Raises:
+            ValueError: The environment has no explorer, or it solved none of the tasks.
+        """
+        shown = [self._demonstration(self._envs(1)[0], task, chat) for task in tasks]
+        solved = [episode for episode in shown if episode is not None]
+        if not solved:
+            raise ValueError(
+                f"the explorer solved none of {len(tasks)} tasks in {self.env.max_turns} turns; "
+                "raise env.max_turns or sft.episodes"
+            )
+        return solved
+
+    def _demonstration(self, env: gym.Env[str, str], task: Task, chat: Chat) -> Episode | None:
+        from trainer.sampling import FORM
+        from trainer.sft import demonstration
+
+        explorer, context = explorer_of(env), self.prompt.context
+        observation, info = env.reset(seed=task.seed, options={"task_id": task.task_id})
+        turns: list[tuple[str, str]] = []
+        done = False
+        while not done:
+            action = explorer(env)
+            seen = observation if turns or context == "turn" else opening(observation)
+            turns.append((seen, action))
+            observation, _, terminated, truncated, info = env.step(FORM.format(action))
+            done = terminated or truncated
+        if not info["success"]:
+            return None
+        return demonstration(
+            chat, turns, context=context, task_id=info["task_id"], goal=info["goal"]
+        )
 
     def _wave(
         self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
@@ -172,10 +229,8 @@ class _Actor:
         self.observation, self.info = env.reset(seed=task.seed, options={"task_id": task.task_id})
         self.done = False
         self.used = 0  # tokens that stay in the conversation
-        opening = self.observation
-        if context == "history":
-            opening = f"{INSTRUCTION}\n\n{opening}"
-        self.prompt = list(chat.opening(opening))
+        first = opening(self.observation) if context == "history" else self.observation
+        self.prompt = list(chat.opening(first))
         self.episode = Episode(
             task_id=self.info["task_id"],
             goal=self.info["goal"],

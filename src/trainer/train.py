@@ -1,0 +1,399 @@
+"""The loop: a warm start from demonstrations, then reinforcement learning with turn-level credit.
+
+A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and MGR share:
+
+    tasks      <- draw G tasks of the training split
+    episodes   <- K rollouts of each by the policy, finished ones left alone
+    advantage  <- estimator(turns of the episodes), one number a turn
+    policy     <- clipped surrogate over the sampled tokens
+
+Everything random derives from (seed, step, purpose), so a checkpoint needs no random state and a
+run that is resumed is the run that was not interrupted. Left out: a critic, sampling that runs
+ahead of training, and more than one process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import asdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+import credit
+from trainer import episodes as recorded
+from trainer import evaluate, report, sft
+from trainer import recipe as recipes
+from trainer.batch import make_rows
+from trainer.checkpoint import Checkpoints
+from trainer.metrics import Metrics
+from trainer.policy import LoRA, Policy
+from trainer.rollout import Rollouts, Task, draw_tasks
+from trainer.sampling import Sampler
+from trainer.update import Learner, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from agent_envs.panels import Panel
+    from trainer.episodes import Episode
+    from trainer.evaluate import Evaluation
+    from trainer.recipe import Model, Recipe
+
+FREE = {
+    "run.steps",
+    "run.threads",
+    "run.save_every",
+    "run.keep",
+    "run.episodes_every",
+    "eval.every",
+}
+"""Options that may change when a run is resumed."""
+_WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than this share
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used as asked; the message says what to do."""
+
+
+def derive(seed: int, step: int, purpose: str) -> int:
+    """The seed of one purpose at one step, independent of all others."""
+    return int(np.random.SeedSequence([seed, step, *purpose.encode()]).generate_state(1)[0])
+
+
+def load_policy(model: Model, source: Path | None = None, *, seed: int = 0) -> Policy:
+    """The policy of a recipe, or with its settings the one in folder `source`."""
+    device = model.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    lora = LoRA(rank=model.lora_rank, alpha=model.lora_alpha) if model.lora_rank else None
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(seed, 0, "adapter"))
+        return Policy.load(
+            str(source or model.model),
+            lora=None if source else lora,
+            dtype=model.dtype,
+            device=device,
+            gradient_checkpointing=model.gradient_checkpointing,
+        )
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def open_run(recipe: Recipe, folder: Path, *, resume: bool) -> Recipe:
+    """Make the run folder with its config, or check that it holds this recipe's run.
+
+    Raises:
+        RunError: It holds a run already and `resume` is off, or the run of another recipe.
+    """
+    config = folder / "config.toml"
+    if config.is_file() and not resume:
+        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
+    if config.is_file():
+        before = recipes.load(folder)
+        if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
+            raise RunError(
+                f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
+                f"recipe and options (see {config}), or start another with --out DIR"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    recipes.save(recipe, config)
+    return recipe
+
+
+def train(
+    recipe: Recipe, folder: Path, *, resume: bool = False, console: Console | None = None
+) -> None:
+    """Run a recipe in a folder from where it stands to its end, and write the report.
+
+    Raises:
+        RunError: The folder cannot be used as asked.
+        CheckpointError: A checkpoint cannot be written, or none of those there can be read.
+    """
+    recipe = open_run(recipe, folder, resume=resume)
+    torch.set_num_threads(recipe.run.threads or cores())
+    totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
+    with Metrics(folder, totals, console=console) as log:
+        _Run(recipe, folder, log).go()
+        report.write(folder)
+
+
+class _Run:
+    """One run: its parts, and the step it stands at."""
+
+    def __init__(self, recipe: Recipe, folder: Path, log: Metrics) -> None:
+        self.recipe, self.folder, self.log = recipe, folder, log
+        self.estimator = credit.make(recipe.credit.name, **recipe.credit.options)
+        self.training = _rollouts(recipe, recipe.env.split)
+        self.held_out = _rollouts(recipe, recipe.eval.split)
+        self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
+        self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
+        self.policy = load_policy(recipe.policy, seed=recipe.run.seed)
+        self.update = _update(recipe)
+        self.kl_coefficient = recipe.update.kl_coefficient
+        self.step = 0
+        self.learner = self._learner()
+        self.checkpoints = Checkpoints(
+            folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
+        )
+        self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
+
+    def go(self) -> None:
+        """Every step from here to the end."""
+        warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
+        self._resume()
+        if self.step == 0 and not warm:
+            self._start()
+        while self.step < total:
+            self.step += 1
+            began = time.monotonic()
+            values = self.imitate() if self.step <= warm else self.improve()
+            values["seconds"] = time.monotonic() - began
+            if self._due(self.recipe.eval.every, warm, total):
+                values |= self.evaluate()
+            stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
+            self.log.log(self.step, stage, done, values)
+            if self.step == warm:
+                self._start()
+            elif self._due(self.recipe.run.save_every, warm, total):
+                self.checkpoints.save(self.step, self._write)
+
+    def imitate(self) -> dict[str, float]:
+        """One supervised step on demonstrations of freshly drawn training tasks."""
+        drawn = draw_tasks(
+            self.tasks,
+            tasks=self.recipe.sft.episodes,
+            rollouts=1,
+            seed=self.recipe.run.seed,
+            step=self.step,
+        )
+        shown = self.training.demonstrate(drawn, self.policy.chat)
+        rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
+        return sft.imitate(self.learner, rows)
+
+    def improve(self) -> dict[str, float]:
+        """One step of reinforcement learning, as in the box above."""
+        seed, sampling = self.recipe.run.seed, self.recipe.sampling
+        drawn = draw_tasks(
+            self.tasks,
+            tasks=sampling.tasks,
+            rollouts=sampling.rollouts,
+            seed=seed,
+            step=self.step,
+        )
+        began = time.monotonic()
+        played = self.training.play(drawn, self._sampler(sampling.temperature), self._draws("play"))
+        seconds = time.monotonic() - began
+        turns = credit.Turns.from_episodes(played)
+        advantage = self.estimator(turns, np.random.default_rng(self._seed("credit")))
+        alive = living(played, advantage) if self.recipe.update.skip_dead_groups else None
+        self._record(played, advantage)
+        rows = make_rows(played, trained=alive, max_tokens=sampling.max_tokens)
+        values = self.update(
+            self.learner,
+            rows,
+            advantage,
+            rng=np.random.default_rng(self._seed("minibatches")),
+            kl_coefficient=self.kl_coefficient,
+        )
+        self.kl_coefficient = values["kl_coefficient"]
+        tokens = sum(episode.tokens for episode in played)
+        speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
+        return self._watched(values | describe(played) | speed)
+
+    def evaluate(self) -> dict[str, float]:
+        """Play the held-out panel; the result also goes to `eval/step_N.json`."""
+        result = evaluate_policy(self.recipe, self.policy, self.held_out, self.panel)
+        result.save(self.folder / "eval" / f"step_{self.step}.json")
+        self.log.say(f"step {self.step}  held out: {result.overall}  valid {result.valid:.1%}")
+        return {
+            "eval_success": result.overall.rate,
+            "eval_valid": result.valid,
+            "eval_return": float(np.mean(result.returns)),
+        }
+
+    def _start(self) -> None:
+        """The beginning of reinforcement learning: reference, fresh optimiser, checkpoint."""
+        if self.step == 0:
+            self.log.log(0, "start", 1, self.evaluate())
+        if self.recipe.update.kl != "none":
+            self.policy.keep_reference()
+        self.learner = self._learner()
+        self.checkpoints.save(self.step, self._write)
+
+    def _due(self, every: int, *always: int) -> bool:
+        return self.step in always or (every > 0 and self.step % every == 0)
+
+    def _learner(self) -> Learner:
+        warm, update = self.step < self.recipe.sft.steps, self.recipe.update
+        stage = self.recipe.sft if warm else update
+        return Learner(
+            self.policy,
+            folder=self.folder,
+            learning_rate=stage.learning_rate,
+            warmup=stage.warmup,
+            weight_decay=update.weight_decay,
+            grad_norm=update.grad_norm,
+            tokens=update.tokens,
+            temperature=1.0 if warm else self.recipe.sampling.temperature,
+        )
+
+    def _sampler(self, temperature: float) -> Sampler:
+        return _sampler(self.recipe, self.policy, temperature)
+
+    def _seed(self, purpose: str) -> int:
+        return derive(self.recipe.run.seed, self.step, purpose)
+
+    def _draws(self, purpose: str) -> torch.Generator:
+        return torch.Generator().manual_seed(self._seed(purpose))
+
+    def _record(self, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
+        every = self.recipe.run.episodes_every
+        if every and (self.step - self.recipe.sft.steps - 1) % every == 0:
+            path = self.folder / "episodes" / f"step_{self.step}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            np.save(path.with_suffix(".npy"), advantage)
+            recorded.write(path, played)  # last, and at once: where it is, its credit is whole
+
+    def _write(self, folder: Path) -> None:
+        self.policy.save(folder)
+        state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
+        torch.save(state | {"learner": self.learner.state_dict()}, folder / "training.pt")
+
+    def _resume(self) -> None:
+        """Take over the newest valid checkpoint, if there is one."""
+        path = self.checkpoints.latest()
+        if path is None:
+            return
+        state: dict[str, Any] = torch.load(path / "training.pt", weights_only=True)
+        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+        self.policy.restore(path)
+        self.learner = self._learner()
+        self.learner.load_state_dict(state["learner"])
+        self.log.say(f"continuing after step {self.step} from {path}")
+
+    def _watched(self, values: dict[str, float]) -> dict[str, float]:
+        """The values as they are; warns once of signs that learning has stalled."""
+        self.recent.append(values)
+        if len(self.recent) < _WATCHED:
+            return values
+        dead = np.mean([line["dead_groups"] for line in self.recent])
+        if dead > _MOST:
+            self._warn(
+                f"{dead:.0%} of the groups of the last {_WATCHED} steps ended all alike: little is "
+                "left to compare; raise sampling.rollouts or temperature, or choose other tasks"
+            )
+        same = np.mean([line["identical_groups"] for line in self.recent])
+        if same > _MOST:
+            self._warn(
+                f"{same:.0%} of the groups of the last {_WATCHED} steps took the same actions in "
+                "every rollout: the policy has become nearly deterministic; "
+                "lower update.learning_rate, or set update.entropy or update.kl"
+            )
+        return values
+
+    def _warn(self, text: str) -> None:
+        self.log.say(f"warning: step {self.step}: {text}")
+        self.recent.clear()
+
+
+def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
+    """Play every task of the panel once with the recipe's decoding for evaluation."""
+    temperature = recipe.eval.temperature
+    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
+    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
+    played = held_out.play(tasks, _sampler(recipe, policy, temperature), rng)
+    decoding = f"temperature {temperature:g}" if temperature else "greedy"
+    if recipe.sampling.decode != "free":
+        decoding += f", {recipe.sampling.decode} actions only"
+    return evaluate.summarize(panel, played, decoding=decoding)
+
+
+def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
+    """Evaluate a recipe's model, or the newest checkpoint of a run, on the recipe's panel.
+
+    Raises:
+        RunError: The run has no checkpoint yet.
+    """
+    torch.set_num_threads(recipe.run.threads or cores())
+    source = None if run is None else Checkpoints(run / "checkpoints").latest()
+    if run is not None and source is None:
+        raise RunError(f"{run} has no checkpoint yet; train on with --resume")
+    held_out = _rollouts(recipe, recipe.eval.split)
+    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    policy = load_policy(recipe.policy, source, seed=recipe.run.seed)
+    return evaluate_policy(recipe, policy, held_out, panel)
+
+
+def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
+    """Which turns to train on: [N].
+
+    A group whose outcomes are all equal is left out, unless advantages differ between turns of one
+    of its trajectories: that is turn-level credit.
+    """
+    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
+    alive: dict[int, bool] = {}
+    outcomes: dict[int, float] = {}
+    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
+        first = outcomes.setdefault(episode.group, episode.outcome)
+        varied = bool(np.ptp(advantage[start:end]) > 0)
+        alive[episode.group] = alive.get(episode.group, False) or varied or first != episode.outcome
+    return [alive[episode.group] for episode in played for _ in episode.steps]
+
+
+def describe(played: Sequence[Episode]) -> dict[str, float]:
+    """What a step's rollouts were like; `distinct_actions` is the mean over groups."""
+    groups: dict[int, list[Episode]] = {}
+    for episode in played:
+        groups.setdefault(episode.group, []).append(episode)
+    steps = [step for episode in played for step in episode.steps]
+    dead = [len({episode.outcome for episode in group}) == 1 for group in groups.values()]
+    actions = [{s.action for e in group for s in e.steps} for group in groups.values()]
+    plays = [{tuple(s.action for s in e.steps) for e in group} for group in groups.values()]
+    entropies = np.concatenate([step.entropies for step in steps])
+    return {
+        "episodes": len(played),
+        "success": float(np.mean([episode.success for episode in played])),
+        "valid": float(np.mean([step.valid for step in steps])),
+        "return": float(np.mean([e.outcome + sum(s.reward for s in e.steps) for e in played])),
+        "turns": len(steps) / len(played),
+        "truncated": float(np.mean([episode.truncated for episode in played])),
+        "entropy": float(entropies.mean()) if len(entropies) else 0.0,
+        "distinct_actions": float(np.mean([len(found) for found in actions])),
+        "dead_groups": float(np.mean(dead)),
+        "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
+    }
+
+
+def _rollouts(recipe: Recipe, split: str) -> Rollouts:
+    sampling = recipe.sampling
+    return Rollouts(
+        recipe.env, recipe.prompt, split, rows=sampling.rows, max_tokens=sampling.max_tokens
+    )
+
+
+def _update(recipe: Recipe) -> Update:
+    options = asdict(recipe.update)
+    return Update(**{name: options[name] for name in Update.__dataclass_fields__})
+
+
+def _sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
+    return Sampler(
+        policy=policy,
+        temperature=temperature,
+        max_new_tokens=recipe.sampling.max_reply_tokens,
+        decode=recipe.sampling.decode,
+    )
