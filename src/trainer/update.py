@@ -149,11 +149,13 @@ class Learner:
         *,
         aggregate: str = "token-mean",
         entropy_gradient: bool = False,
+        advantage: Tensor | None = None,
     ) -> dict[str, float]:
         """One optimiser step on some rows; means over their reply tokens of what `loss` reports.
 
         The weights given to `loss` sum to 1 over the rows: equal for every token ("token-mean"),
-        or for every row and inside it for every token ("sequence-mean").
+        or for every row and inside it for every token ("sequence-mean"). `advantage` only goes
+        into the file of a batch that is not finite.
 
         Raises:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
@@ -161,7 +163,7 @@ class Learner:
         total = sum(len(row.at) for row in rows)
         sums: dict[str, float] = defaultdict(float)
         self.policy.model.train(self.policy.gradient_checkpointing)
-        for part, batch in self.batches(rows):
+        for _, batch in self.batches(rows):
             weight = torch.full_like(batch.logprobs, 1 / total)
             if aggregate == "sequence-mean":
                 weight = 1 / (len(rows) * torch.bincount(batch.row)[batch.row])
@@ -169,14 +171,14 @@ class Learner:
                 self.policy, batch, temperature=self.temperature, entropy_gradient=entropy_gradient
             )
             value, report = loss(batch, logprobs, entropies, weight)
-            self._guard(value, "loss", [rows[i] for i in part])
+            self._guard(value, "loss", rows, advantage)
             torch.autograd.backward(value)
             sums["loss"] += value.item()
             for name, values in {"entropy": entropies, **report}.items():
                 sums[name] += values.sum().item()
         self.policy.model.eval()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.grad_norm)
-        self._guard(norm, "gradient", rows)
+        self._guard(norm, "gradient", rows, advantage)
         rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -186,14 +188,18 @@ class Learner:
         means = {k: v if k == "loss" else v / total for k, v in sums.items()}
         return means | {"grad_norm": norm.item(), "learning_rate": rate}
 
-    def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
+    def _guard(
+        self, value: Tensor, what: str, rows: Sequence[Row], advantage: Tensor | None
+    ) -> None:
         if torch.isfinite(value):
             return
         self.optimizer.zero_grad()
         self.policy.model.eval()
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"not_finite_step_{self.steps}.pt"
-        torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
+        given = None if advantage is None else advantage.tolist()
+        batch = {"what": what, "rows": [asdict(row) for row in rows], "advantage": given}
+        torch.save(batch, file)
         raise NotFiniteError(
             f"the {what} of optimiser step {self.steps} is {value.item()}; its batch is in {file} "
             "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
@@ -273,6 +279,8 @@ class Update:
             raise ValueError(
                 f"the advantage of turn {bad} is {values[bad].item()}; it must be finite"
             )
+        if (last := max((row.turn[-1] for row in rows), default=-1)) >= len(values):
+            raise ValueError(f"the rows have turns up to {last}, got {len(values)} advantages")
         if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
             raise ValueError(
                 f"kl_target={self.kl_target} adapts a coefficient above 0 of a divergence, got "
@@ -300,7 +308,11 @@ class Update:
         before = learner.steps
         figures = [
             learner.step(
-                minibatch, loss, aggregate=self.aggregate, entropy_gradient=bool(self.entropy)
+                minibatch,
+                loss,
+                aggregate=self.aggregate,
+                entropy_gradient=bool(self.entropy),
+                advantage=values,
             )
             for minibatch in self._minibatches(rows, rng)
         ]

@@ -1,0 +1,93 @@
+"""Rows, microbatches and padded batches: every token once, every reply token where it is."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.batch import Row, collate, make_rows, microbatches
+from trainer.episodes import Episode, Step
+
+
+def step(prompt, reply, allowed=None):
+    return Step("", "", "", prompt, reply, [-float(t) for t in reply], allowed=allowed)
+
+
+def episode(*steps, context="history"):
+    return Episode("t", "g", 0, 0, context, list(steps))
+
+
+TWO = episode(step([1, 2, 3], [4, 5]), step([6], [7]))
+
+
+def test_a_trajectory_is_one_row_with_each_token_once():
+    (row,) = make_rows([TWO])
+    assert row == Row([1, 2, 3, 4, 5, 6, 7], [3, 4, 6], [0, 0, 1], [-4.0, -5.0, -7.0])
+
+
+def test_a_turn_is_one_row_where_each_has_its_own_prompt():
+    turns = episode(step([1, 2], [3]), step([1, 4], [5, 6]), context="turn")
+    assert make_rows([turns]) == [
+        Row([1, 2, 3], [2], [0], [-3.0]),
+        Row([1, 4, 5, 6], [2, 3], [1, 1], [-5.0, -6.0]),
+    ]
+
+
+def test_turns_are_counted_over_all_episodes():
+    rows = make_rows([TWO, episode(step([8], [9])), TWO])
+    assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
+
+
+def test_untrained_turns_are_context_only():
+    rows = make_rows([TWO, TWO], trained=[False, True, False, False])
+    assert rows == [Row([1, 2, 3, 4, 5, 6, 7], [6], [1], [-7.0])]
+    with pytest.raises(ValueError, match="trained marks 1 turns, the episodes have 2"):
+        make_rows([TWO], trained=[True])
+
+
+def test_long_rows_keep_the_leading_turns_that_fit():
+    assert make_rows([TWO], max_tokens=7)[0].ids == [1, 2, 3, 4, 5, 6, 7]
+    assert make_rows([TWO], max_tokens=6) == [Row([1, 2, 3, 4, 5], [3, 4], [0, 0], [-4.0, -5.0])]
+    assert make_rows([TWO, episode(step([8], [9]))], max_tokens=4)[0].turn == [2]
+
+
+def test_demonstrations_have_no_recorded_logprobs():
+    shown = episode(Step("", "", "", [1], [2, 3]))
+    assert make_rows([shown])[0].logprobs == [0.0, 0.0]
+
+
+def test_batches_point_at_the_positions_that_predict_the_reply():
+    batch = collate(make_rows([TWO, episode(step([8], [9]))]))
+    assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]]
+    assert batch.keep.int().tolist() == [[0, 0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0, 0]]
+    assert batch.target.tolist() == [4, 5, 7, 9]
+    assert batch.turn.tolist() == [0, 0, 1, 2]
+    assert batch.row.tolist() == [0, 0, 0, 1]
+    assert batch.logprobs.tolist() == [-4, -5, -7, -9]
+    assert batch.allowed is None
+
+
+def test_allowed_tokens_become_pairs():
+    free = episode(step([1], [2]))
+    held = episode(step([1], [3, 4], allowed=[[3, 5], [4]]))
+    batch = collate(make_rows([free, held]))
+    assert batch.allowed.tolist() == [[1, 3], [1, 5], [2, 4]]
+
+
+@given(lengths=st.lists(st.integers(1, 50), max_size=30), tokens=st.integers(1, 120))
+def test_microbatches_hold_every_row_once_and_keep_to_the_budget(lengths, tokens):
+    rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
+    parts = list(microbatches(rows, tokens))
+    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
+    for part in parts:
+        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= tokens
+
+
+@given(data=st.data())
+def test_row_order_does_not_matter_to_what_a_batch_says(data):
+    rows = make_rows([TWO, episode(step([8], [9])), episode(step([1, 2], [3, 4, 5]))])
+    shuffled = data.draw(st.permutations(rows))
+    one, other = collate(rows), collate(shuffled)
+    pairs = [sorted(zip(b.turn.tolist(), b.target.tolist(), strict=True)) for b in (one, other)]
+    assert pairs[0] == pairs[1]
+    assert torch.equal(one.keep.sum(), other.keep.sum())

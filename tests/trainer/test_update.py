@@ -1,0 +1,335 @@
+"""The update: numbers by hand, the same gradient however it is split, and a stop at NaN."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from trainer.batch import collate, make_rows
+from trainer.episodes import Episode, Step
+from trainer.policy import LoRA, Policy
+from trainer.sampling import Sampler
+from trainer.update import (
+    Learner,
+    NotFiniteError,
+    Update,
+    divergence,
+    mean_by,
+    surrogate,
+    token_logprobs,
+)
+
+from .conftest import tiny_model, tiny_tokenizer
+
+ACTIONS = ["look", "go to desk 1", "go to bed 1"]
+
+
+def tiny(seed=0, **options):
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer), seed), tokenizer, **options)
+
+
+def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
+    """Episodes sampled from the policy, of unequal lengths."""
+    sampler = Sampler(policy=policy, max_new_tokens=6, **options)
+    rng = torch.Generator().manual_seed(0)
+    played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
+    session = sampler.session(episodes)
+    prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
+    constrained = [ACTIONS] * episodes if sampler.decode == "admissible" else None
+    for turn in range(turns):
+        session = session if context == "history" else sampler.session(episodes)
+        replies = session.reply(range(episodes), prompts, rng, constrained)
+        for i, reply in enumerate(replies):
+            step = Step("", reply.text, "", prompts[i], reply.ids, reply.logprobs)
+            step.allowed = reply.allowed
+            played[i].steps.append(step)
+            text = "ok " * (turn + i + 1)
+            after = context == "history"
+            prompts[i] = policy.chat.after(reply.ids, text) if after else policy.chat.opening(text)
+            prompts[i] = list(prompts[i])
+    return played
+
+
+def learner(policy, tmp_path, **options):
+    return Learner(policy, **({"folder": tmp_path, "learning_rate": 1e-2} | options))
+
+
+def gradient(policy, rows, advantage, update, tmp_path, **options):
+    """The gradient of one update: what a step of plain descent at rate 1 would subtract."""
+    taught = learner(policy, tmp_path, grad_norm=math.inf, **options)
+    seen = []
+    taught.optimizer.step = lambda: seen.append(
+        [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
+    )
+    update(taught, rows, advantage, rng=np.random.default_rng(0))
+    return seen[0]
+
+
+def test_surrogate_by_hand():
+    ratio = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1])
+    advantage = torch.tensor([1.0, -1.0, 1.0, -1.0, 2.0])
+    # min(1.5, 1.2)  min(-1.5, -1.2)  min(.5, .8)  min(-.5, -.8)  1.1 * 2
+    expected = torch.tensor([1.2, -1.5, 0.5, -0.8, 2.2])
+    torch.testing.assert_close(surrogate(ratio, advantage, low=0.2, high=0.2), expected)
+    # DAPO's higher upper clip: min(1.5, 1.28)
+    assert surrogate(ratio, advantage, low=0.2, high=0.28)[0] == pytest.approx(1.28)
+
+
+def test_divergences_by_hand():
+    policy, reference = torch.tensor([-1.0]), torch.tensor([-1.5])  # d = -0.5
+    assert divergence("k1", policy, reference).item() == pytest.approx(0.5)
+    assert divergence("k2", policy, reference).item() == pytest.approx(0.125)  # 0.25 / 2
+    assert divergence("k3", policy, reference).item() == pytest.approx(0.106531, abs=1e-6)  # e^-.5 - 1 + .5
+
+
+@pytest.mark.parametrize("kind", ["k1", "k3"])
+def test_divergences_estimate_the_divergence(kind):
+    """Over all outcomes weighted by the policy, k1 and k3 are KL(policy || reference)."""
+    p, q = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.5, 0.25, 0.25])
+    estimate = (p * divergence(kind, p.log(), q.log())).sum().item()
+    # 0.7 ln 1.4 + 0.2 ln 0.8 + 0.1 ln 0.4
+    assert estimate == pytest.approx(0.235530 - 0.044629 - 0.091629, abs=1e-5)
+
+
+def test_segment_means_by_hand():
+    mean = mean_by(torch.tensor([1.0, 3.0, 5.0, 7.0]), torch.tensor([4, 4, 9, 4]))
+    assert mean.tolist() == pytest.approx([11 / 3, 11 / 3, 5.0, 11 / 3])
+
+
+def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
+    rows = make_rows(rollouts(tiny_policy, episodes=1, turns=2))
+    batch = collate(rows)
+    new = batch.logprobs + torch.where(batch.turn == 0, 0.1, -0.3)
+    new[0] += 0.05 * int((batch.turn == 0).sum())  # mean over turn 0: 0.1 + 0.05
+    gain, _ = Update(ratio="turn", clip_high=9, clip_low=1).gain(batch, new, torch.ones(len(new)))
+    torch.testing.assert_close(gain, torch.where(batch.turn == 0, math.exp(0.15), math.exp(-0.3)))
+    share = (batch.turn == 0).float().mean()
+    gain, _ = Update(ratio="sequence", clip_high=9, clip_low=1).gain(
+        batch, new, torch.ones(len(new))
+    )
+    whole = torch.exp(0.15 * share - 0.3 * (1 - share)).expand(len(new))
+    torch.testing.assert_close(gain, whole)
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.7}, {"decode": "admissible"}], ids=["free", "cool", "held"]
+)
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=["full", "lora"])
+def test_recomputed_logprobs_are_the_sampled_ones(context, options, lora, tmp_path):
+    policy = tiny(lora=lora)
+    rows = make_rows(rollouts(policy, context=context, **options))
+    taught = learner(policy, tmp_path, temperature=options.get("temperature", 1.0), tokens=100)
+    figures = Update()(taught, rows, np.ones(12), rng=np.random.default_rng(0))
+    assert figures["logprob_gap"] < 1e-4
+    assert figures["clip_fraction"] == 0.0
+    assert figures["approx_kl"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "sequence-mean"])
+@pytest.mark.parametrize("ratio", ["token", "turn", "sequence"])
+def test_gradient_does_not_depend_on_the_split(aggregate, ratio, tmp_path):
+    policy = tiny()
+    rows = make_rows(rollouts(policy))
+    nudged = [r.logprobs for r in rows]
+    for values in nudged:
+        values[:] = [v + 0.1 * math.sin(i) for i, v in enumerate(values)]
+    advantage = np.linspace(-1, 2, 12)
+    policy.keep_reference()
+    with torch.no_grad():
+        policy.parameters()[0].mul_(1.02)
+    update = Update(aggregate=aggregate, ratio=ratio, kl="k3", entropy=0.01, clip_high=0.05)
+
+    def split(tokens):
+        return gradient(policy, rows, advantage, update, tmp_path, tokens=tokens)
+
+    whole = split(100_000)
+    for tokens in (1, 150):
+        for one, other in zip(whole, split(tokens), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("ratio", ["token", "turn", "sequence"])
+def test_at_ratio_one_the_gradient_is_the_policy_gradient(ratio, tmp_path):
+    """-(1 / tokens) sum A grad log p, whatever the ratio is taken over, for one A a sequence."""
+    policy = tiny()
+    rows = make_rows(rollouts(policy))
+    advantage = np.repeat([1.0, -0.5, 2.0, 0.25], 3)
+    clipped = gradient(policy, rows, advantage, Update(ratio=ratio), tmp_path)
+    policy.model.zero_grad()
+    batch = collate(rows)
+    logprobs, _ = token_logprobs(policy, batch)
+    (-(torch.tensor(advantage)[batch.turn] * logprobs).mean()).float().backward()
+    for one, parameter in zip(clipped, policy.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, atol=1e-5, rtol=1e-3)
+
+
+def test_sequence_mean_weighs_rows_equally(tmp_path):
+    """Two rows of unequal length: the loss is the mean of the two rows' own losses."""
+    policy = tiny()
+    played = rollouts(policy, episodes=2)
+    played[1].steps = played[1].steps[:1]
+    update = Update(aggregate="sequence-mean")
+    both = gradient(policy, make_rows(played), np.ones(4), update, tmp_path)
+    each = [gradient(policy, make_rows([p]), np.ones(3), update, tmp_path) for p in played]
+    for whole, one, other in zip(both, *each, strict=True):
+        torch.testing.assert_close(whole, (one + other) / 2, atol=1e-6, rtol=1e-4)
+
+
+def test_constrained_probabilities_sum_to_one_and_entropies_agree(tiny_policy):
+    played = rollouts(tiny_policy, decode="admissible", turns=1)
+    batch = collate(make_rows(played))
+    logprobs, entropies = token_logprobs(tiny_policy, batch)
+    forced = [len(a) == 1 for p in played for a in p.steps[0].allowed]
+    assert logprobs[forced].abs().max() < 1e-5
+    assert entropies[forced].abs().max() < 1e-4
+    assert entropies.max() <= math.log(3) + 1e-5
+    assert not all(forced)
+
+
+def test_an_update_makes_rewarded_replies_likelier(tmp_path):
+    policy = tiny()
+    rows = make_rows(rollouts(policy))
+    batch = collate(rows)
+    advantage = np.repeat([1.0, -1.0, 1.0, -1.0], 3)
+
+    def gain():
+        with torch.no_grad():
+            return (torch.tensor(advantage)[batch.turn] * token_logprobs(policy, batch)[0]).mean()
+
+    before = gain()
+    figures = Update(epochs=3, minibatch=2, clip_high=0.28)(
+        learner(policy, tmp_path), rows, advantage, rng=np.random.default_rng(0)
+    )
+    assert gain() > before + 0.01
+    assert figures["approx_kl"] > 0
+    assert figures["logprob_gap"] < 1e-4  # of the first step only
+
+
+def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
+    def after(**options):
+        policy = tiny()
+        policy.keep_reference()
+        rows = make_rows(rollouts(policy))
+        coefficient = 20.0 if "kl" in options else 0.0
+        Update(epochs=8, **options)(
+            learner(policy, tmp_path, learning_rate=3e-3),
+            rows,
+            np.repeat([1.0, -1.0, 1.0, -1.0], 3),
+            rng=np.random.default_rng(0),
+            kl_coefficient=coefficient,
+        )
+        batch = collate(rows)
+        with torch.no_grad():
+            logprobs, entropies = token_logprobs(policy, batch)
+            with policy.as_reference():
+                reference, _ = token_logprobs(policy, batch)
+        return entropies.mean().item(), divergence("k3", logprobs, reference).mean().item()
+
+    plain = after()
+    assert after(entropy=1.0)[0] > plain[0] + 0.05
+    assert after(kl="k3")[1] < plain[1] / 2
+
+
+def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
+    policy = tiny(lora=LoRA(rank=2))
+    rows = make_rows(rollouts(policy))
+    update = Update(kl="k3", kl_target=0.04)
+    figures = update(
+        learner(policy, tmp_path), rows, np.ones(12), rng=np.random.default_rng(0), kl_coefficient=1
+    )
+    assert figures["kl"] == pytest.approx(0.0, abs=1e-6)
+    assert figures["kl_coefficient"] == 0.5  # 0 < 0.04 / 1.5
+    assert update.adapted(1.0, 0.05) == 1.0  # between 0.04 / 1.5 and 0.04 * 1.5
+    assert update.adapted(1.0, 0.07) == 2.0
+    assert Update(kl="k3").adapted(0.3, 9.0) == 0.3
+
+
+def test_warm_up_is_linear(tmp_path):
+    policy = tiny()
+    rows = make_rows(rollouts(policy, turns=1))
+    taught = learner(policy, tmp_path, warmup=4, learning_rate=0.4)
+    rates = []
+    for _ in range(6):
+        figures = Update()(taught, rows, np.ones(4), rng=np.random.default_rng(0))
+        rates.append(figures["learning_rate"])
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+
+
+def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path):
+    def train(policy, taught, times):
+        for _ in range(times):
+            Update()(taught, rows, np.linspace(-1, 1, 12), rng=np.random.default_rng(0))
+        return [p.detach().clone() for p in policy.parameters()]
+
+    first = tiny()
+    rows = make_rows(rollouts(first))
+    taught = learner(first, tmp_path, warmup=3)
+    train(first, taught, 2)
+    first.save(tmp_path / "policy")
+    torch.save(taught.state_dict(), tmp_path / "learner.pt")
+    straight = train(first, taught, 2)
+    second = tiny(seed=1)
+    second.restore(tmp_path / "policy")
+    other = learner(second, tmp_path, warmup=3)
+    other.load_state_dict(torch.load(tmp_path / "learner.pt"))
+    resumed = train(second, other, 2)
+    assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
+
+
+def test_nothing_to_train_on_changes_nothing(tmp_path):
+    policy = tiny()
+    taught = learner(policy, tmp_path)
+    assert Update()(taught, [], [], rng=np.random.default_rng(0)) == {"kl_coefficient": 0.0}
+    assert taught.steps == 0
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
+    policy = tiny()
+    rows = make_rows(rollouts(policy))
+    if what == "loss":
+        rows[1].logprobs[0] = math.nan
+    else:
+        policy.parameters()[-1].register_hook(lambda g: g * math.inf)
+    before = [p.detach().clone() for p in policy.parameters()]
+    taught = learner(policy, tmp_path / "run")
+    with pytest.raises(NotFiniteError, match=rf"the {what} of optimiser step 0 is .*") as error:
+        Update()(taught, rows, np.ones(12), rng=np.random.default_rng(0))
+    file = tmp_path / "run" / "not_finite_step_0.pt"
+    assert str(file) in str(error.value)
+    saved = torch.load(file)
+    assert saved["what"] == what
+    assert len(saved["rows"]) == 4
+    assert saved["advantage"] == [1.0] * 12
+    assert all(torch.equal(a, b) for a, b in zip(before, policy.parameters(), strict=True))
+    assert taught.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ratio": "word"}, "ratio is one of token, turn, sequence, got 'word'"),
+        ({"aggregate": "sum"}, "aggregate is one of token-mean, sequence-mean, got 'sum'"),
+        ({"kl": "k4"}, "kl is one of none, k1, k2, k3, got 'k4'"),
+        ({"clip_low": 1.2}, r"clip_low <= 1 .* got clip_low=1.2"),
+        ({"epochs": 0}, "epochs must be at least 1 .* got epochs=0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Update(**options)
+
+
+def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
+    policy = tiny()
+    rows, rng = make_rows(rollouts(policy, turns=1)), np.random.default_rng(0)
+    taught = learner(policy, tmp_path)
+    with pytest.raises(ValueError, match="advantage of turn 2 is nan; it must be finite"):
+        Update()(taught, rows, [0.0, 1.0, math.nan, 1.0], rng=rng)
+    with pytest.raises(ValueError, match="rows have turns up to 3, got 2 advantages"):
+        Update()(taught, rows, [0.0, 1.0], rng=rng)
+    with pytest.raises(ValueError, match=r"kl_target=0.04 adapts a coefficient above 0"):
+        Update(kl="k3", kl_target=0.04)(taught, rows, [0.0] * 4, rng=rng)
