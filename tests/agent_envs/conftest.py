@@ -1,0 +1,8 @@
+"""Lets tests, and the processes they start, import the toy environment beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

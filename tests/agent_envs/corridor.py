@@ -1,0 +1,88 @@
+"""A toy environment that keeps the contract; the tests of the plumbing use it and break it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs import AgentEnv, Panel, Turn
+
+PANEL = Panel("train", tuple(f"toy/train/{length}" for length in range(2, 8)))
+
+
+class Corridor(AgentEnv):
+    """A corridor with a door at its right end and a pit at its left.
+
+    Description
+        Walk right until the door, and open it.
+    Observation
+        Where you are.
+    Action
+        "left", "right", "open".
+    Validity
+        Opening where there is no door is refused, other words are unknown.
+    Progress
+        Share of the corridor behind you; 1 once the door is open.
+    Anchor
+        The cell.
+    Reward
+        1 for the door.
+    Ends
+        The door (success), the pit (failure).
+    Tasks and splits
+        Lengths 2 to 7.
+    Data
+        None.
+    Source
+        Ours.
+    """
+
+    def __init__(
+        self, panel: Panel = PANEL, *, max_turns: int = 12, render_mode: str | None = None
+    ) -> None:
+        super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        self.length = int(task_id.rpartition("/")[2])
+        self.cell = int(self.np_random.integers(self.length))
+        return f"open the door {self.length} steps away", self.told("You are in a corridor.")
+
+    def act(self, action: str) -> Turn:
+        word = action.strip()
+        if word == "open" and self.cell == self.length:
+            return self.told("It opens.", reward=1.0, success=True)
+        if word == "open":
+            return self.told("No door here.", valid=False, invalid_reason="refused")
+        if word not in ("left", "right"):
+            return self.told(f"What is {action!r}?", valid=False, invalid_reason="unknown")
+        self.cell = min(self.cell + (1 if word == "right" else -1), self.length)
+        if self.cell < 0:
+            return self.told("You fell.", failure=True)
+        return self.told(f"Cell {self.cell}.")
+
+    def told(self, text: str, **rest: Any) -> Turn:
+        return Turn(
+            text,
+            progress=1.0 if rest.get("success") else max(self.cell, 0) / (self.length + 1),
+            anchor=f"{self.length}/{self.cell}",
+            admissible_actions=["left", "open", "right"],
+            extra={"cells": list(range(self.length))},
+            **rest,
+        )
+
+
+def walk(env: gym.Env[str, str]) -> str:
+    """The oracle: right to the door, then open it."""
+    corridor = env.unwrapped
+    assert isinstance(corridor, Corridor)
+    return "open" if corridor.cell == corridor.length else "right"
+
+
+if "Corridor-v0" not in gym.registry:
+    gym.register(
+        "Corridor-v0",
+        entry_point="corridor:Corridor",
+        order_enforce=False,
+        disable_env_checker=True,
+    )
