@@ -75,7 +75,7 @@ def evaluate(
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     from trainer import evaluate as evaluation
-    from trainer.train import evaluate_model
+    from trainer.parts import evaluate_model
 
     folder = Path(run_or_model)
     if (folder / "config.toml").is_file():

@@ -12,15 +12,18 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from trainer.checkpoint import append_line, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Self
+
+    from trainer.episodes import Episode
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Keys of a line that differ between two runs of the same seed."""
@@ -134,6 +137,34 @@ class Metrics:
             left = self._progress.tasks[self._bars[stage]].time_remaining
             eta = f"  eta {left:.0f} s" if left else ""
             self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+
+
+def describe(played: Sequence[Episode]) -> dict[str, float]:
+    """What a step's rollouts were like.
+
+    `distinct_actions` is the mean number of different actions of a group; `dead_groups` and
+    `identical_groups` are the shares of groups with equal outcomes and with equal replies.
+    """
+    groups: dict[int, list[Episode]] = {}
+    for episode in played:
+        groups.setdefault(episode.group, []).append(episode)
+    steps = [step for episode in played for step in episode.steps]
+    dead = [len({episode.outcome for episode in group}) == 1 for group in groups.values()]
+    actions = [{s.action for e in group for s in e.steps} for group in groups.values()]
+    plays = [{tuple(s.reply for s in e.steps) for e in group} for group in groups.values()]
+    entropies = np.concatenate([step.entropies for step in steps])
+    return {
+        "episodes": len(played),
+        "success": float(np.mean([episode.success for episode in played])),
+        "valid": float(np.mean([step.valid for step in steps])),
+        "return": float(np.mean([e.outcome + sum(s.reward for s in e.steps) for e in played])),
+        "turns": len(steps) / len(played),
+        "truncated": float(np.mean([episode.truncated for episode in played])),
+        "entropy": float(entropies.mean()) if len(entropies) else 0.0,
+        "distinct_actions": float(np.mean([len(found) for found in actions])),
+        "dead_groups": float(np.mean(dead)),
+        "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
+    }
 
 
 def _dump(line: Mapping[str, Any]) -> str:

@@ -8,13 +8,17 @@ out: processes for environments, which a household in memory does not need.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 
 from trainer.episodes import Episode, Step
+from trainer.recipe import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,10 +64,9 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
 
 def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
-    from credit.wrappers import InvalidPenalty
-
     import agent_envs
 
+    _check_options(env)
     made: gym.Env[str, str] = gym.make(
         env.id,
         disable_env_checker=True,
@@ -74,10 +77,24 @@ def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     )
     made = agent_envs.ParseReply(made)
     if env.invalid_penalty:
+        from credit.wrappers import InvalidPenalty
+
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
         made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
     return made
+
+
+def _check_options(env: Env) -> None:
+    """Refuse options that the environment does not have, with the nearest that it has."""
+    creator: Any = gym.spec(env.id).entry_point
+    known = signature(load_env_creator(creator) if isinstance(creator, str) else creator).parameters
+    for name in env.options:
+        if name not in known:
+            close = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            raise RecipeError(
+                f"{env.id} has no option {name!r} (env.options.{name}); did you mean {close!r}?"
+            )
 
 
 def opening(observation: str) -> str:

@@ -14,10 +14,8 @@ ahead of training, and more than one process.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
-from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +28,18 @@ from trainer import evaluate, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.checkpoint import Checkpoints
-from trainer.metrics import Metrics
-from trainer.policy import LoRA, Policy
-from trainer.rollout import Rollouts, Task, draw_tasks
-from trainer.sampling import Sampler
-from trainer.update import Learner, Update
+from trainer.metrics import Metrics, describe
+from trainer.parts import (
+    cores,
+    derive,
+    evaluate_policy,
+    load_policy,
+    make_rollouts,
+    make_sampler,
+    make_update,
+)
+from trainer.rollout import draw_tasks
+from trainer.update import Learner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from agent_envs.panels import Panel
     from trainer.episodes import Episode
-    from trainer.evaluate import Evaluation
-    from trainer.recipe import Model, Recipe
+    from trainer.recipe import Recipe
 
 FREE = {
     "run.steps",
@@ -62,35 +65,6 @@ _WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than thi
 
 class RunError(ValueError):
     """A run folder that cannot be used as asked; the message says what to do."""
-
-
-def derive(seed: int, step: int, purpose: str) -> int:
-    """The seed of one purpose at one step, independent of all others."""
-    return int(np.random.SeedSequence([seed, step, *purpose.encode()]).generate_state(1)[0])
-
-
-def load_policy(model: Model, source: Path | None = None, *, seed: int = 0) -> Policy:
-    """The policy of a recipe, or with its settings the one in folder `source`."""
-    device = model.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    lora = LoRA(rank=model.lora_rank, alpha=model.lora_alpha) if model.lora_rank else None
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(seed, 0, "adapter"))
-        return Policy.load(
-            str(source or model.model),
-            lora=None if source else lora,
-            dtype=model.dtype,
-            device=device,
-            gradient_checkpointing=model.gradient_checkpointing,
-        )
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def open_run(recipe: Recipe, folder: Path, *, resume: bool) -> Recipe:
@@ -137,12 +111,12 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path, log: Metrics) -> None:
         self.recipe, self.folder, self.log = recipe, folder, log
         self.estimator = credit.make(recipe.credit.name, **recipe.credit.options)
-        self.training = _rollouts(recipe, recipe.env.split)
-        self.held_out = _rollouts(recipe, recipe.eval.split)
+        self.training = make_rollouts(recipe, recipe.env.split)
+        self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
         self.policy = load_policy(recipe.policy, seed=recipe.run.seed)
-        self.update = _update(recipe)
+        self.update = make_update(recipe)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
         self.learner = self._learner()
@@ -162,7 +136,7 @@ class _Run:
             began = time.monotonic()
             values = self.imitate() if self.step <= warm else self.improve()
             values["seconds"] = time.monotonic() - began
-            if self._due(self.recipe.eval.every, warm, total):
+            if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
             stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
             self.log.log(self.step, stage, done, values)
@@ -195,7 +169,9 @@ class _Run:
             step=self.step,
         )
         began = time.monotonic()
-        played = self.training.play(drawn, self._sampler(sampling.temperature), self._draws("play"))
+        played = self.training.play(
+            drawn, make_sampler(self.recipe, self.policy, sampling.temperature), self._draws("play")
+        )
         seconds = time.monotonic() - began
         turns = credit.Turns.from_episodes(played)
         advantage = self.estimator(turns, np.random.default_rng(self._seed("credit")))
@@ -251,9 +227,6 @@ class _Run:
             temperature=1.0 if warm else self.recipe.sampling.temperature,
         )
 
-    def _sampler(self, temperature: float) -> Sampler:
-        return _sampler(self.recipe, self.policy, temperature)
-
     def _seed(self, purpose: str) -> int:
         return derive(self.recipe.run.seed, self.step, purpose)
 
@@ -291,51 +264,23 @@ class _Run:
         if len(self.recent) < _WATCHED:
             return values
         dead = np.mean([line["dead_groups"] for line in self.recent])
-        if dead > _MOST:
-            self._warn(
-                f"{dead:.0%} of the groups of the last {_WATCHED} steps ended all alike: little is "
-                "left to compare; raise sampling.rollouts or temperature, or choose other tasks"
-            )
         same = np.mean([line["identical_groups"] for line in self.recent])
         if same > _MOST:
             self._warn(
-                f"{same:.0%} of the groups of the last {_WATCHED} steps took the same actions in "
+                f"{same:.0%} of the groups of the last {_WATCHED} steps gave the same replies in "
                 "every rollout: the policy has become nearly deterministic; "
                 "lower update.learning_rate, or set update.entropy or update.kl"
+            )
+        elif dead > _MOST:
+            self._warn(
+                f"{dead:.0%} of the groups of the last {_WATCHED} steps ended all alike: little is "
+                "left to compare; raise sampling.rollouts or temperature, or choose other tasks"
             )
         return values
 
     def _warn(self, text: str) -> None:
         self.log.say(f"warning: step {self.step}: {text}")
         self.recent.clear()
-
-
-def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
-    """Play every task of the panel once with the recipe's decoding for evaluation."""
-    temperature = recipe.eval.temperature
-    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
-    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
-    played = held_out.play(tasks, _sampler(recipe, policy, temperature), rng)
-    decoding = f"temperature {temperature:g}" if temperature else "greedy"
-    if recipe.sampling.decode != "free":
-        decoding += f", {recipe.sampling.decode} actions only"
-    return evaluate.summarize(panel, played, decoding=decoding)
-
-
-def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
-    """Evaluate a recipe's model, or the newest checkpoint of a run, on the recipe's panel.
-
-    Raises:
-        RunError: The run has no checkpoint yet.
-    """
-    torch.set_num_threads(recipe.run.threads or cores())
-    source = None if run is None else Checkpoints(run / "checkpoints").latest()
-    if run is not None and source is None:
-        raise RunError(f"{run} has no checkpoint yet; train on with --resume")
-    held_out = _rollouts(recipe, recipe.eval.split)
-    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
-    policy = load_policy(recipe.policy, source, seed=recipe.run.seed)
-    return evaluate_policy(recipe, policy, held_out, panel)
 
 
 def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
@@ -352,48 +297,3 @@ def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bo
         varied = bool(np.ptp(advantage[start:end]) > 0)
         alive[episode.group] = alive.get(episode.group, False) or varied or first != episode.outcome
     return [alive[episode.group] for episode in played for _ in episode.steps]
-
-
-def describe(played: Sequence[Episode]) -> dict[str, float]:
-    """What a step's rollouts were like; `distinct_actions` is the mean over groups."""
-    groups: dict[int, list[Episode]] = {}
-    for episode in played:
-        groups.setdefault(episode.group, []).append(episode)
-    steps = [step for episode in played for step in episode.steps]
-    dead = [len({episode.outcome for episode in group}) == 1 for group in groups.values()]
-    actions = [{s.action for e in group for s in e.steps} for group in groups.values()]
-    plays = [{tuple(s.action for s in e.steps) for e in group} for group in groups.values()]
-    entropies = np.concatenate([step.entropies for step in steps])
-    return {
-        "episodes": len(played),
-        "success": float(np.mean([episode.success for episode in played])),
-        "valid": float(np.mean([step.valid for step in steps])),
-        "return": float(np.mean([e.outcome + sum(s.reward for s in e.steps) for e in played])),
-        "turns": len(steps) / len(played),
-        "truncated": float(np.mean([episode.truncated for episode in played])),
-        "entropy": float(entropies.mean()) if len(entropies) else 0.0,
-        "distinct_actions": float(np.mean([len(found) for found in actions])),
-        "dead_groups": float(np.mean(dead)),
-        "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
-    }
-
-
-def _rollouts(recipe: Recipe, split: str) -> Rollouts:
-    sampling = recipe.sampling
-    return Rollouts(
-        recipe.env, recipe.prompt, split, rows=sampling.rows, max_tokens=sampling.max_tokens
-    )
-
-
-def _update(recipe: Recipe) -> Update:
-    options = asdict(recipe.update)
-    return Update(**{name: options[name] for name in Update.__dataclass_fields__})
-
-
-def _sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
-    return Sampler(
-        policy=policy,
-        temperature=temperature,
-        max_new_tokens=recipe.sampling.max_reply_tokens,
-        decode=recipe.sampling.decode,
-    )

@@ -1,0 +1,105 @@
+"""The parts of a run, made from its recipe: policy, rollouts, sampler, update, evaluation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from trainer import evaluate
+from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.policy import LoRA, Policy
+from trainer.rollout import Rollouts, Task
+from trainer.sampling import Sampler
+from trainer.update import Update
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_envs.panels import Panel
+    from trainer.evaluate import Evaluation
+    from trainer.recipe import Model, Recipe
+
+
+def derive(seed: int, step: int, purpose: str) -> int:
+    """The seed of one purpose at one step, independent of all others."""
+    return int(np.random.SeedSequence([seed, step, *purpose.encode()]).generate_state(1)[0])
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def load_policy(model: Model, source: Path | None = None, *, seed: int = 0) -> Policy:
+    """The policy of a recipe, or with its settings the one in folder `source`."""
+    device = model.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    lora = LoRA(rank=model.lora_rank, alpha=model.lora_alpha) if model.lora_rank else None
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(seed, 0, "adapter"))
+        return Policy.load(
+            str(source or model.model),
+            lora=None if source else lora,
+            dtype=model.dtype,
+            device=device,
+            gradient_checkpointing=model.gradient_checkpointing,
+        )
+
+
+def make_rollouts(recipe: Recipe, split: str) -> Rollouts:
+    """Rollouts of the recipe's environment on the tasks of a split."""
+    sampling = recipe.sampling
+    return Rollouts(
+        recipe.env, recipe.prompt, split, rows=sampling.rows, max_tokens=sampling.max_tokens
+    )
+
+
+def make_update(recipe: Recipe) -> Update:
+    """The recipe's policy update."""
+    options = asdict(recipe.update)
+    return Update(**{name: options[name] for name in Update.__dataclass_fields__})
+
+
+def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
+    """The recipe's way of drawing replies at a temperature."""
+    return Sampler(
+        policy=policy,
+        temperature=temperature,
+        max_new_tokens=recipe.sampling.max_reply_tokens,
+        decode=recipe.sampling.decode,
+    )
+
+
+def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
+    """Play every task of the panel once with the recipe's decoding for evaluation."""
+    temperature = recipe.eval.temperature
+    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
+    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
+    played = held_out.play(tasks, make_sampler(recipe, policy, temperature), rng)
+    decoding = f"temperature {temperature:g}" if temperature else "greedy"
+    if recipe.sampling.decode != "free":
+        decoding += f", {recipe.sampling.decode} actions only"
+    return evaluate.summarize(panel, played, decoding=decoding)
+
+
+def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
+    """Evaluate a recipe's model, or the newest checkpoint of a run, on the recipe's panel.
+
+    Raises:
+        CheckpointError: The run has no checkpoint yet, or none that is whole.
+    """
+    torch.set_num_threads(recipe.run.threads or cores())
+    source = None if run is None else Checkpoints(run / "checkpoints").latest()
+    if run is not None and source is None:
+        raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+    held_out = make_rollouts(recipe, recipe.eval.split)
+    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    policy = load_policy(recipe.policy, source, seed=recipe.run.seed)
+    return evaluate_policy(recipe, policy, held_out, panel)

@@ -1,0 +1,237 @@
+"""Rollouts on a corridor with scripted replies: who is prompted, what is recorded, what is paid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import gymnasium as gym
+import pytest
+import torch
+
+from agent_envs import AgentEnv, Panel, Turn
+from trainer.recipe import Env, Prompt
+from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
+from trainer.sampling import Reply
+
+PANEL = Panel("train", tuple(f"corridor/{n}" for n in range(1, 6)))
+MADE = []
+
+
+class Corridor(AgentEnv):
+    """Walk `n` steps east; walking north is invalid."""
+
+    def __init__(self, split="train", data="auto", max_turns=50, render_mode=None):
+        super().__init__(PANEL, max_turns=max_turns, render_mode=render_mode)
+        self.steps = 0
+        MADE.append(self)
+
+    def begin(self, task_id):
+        self.length, self.at = int(task_id.rpartition("/")[2]), 0
+        return f"Walk {self.length} steps.", self._turn()
+
+    def act(self, action):
+        self.steps += 1
+        self.at += action == "east"
+        return self._turn(valid=action == "east")
+
+    def _turn(self, *, valid=True):
+        won = self.at == self.length
+        return Turn(
+            f"You stand at {self.at}.",
+            valid=valid,
+            invalid_reason="" if valid else "refused",
+            progress=self.at / self.length,
+            anchor=f"at {self.at}",
+            reward=float(won),
+            success=won,
+            admissible_actions=["east"],
+            extra={"task_type": "walk"},
+        )
+
+
+@pytest.fixture(autouse=True)
+def corridor():
+    gym.register("Corridor-v0", entry_point=Corridor, order_enforce=False, disable_env_checker=True)
+    MADE.clear()
+    yield
+    gym.registry.pop("Corridor-v0")
+
+
+class Letters:
+    """A chat whose tokens are characters; 0 ends a reply, 1 stands between messages."""
+
+    def opening(self, text):
+        return tuple(map(ord, text))
+
+    def after(self, reply_ids, text):
+        return [1, *map(ord, text)]
+
+
+@dataclass
+class Script:
+    """A sampler that replies by what it reads last; it notes who was asked."""
+
+    answer: object
+    temperature: float = 1.0
+    max_new_tokens: int = 50
+    decode: str = "free"
+    limit: int = 10_000
+    asked: list = field(default_factory=list)
+    prompts: list = field(default_factory=list)
+    offered: list = field(default_factory=list)
+    sessions: int = 0
+
+    @property
+    def policy(self):
+        return self
+
+    @property
+    def chat(self):
+        return Letters()
+
+    def session(self, rows):
+        self.sessions += 1
+        self.lengths = [0] * rows
+        return self
+
+    def room(self, row):
+        return self.limit - self.lengths[row]
+
+    def reply(self, rows, new_ids, rng, admissible=None):
+        self.asked.append(list(rows))
+        self.offered.append(admissible)
+        replies = []
+        for row, ids in zip(rows, new_ids, strict=True):
+            text = "".join(map(chr, ids))
+            self.prompts.append(text)
+            reply = self.answer(text, row)
+            tokens = [*map(ord, reply), 0]
+            self.lengths[row] += len(ids) + len(tokens)
+            replies.append(Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply))
+        return replies
+
+
+def east(text, row):
+    return "<think></think><action>east</action>"
+
+
+def rollouts(context="history", *, penalty=0.0, turns=50, **options):
+    env = Env(id="Corridor-v0", invalid_penalty=penalty, max_turns=turns)
+    return Rollouts(env, Prompt(context=context), "train", **options)
+
+
+def tasks(*lengths):
+    return [Task(f"corridor/{n}", group, seed=7) for group, n in enumerate(lengths)]
+
+
+RNG = torch.Generator()
+
+
+def test_the_finished_are_neither_prompted_nor_stepped():
+    script = Script(east)
+    played = rollouts().play(tasks(1, 3, 2), script, RNG)
+    # lengths 1, 3, 2: all three, then those of length 3 and 2, then the one of length 3
+    assert script.asked == [[0, 1, 2], [1, 2], [1]]
+    assert [env.steps for env in MADE] == [1, 3, 2]
+    assert [len(episode.steps) for episode in played] == [1, 3, 2]
+    assert [episode.task_id for episode in played] == ["corridor/1", "corridor/3", "corridor/2"]
+    assert [episode.group for episode in played] == [0, 1, 2]
+    assert all(episode.success and not episode.truncated for episode in played)
+    assert {episode.task_type for episode in played} == {"walk"}
+
+
+def test_environments_are_made_once():
+    player = rollouts()
+    for _ in range(3):
+        player.play(tasks(1, 2), Script(east), RNG)
+    assert len(MADE) == 2
+
+
+def test_waves_give_the_same_episodes_in_the_same_order():
+    together = rollouts().play(tasks(1, 3, 2, 5), Script(east), RNG)
+    assert rollouts(rows=2).play(tasks(1, 3, 2, 5), Script(east), RNG) == together
+    assert len(MADE) == 4 + 2
+
+
+def test_history_sends_only_what_is_new():
+    script = Script(east)
+    (episode,) = rollouts().play(tasks(2), script, RNG)
+    assert script.sessions == 1
+    assert script.prompts == [f"{INSTRUCTION}\n\nYou stand at 0.", "\x01You stand at 1."]
+    assert [step.observation for step in episode.steps] == ["You stand at 0.", "You stand at 1."]
+    assert episode.steps[1].prompt_ids == [1, *map(ord, "You stand at 1.")]
+
+
+def test_turn_context_renders_a_prompt_and_starts_anew():
+    script = Script(east)
+    (episode,) = rollouts("turn").play(tasks(2), script, RNG)
+    assert script.sessions == 1 + 2  # one to ask for its limit, one a turn
+    assert all(prompt.startswith("You are an expert agent") for prompt in script.prompts)
+    assert "'east'" in script.prompts[1]
+    assert episode.steps[1].observation == script.prompts[1]
+    assert episode.steps[1].prompt_ids == list(map(ord, script.prompts[1]))
+
+
+def test_what_is_recorded():
+    replies = iter(["<think></think><action>north</action>", "go east", east("", 0), east("", 0)])
+    script = Script(lambda text, row: next(replies))
+    (episode,) = rollouts(penalty=-0.1).play(tasks(2), script, RNG)
+    steps = episode.steps
+    assert [step.action for step in steps] == ["north", "", "east", "east"]
+    assert [step.valid for step in steps] == [False, False, True, True]
+    assert [step.invalid_reason for step in steps] == ["refused", "format", "", ""]
+    assert [step.anchor for step in steps] == ["at 0", "at 0", "at 0", "at 1"]  # acted in
+    assert [step.progress for step in steps] == [0.0, 0.0, 0.5, 1.0]  # reached
+    # -0.1 for each invalid turn; the 1.0 of success is the outcome and no turn's reward
+    assert [step.reward for step in steps] == pytest.approx([-0.1, -0.1, 0.0, 0.0])
+    assert episode.outcome == 1.0
+    assert steps[0].logprobs == [-0.5] * len(steps[0].reply_ids)
+    assert steps[0].allowed is None
+
+
+def test_an_invalid_last_turn_keeps_its_penalty():
+    (episode,) = rollouts(penalty=-0.1, turns=3).play(tasks(5), Script(lambda text, row: "no"), RNG)
+    assert [step.reward for step in episode.steps] == pytest.approx([-0.1] * 3)
+    assert (episode.outcome, episode.success, episode.truncated) == (0.0, False, True)
+
+
+def test_constrained_decoding_gets_the_actions():
+    script = Script(east, decode="admissible")
+    rollouts().play(tasks(1, 2), script, RNG)
+    assert script.offered == [[["east"], ["east"]], [["east"]]]
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_no_room_for_a_reply_ends_the_episode(context):
+    whole = Script(east)
+    rollouts(context).play(tasks(3), whole, RNG)
+    used = len(whole.prompts[0]) + len(east("", 0)) + 1 if context == "history" else 0
+    limit = used + len(whole.prompts[1]) + 50 - 1  # one token short of the second reply
+    if context == "turn":
+        limit = max(limit, len(whole.prompts[0]) + 50)
+    (episode,) = rollouts(context, max_tokens=limit).play(tasks(3), Script(east), RNG)
+    assert (len(episode.steps), episode.truncated, episode.outcome) == (1, True, 0.0)
+    (episode,) = rollouts(context).play(tasks(3), Script(east, limit=limit), RNG)
+    assert (len(episode.steps), episode.truncated) == (1, True)
+
+
+def test_a_first_prompt_without_room_is_refused():
+    with pytest.raises(ValueError, match=r"corridor/3 has \d+ tokens.*sampling\.max_tokens"):
+        rollouts(max_tokens=60).play(tasks(3), Script(east), RNG)
+
+
+def test_draws_are_groups_of_different_tasks():
+    drawn = draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=2)
+    assert [task.group for task in drawn] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert set(Counter(drawn).values()) == {3}  # rollouts of a group share task and seed
+    assert len({task.task_id for task in drawn}) == 4
+    assert drawn == draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=2)
+    assert drawn != draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=3)
+    assert drawn != draw_tasks(PANEL, tasks=4, rollouts=3, seed=2, step=2)
+
+
+def test_more_groups_than_tasks_repeat_tasks_evenly():
+    drawn = draw_tasks(PANEL, tasks=12, rollouts=1, seed=1, step=1)
+    assert sorted(Counter(task.task_id for task in drawn).values()) == [2, 2, 2, 3, 3]
+    assert len({task.group for task in drawn}) == 12
