@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import corridor
 import gymnasium as gym
@@ -57,7 +59,7 @@ class Told(Corridor):
     """Tells one thing differently, from the first step on."""
 
     __doc__ = Corridor.__doc__
-    change: Any = {}
+    change: Mapping[str, Any] = MappingProxyType({})
 
     def act(self, action: str) -> Turn:
         return super().act(action)._replace(**self.change)
@@ -85,7 +87,7 @@ def info(altered) -> Corridor:
 
 class Shared(Corridor):
     __doc__ = Corridor.__doc__
-    cells: list[int] = [1, 2]
+    cells: ClassVar[list[int]] = [1, 2]
 
     def told(self, text: str, **rest: Any) -> Turn:
         return super().told(text, **rest)._replace(extra={"cells": self.cells})
@@ -135,7 +137,7 @@ class SharedWorld(Corridor):
     """Copies walk in the original's corridor."""
 
     __doc__ = Corridor.__doc__
-    world = {"steps": 0}
+    world: ClassVar[dict[str, int]] = {"steps": 0}
 
     def begin(self, task_id: str):
         self.world["steps"] = 0

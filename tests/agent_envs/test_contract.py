@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import corridor
+import gymnasium as gym
+import numpy as np
+import pytest
+from corridor import PANEL, Corridor
+from gymnasium.error import ResetNeeded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs import INFO_KEYS, AgentEnv, Malformed, Panel, Turn
+
+
+def walk_to_the_end(env: gym.Env[str, str], action: str = "") -> list[tuple]:
+    steps = []
+    while not steps or not (steps[-1][2] or steps[-1][3]):
+        steps.append(env.step(action or corridor.walk(env)))
+    return steps
+
+
+def test_an_episode_told_from_outside():
+    env = Corridor()
+    observation, info = env.reset(seed=1, options={"task": 2})
+    # length 4; the seed's second draw put the agent into a cell 0..3
+    assert observation == "You are in a corridor."
+    assert info == {
+        "goal": "open the door 4 steps away",
+        "valid": True,
+        "invalid_reason": "",
+        "progress": env.cell / 5,
+        "anchor": f"4/{env.cell}",
+        "success": False,
+        "admissible_actions": ["left", "open", "right"],
+        "task_id": "toy/train/4",
+        "turn": 0,
+        "cells": [0, 1, 2, 3],
+    }
+    assert list(info)[:-1] == list(INFO_KEYS)
+
+
+def test_success_terminates():
+    env = Corridor()
+    env.reset(seed=1)
+    *before, last = walk_to_the_end(env)
+    assert last[:4] == ("It opens.", 1.0, True, False)
+    assert last[4]["success"]
+    assert last[4]["progress"] == 1.0
+    assert all(step[1:4] == (0.0, False, False) for step in before)
+    assert [step[4]["turn"] for step in (*before, last)] == list(range(1, len(before) + 2))
+
+
+def test_failure_terminates_without_success():
+    env = Corridor()
+    env.reset(seed=1)
+    observation, reward, terminated, truncated, info = walk_to_the_end(env, "left")[-1]
+    assert (observation, reward, terminated, truncated) == ("You fell.", 0.0, True, False)
+    assert not info["success"]
+
+
+def test_the_turn_limit_truncates():
+    env = Corridor(max_turns=3)
+    env.reset(seed=1)
+    steps = walk_to_the_end(env, "look")
+    assert [step[3] for step in steps] == [False, False, True]
+    assert not any(step[2] for step in steps)
+
+
+def test_an_end_on_the_last_turn_is_no_truncation():
+    env = Corridor(max_turns=1)
+    env.reset(seed=1, options={"task": 0})
+    env.cell = 2
+    assert env.step("open")[2:4] == (True, False)
+
+
+@pytest.mark.parametrize("moment", ["before", "after success", "after the limit"])
+def test_steps_outside_an_episode_are_refused(moment):
+    env = Corridor(max_turns=10)
+    if moment != "before":
+        env.reset(seed=1)
+        walk_to_the_end(env, "" if moment == "after success" else "look")
+    with pytest.raises(ResetNeeded, match=r"call reset\(\) first"):
+        env.step("right")
+    env.reset(seed=1)
+    env.step("right")
+
+
+def test_after_an_environment_broke_it_needs_a_reset():
+    class Breaks(Corridor):
+        def act(self, action: str) -> Turn:
+            raise OSError("the machine's fault")
+
+    env = Breaks()
+    env.reset(seed=1)
+    for action in ("right", "é"):
+        with pytest.raises(OSError, match="machine"):
+            env.step(action)
+        with pytest.raises(ResetNeeded):
+            env.step("right")
+        env.reset()
+
+
+def test_after_a_reset_that_broke_it_needs_a_reset():
+    env = Corridor()
+    env.reset(seed=1)
+    env.begin = lambda task_id: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        env.reset()
+    with pytest.raises(ResetNeeded):
+        env.step("right")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"tasks": 1}, ValueError, "unknown reset option 'tasks', did you mean 'task'"),
+        ({"task-id": "x"}, ValueError, "unknown reset option 'task-id', did you mean 'task_id'"),
+        ({"zzz": 1}, ValueError, r"unknown reset option 'zzz'; known are \('task', 'task_id'\)"),
+        ({3: 1}, ValueError, "unknown reset option 3"),
+        ({"task": 6}, ValueError, r"task must lie in 0\.\.5 for split 'train', got 6"),
+        ({"task": -1}, ValueError, r"task must lie in 0\.\.5"),
+        ({"task": "1"}, TypeError, "task must be an integer, got '1' of type str"),
+        ({"task_id": "toy/train/9"}, ValueError, "no task 'toy/train/9'.*mean 'toy/train/7'"),
+        ({"task_id": None}, ValueError, "no task None"),
+        ({"task": 1, "task_id": "toy/train/3"}, ValueError, "task or task_id, not both"),
+    ],
+)
+def test_bad_options_are_refused_and_the_episode_goes_on(options, error, message):
+    env = Corridor()
+    env.reset(seed=1)
+    with pytest.raises(error, match=message):
+        env.reset(options=options)
+    env.step("right")
+
+
+@pytest.mark.parametrize(
+    "options", [{"task": 3}, {"task": np.int64(3)}, {"task_id": "toy/train/5"}]
+)
+def test_a_task_can_be_named(options):
+    assert Corridor().reset(options=options)[1]["task_id"] == "toy/train/5"
+
+
+def test_seeds_draw_every_task_and_naming_the_drawn_one_changes_nothing():
+    env = Corridor()
+    drawn = set()
+    for seed in range(60):
+        shown = env.reset(seed=seed)
+        task_id = shown[1]["task_id"]
+        assert env.reset(seed=seed, options={"task_id": task_id}) == shown
+        drawn.add(task_id)
+    assert drawn == set(PANEL.task_ids)
+
+
+def test_without_a_seed_the_next_episode_follows_from_the_last_seed():
+    one, other = Corridor(), Corridor()
+    one.reset(seed=5)
+    other.reset(seed=5)
+    episodes = [one.reset()[1] for _ in range(10)]
+    assert episodes == [other.reset()[1] for _ in range(10)]
+    assert len({info["task_id"] for info in episodes}) > 1
+
+
+@pytest.mark.parametrize("action", [None, 3, 2.5, b"right", ["right"], ("right",), object()])
+def test_an_action_that_is_no_string_is_refused_and_costs_nothing(action):
+    env = Corridor()
+    env.reset(seed=1)
+    with pytest.raises(TypeError, match=f"an action is a string, got .*{type(action).__name__}"):
+        env.step(action)
+    assert env.step("right")[4]["turn"] == 1
+
+
+def test_a_subclass_of_str_is_a_string():
+    env = Corridor()
+    env.reset(seed=1)
+    assert env.step(np.str_("right"))[4]["valid"]
+    assert type(env.transcript[-1][0]) is str
+
+
+@pytest.mark.parametrize(
+    ("action", "kept", "notice"),
+    [
+        ("x" * 1_000_000, "x" * 4096, "has 1000000 characters, more than 4096"),
+        ("漢" * 5000, "漢" * 4096, "has 5000 characters, more than 4096"),
+        ("right \ud800", "right \ufffd", "characters that are no text"),
+        (Malformed("Say it again."), "", "Say it again."),
+    ],
+)
+def test_what_is_no_action_costs_a_turn_and_nothing_else(action, kept, notice):
+    env = Corridor(max_turns=2)
+    _, start = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step(action)
+    assert notice in observation
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert info == start | {"valid": False, "invalid_reason": "format", "turn": 1}
+    assert info["cells"] is not start["cells"]
+    assert env.transcript[-1] == (kept, observation)
+    assert env.step(action)[3], "the second of two turns is the last"
+
+
+def test_after_what_is_no_action_the_world_goes_on():
+    env = Corridor()
+    env.reset(seed=1, options={"task": 3})
+    cell = env.cell
+    env.step("x" * 5000)
+    assert env.step("right")[4]["anchor"] == f"5/{cell + 1}"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec=None)))
+def test_any_text_is_an_action_and_every_observation_can_be_written(action):
+    env = Corridor()
+    env.reset(seed=1)
+    observation, _, _, _, info = env.step(action)
+    observation.encode()
+    assert info["valid"] == (action.strip() in {"left", "right"})
+    assert observation in env.observation_space
+    "".join(part for pair in env.transcript for part in pair).encode()
+
+
+def test_control_characters_reach_the_environment_as_they_are():
+    env = Corridor()
+    env.reset(seed=1)
+    assert env.step("\x1b[2J\x00")[0] == r"What is '\x1b[2J\x00'?"
+
+
+def test_unpaired_surrogates_in_an_observation_are_replaced():
+    class Torn(Corridor):
+        def told(self, text, **rest):
+            return super().told(text, **rest)._replace(observation="a\ud83dé\udc00🎉")
+
+    assert Torn().reset(seed=1)[0] == "a\ufffdé\ufffd🎉"
+
+
+def test_the_transcript_has_every_action_and_observation():
+    env = Corridor()
+    first, _ = env.reset(seed=1, options={"task": 5})
+    shown = [env.step(a)[0] for a in ("open", "right")]
+    assert env.transcript == [("", first), ("open", shown[0]), ("right", shown[1])]
+    env.reset()
+    assert len(env.transcript) == 1
+
+
+def test_what_was_returned_belongs_to_the_caller():
+    env = Corridor()
+    _, info = env.reset(seed=1)
+    info["admissible_actions"].append("fly")
+    info.clear()
+    assert env.step("open")[4]["admissible_actions"] == ["left", "open", "right"]
+
+
+def test_render():
+    env = Corridor(render_mode="ansi")
+    assert env.render() is None
+    env.reset(seed=1)
+    assert env.render() == "You are in a corridor."
+    env.step("dance")
+    assert env.render() == "> dance\nWhat is 'dance'?"
+    plain = Corridor()
+    plain.reset(seed=1)
+    assert plain.render() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_turns": 0}, "max_turns must be at least 1, got 0"),
+        ({"render_mode": "human"}, r"render_mode is None or in \['ansi'\], got 'human'"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Corridor(**arguments)
+
+
+def test_the_base_cannot_be_made():
+    with pytest.raises(TypeError, match="abstract"):
+        AgentEnv(Panel("x", ("a",)), max_turns=1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize("env", [Corridor(), gym.make("Corridor-v0")])
+def test_copies_branch_from_the_state(copied, env):
+    env.reset(seed=4, options={"task": 5})
+    env.step("right")
+    other = copied(env)
+    assert walk_to_the_end(env) == walk_to_the_end(other)
+    assert env.reset() == other.reset()
+
+
+def test_making_adds_no_wrapper_and_the_spec_rebuilds():
+    env = gym.make("Corridor-v0", max_turns=5)
+    assert env is env.unwrapped
+    again = gym.make(env.spec)
+    assert again.max_turns == 5
+    assert again.reset(seed=3) == env.reset(seed=3)
+
+
+def test_the_same_episode_in_processes_with_other_hash_seeds():
+    program = "import corridor; from agent_envs.testing import digest\n"
+        "print(digest(corridor.Corridor(), 5))"
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(corridor.__file__).parent)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("0", "1", "2")
+    }
+    assert len(shown) == 1

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import pytest
+from corridor import Corridor
+
+from agent_envs import ParseReply, Prompt, Template
+from agent_envs.prompt import ALFWORLD
+from agent_envs.testing import check_agent_env
+
+# STAPO, Fig. 12 and Fig. 13, as printed.
+FIGURE_12 = """You are an expert agent operating in the ALFRED embodied Environment. \
+Your task is to: {task_description}. Prior to this step, you have already taken {step_count} \
+step(s). Below are the most recent {history_length} observations and the corresponding actions \
+you took: {action_history}. You are now at step {current_step} and your current observation is: \
+{current_observation}. Your admissible actions of the current situation are: \
+[{admissible_actions}].
+
+Now it's your turn to take an action. You should first reason step-by-step about the current \
+situation. This reasoning process MUST be enclosed within <think> </think> tags. Once you've \
+finished your reasoning, you should choose an admissible action for current step and present it \
+within <action> </action> tags."""
+FIGURE_13 = """You are an expert agent operating in the ALFRED Embodied Environment. \
+You are now at step {current_step} and your current observation is: {current_observation}. \
+Your admissible actions of the current situation are: [{admissible_actions}].
+
+Now it's your turn to take an action. You should first reason step-by-step about the current \
+situation. This reasoning process MUST be enclosed within <think> </think> tags. Once you've \
+finished your reasoning, you should choose an admissible action for current step and present it \
+within <action> </action> tags."""
+
+SHORT = Template(
+    full="{step_count}|{history_length}|{action_history}|{current_step}|{current_observation}",
+    blind="{current_step}|{current_observation}",
+)
+
+
+def reply(action: str) -> str:
+    return f"<think>.</think><action>{action}</action>"
+
+
+class House(Corridor):
+    """States the goal in its first observation, as AlfWorld does."""
+
+    def begin(self, task_id):
+        goal, turn = super().begin(task_id)
+        return goal, turn._replace(observation=f"You are in a hall.\n\nYour task is to: {goal}.")
+
+
+def test_the_wording_is_the_papers():
+    assert ALFWORLD.full == FIGURE_12
+    assert ALFWORLD.blind == FIGURE_13
+
+
+def test_the_opening_prompt():
+    env = Prompt(ParseReply(gym.make("Corridor-v0")))
+    prompt, info = env.reset(seed=1, options={"task": 0})
+    assert prompt.startswith(
+        "You are an expert agent operating in the ALFRED embodied Environment. Your task is to: "
+        "open the door 2 steps away. Prior to this step, you have already taken 0 step(s). Below "
+        "are the most recent 0 observations and the corresponding actions you took: none. You are "
+        "now at step 1 and your current observation is: You are in a corridor. Your admissible "
+        "actions of the current situation are: ['left', 'open', 'right'].\n\nNow it's your turn"
+    )
+    assert info["blind_prompt"].startswith(
+        "You are an expert agent operating in the ALFRED Embodied Environment. You are now at step "
+        "1 and your current observation is: You are in a corridor. Your admissible actions"
+    )
+
+
+@pytest.mark.parametrize(
+    ("history", "shown"),
+    [
+        (0, "3|0|none|4|What is 'c'?"),
+        (1, "3|1|[Observation 3: 'What is 'b'?', Action 3: 'c']|4|What is 'c'?"),
+        (
+            2,
+            """3|2|[Observation 2: 'What is 'a'?', Action 2: 'b']
+[Observation 3: 'What is 'b'?', Action 3: 'c']|4|What is 'c'?""",
+        ),
+        (
+            9,
+            """3|3|[Observation 1: 'You are in a corridor.', Action 1: 'a']
+[Observation 2: 'What is 'a'?', Action 2: 'b']
+[Observation 3: 'What is 'b'?', Action 3: 'c']|4|What is 'c'?""",
+        ),
+    ],
+)
+def test_the_last_turns_are_shown(history, shown):
+    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT, history=history)
+    env.reset(seed=1)
+    env.step(reply("a"))
+    env.step(reply("b"))
+    prompt, _, _, _, info = env.step(reply("c"))
+    assert prompt == shown
+    assert info["blind_prompt"] == "4|What is 'c'?"
+
+
+def test_a_malformed_reply_shows_as_no_action():
+    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT, history=1)
+    env.reset(seed=1)
+    env.step("hm")
+    prompt = env.step(reply("a"))[0]
+    assert "[Observation 2: 'The reply was not understood" in prompt
+    assert "Action 2: 'a']" in prompt
+
+
+def test_a_new_episode_starts_without_history():
+    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT)
+    first, _ = env.reset(seed=1)
+    env.step(reply("a"))
+    assert env.reset(seed=1)[0] == first == "0|0|none|1|You are in a corridor"
+
+
+def test_the_blind_prompt_has_neither_goal_nor_history():
+    env = Prompt(House())
+    prompt, info = env.reset(seed=1)
+    assert info["goal"] in prompt
+    assert info["goal"] not in info["blind_prompt"]
+    assert "observation is: You are in a hall. Your admissible" in info["blind_prompt"]
+    *_, info = env.step("xyzzy")
+    assert info["goal"] not in info["blind_prompt"]
+    assert "Prior" not in info["blind_prompt"]
+
+
+def test_braces_in_texts_are_left_alone():
+    env = Prompt(Corridor(), SHORT)
+    env.reset(seed=1)
+    assert env.step("{task_description} {0}")[0].endswith("What is '{task_description} {0}'?")
+
+
+def test_other_keys_and_rewards_pass_through():
+    env, bare = Prompt(Corridor()), Corridor()
+    _, info = env.reset(seed=1)
+    info.pop("blind_prompt")
+    assert info == bare.reset(seed=1)[1]
+    _, *rest, info = env.step("right")
+    info.pop("blind_prompt")
+    _, *expected, expected_info = bare.step("right")
+    assert (rest, info) == (expected, expected_info)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"template": "alfwrld"}, ValueError, "template 'alfwrld', did you mean 'alfworld'?"),
+        ({"history": -1}, ValueError, "history counts the turns shown and is at least 0, got -1"),
+        ({"env": gym.make("CartPole-v1")}, TypeError, "Prompt needs an agent_envs.AgentEnv inside"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        Prompt(**{"env": Corridor(), **arguments})
+
+
+@pytest.mark.parametrize(
+    ("full", "blind", "message"),
+    [
+        ("{goal}", "", "unknown slot {goal}"),
+        ("{step_counts}", "", "unknown slot {step_counts}, did you mean 'step_count'"),
+        ("", "{task_description}", "unknown slot {task_description}"),
+        ("", "{action_history}", "unknown slot {action_history}"),
+        ("{}", "", "unknown slot {}"),
+        ("{0}", "", "unknown slot {0}"),
+    ],
+)
+def test_a_template_with_an_unknown_or_seeing_slot_is_refused(full, blind, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Template(full, blind)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"template": SHORT, "history": 5}])
+def test_the_contract_holds_and_the_spec_rebuilds(arguments):
+    env = Prompt(ParseReply(gym.make("Corridor-v0")), **arguments)
+    check_agent_env(env)
+    again = gym.make(env.spec)
+    assert isinstance(again, Prompt)
+    assert (again.template, again.history) == (env.template, env.history)
