@@ -302,8 +302,7 @@ def test_making_adds_no_wrapper_and_the_spec_rebuilds():
 
 
 def test_the_same_episode_in_processes_with_other_hash_seeds():
-    program = "import corridor; from agent_envs.testing import digest\n"
-        "print(digest(corridor.Corridor(), 5))"
+    program = "import corridor as c, agent_envs.testing as t; print(t.digest(c.Corridor(), 5))"
     shown = {
         subprocess.run(
             [sys.executable, "-c", program],

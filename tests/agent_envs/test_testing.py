@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import corridor
 import gymnasium as gym
@@ -12,6 +11,9 @@ from corridor import PANEL, Corridor
 
 from agent_envs import AgentEnv, FreeText, Panel, ParseReply, Prompt, Turn
 from agent_envs.testing import ContractError, check_agent_env, digest, play
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @pytest.mark.parametrize(
@@ -356,7 +358,7 @@ def test_play_ends_and_digest_tells_seeds_apart():
 def test_discrete_actions_and_other_observations_are_welcome():
     class Numbered(gym.Env[int, int]):
         __doc__ = Corridor.__doc__
-        metadata = {"render_modes": []}
+        metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
         action_space = gym.spaces.Discrete(2)
         observation_space = FreeText(100)
         panel = Panel("train", ("a", "b"))
