@@ -1,0 +1,87 @@
+"""Every registered environment against the whole contract, on its embedded default."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import gymnasium as gym
+import pytest
+
+import agent_envs
+from agent_envs.testing import check_agent_env
+
+IDS = sorted(
+    name
+    for name, spec in gym.registry.items()
+    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("agent_envs.")
+)
+
+
+@pytest.fixture(autouse=True)
+def _embedded_data(monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+
+
+def oracle(env_id: str):
+    """`oracle` of the package that the environment's module is in."""
+    module, _, _ = gym.spec(env_id).entry_point.rpartition(":")
+    return importlib.import_module(module.rpartition(".")[0]).oracle
+
+
+def test_the_ids():
+    assert IDS == ["AlfWorld-v0"]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_bare(env_id):
+    check_agent_env(gym.make(env_id), oracle=oracle(env_id))
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_wrapped(env_id):
+    check_agent_env(agent_envs.Prompt(agent_envs.ParseReply(gym.make(env_id))))
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_making_adds_no_wrapper(env_id):
+    env = gym.make(env_id)
+    assert env is env.unwrapped
+    assert isinstance(env, agent_envs.AgentEnv)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_making_needs_no_import(env_id):
+    program = (
+        "import gymnasium as gym\n"
+        f"env = gym.make('agent_envs:{env_id}')\n"
+        "print(env.reset(seed=1)[1]['task_id'])"
+    )
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert child.stderr == ""
+    assert child.stdout.strip() == gym.make(env_id).reset(seed=1)[1]["task_id"]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("make", [gym.make_vec, agent_envs.make_vec])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_vectors_show_what_single_environments_show(env_id, make, mode):
+    single = [gym.make(env_id) for _ in range(2)]
+    opening = [env.reset(seed=5 + i) for i, env in enumerate(single)]
+    actions = tuple(info["admissible_actions"][0] for _, info in opening)
+    stepped = [env.step(action) for env, action in zip(single, actions, strict=True)]
+    vector = make(env_id, 2, vectorization_mode=mode)
+    try:
+        observations, info = vector.reset(seed=5)
+        assert observations == tuple(observation for observation, _ in opening)
+        assert info["goal"].tolist() == [one["goal"] for _, one in opening]
+        observations, rewards, *_, info = vector.step(actions)
+        assert observations == tuple(step[0] for step in stepped)
+        assert rewards.tolist() == [step[1] for step in stepped]
+        for key in ("anchor", "valid", "progress", "admissible_actions", "turn"):
+            assert info[key].tolist() == [step[4][key] for step in stepped]
+    finally:
+        vector.close()

@@ -1,0 +1,40 @@
+"""The Python blocks of README and of the environment guide run, each in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/environments.md")
+BLOCKS = [
+    pytest.param(block, id=f"{page}:{text[: text.index(block)].count(chr(10)) + 1}")
+    for page in PAGES
+    for text in [(ROOT / page).read_text()]
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_block_runs(block, tmp_path):
+    (tmp_path / "block.py").write_text(block)
+    (tmp_path / "home").mkdir()
+    environment = {k: v for k, v in os.environ.items() if k != "ALFWORLD_DATA"}
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "block.py"],
+        cwd=tmp_path,
+        env=environment | {"HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+
+
+def test_every_page_shows_something_that_runs():
+    assert {param.id.partition(":")[0] for param in BLOCKS} == set(PAGES)
