@@ -103,19 +103,20 @@ def opening(observation: str) -> str:
 
 
 def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], str]:
-    """The expert that the environment's package offers as `explorer`: environment -> action.
+    """The expert `explorer(env) -> action` of the environment's module, or of its package.
 
     Raises:
-        ValueError: It offers none.
+        ValueError: There is none.
     """
-    package = type(env.unwrapped).__module__.rpartition(".")[0]
-    offered = vars(import_module(package)) if package else {}
-    if "explorer" not in offered:
-        raise ValueError(
-            f"{env.unwrapped} has no explorer to learn from: {package or 'its module'} offers no "
-            "function explorer(env); set sft.steps=0"
-        )
-    return cast("Callable[[gym.Env[str, str]], str]", offered["explorer"])
+    module = type(env.unwrapped).__module__
+    for name in (module, module.rpartition(".")[0]):
+        offered = vars(import_module(name)) if name else {}
+        if callable(offered.get("explorer")):
+            return cast("Callable[[gym.Env[str, str]], str]", offered["explorer"])
+    raise ValueError(
+        f"{env.unwrapped} has no explorer to learn from: {module} and its package offer no "
+        "function explorer(env); set sft.steps=0"
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -95,3 +99,14 @@ def tiny_folder(tmp_path_factory):
     tiny_model(len(tokenizer)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def corridor():
+    """The module beside this file, imported, with its environment registered as Corridor-v0."""
+    path = Path(__file__).with_name("corridor.py")
+    spec = importlib.util.spec_from_file_location("corridor", path)
+    sys.modules["corridor"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.register()
+    return module

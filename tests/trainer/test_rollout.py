@@ -5,57 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import gymnasium as gym
 import pytest
 import torch
 
-from agent_envs import AgentEnv, Panel, Turn
-from trainer.recipe import Env, Prompt
+from trainer.recipe import Env, Prompt, RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
 from trainer.sampling import Reply
 
-PANEL = Panel("train", tuple(f"corridor/{n}" for n in range(1, 6)))
-MADE = []
-
-
-class Corridor(AgentEnv):
-    """Walk `n` steps east; walking north is invalid."""
-
-    def __init__(self, split="train", data="auto", max_turns=50, render_mode=None):
-        super().__init__(PANEL, max_turns=max_turns, render_mode=render_mode)
-        self.steps = 0
-        MADE.append(self)
-
-    def begin(self, task_id):
-        self.length, self.at = int(task_id.rpartition("/")[2]), 0
-        return f"Walk {self.length} steps.", self._turn()
-
-    def act(self, action):
-        self.steps += 1
-        self.at += action == "east"
-        return self._turn(valid=action == "east")
-
-    def _turn(self, *, valid=True):
-        won = self.at == self.length
-        return Turn(
-            f"You stand at {self.at}.",
-            valid=valid,
-            invalid_reason="" if valid else "refused",
-            progress=self.at / self.length,
-            anchor=f"at {self.at}",
-            reward=float(won),
-            success=won,
-            admissible_actions=["east"],
-            extra={"task_type": "walk"},
-        )
-
 
 @pytest.fixture(autouse=True)
-def corridor():
-    gym.register("Corridor-v0", entry_point=Corridor, order_enforce=False, disable_env_checker=True)
-    MADE.clear()
-    yield
-    gym.registry.pop("Corridor-v0")
+def _corridor(corridor):
+    corridor.MADE.clear()
 
 
 class Letters:
@@ -66,6 +26,13 @@ class Letters:
 
     def after(self, reply_ids, text):
         return [1, *map(ord, text)]
+
+
+class Words(Letters):
+    """Letters that also cut demonstrations into pieces."""
+
+    def conversation(self, turns):
+        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
 
 
 @dataclass
@@ -128,12 +95,12 @@ def tasks(*lengths):
 RNG = torch.Generator()
 
 
-def test_the_finished_are_neither_prompted_nor_stepped():
+def test_the_finished_are_neither_prompted_nor_stepped(corridor):
     script = Script(east)
     played = rollouts().play(tasks(1, 3, 2), script, RNG)
     # lengths 1, 3, 2: all three, then those of length 3 and 2, then the one of length 3
     assert script.asked == [[0, 1, 2], [1, 2], [1]]
-    assert [env.steps for env in MADE] == [1, 3, 2]
+    assert [env.steps for env in corridor.MADE] == [1, 3, 2]
     assert [len(episode.steps) for episode in played] == [1, 3, 2]
     assert [episode.task_id for episode in played] == ["corridor/1", "corridor/3", "corridor/2"]
     assert [episode.group for episode in played] == [0, 1, 2]
@@ -141,17 +108,17 @@ def test_the_finished_are_neither_prompted_nor_stepped():
     assert {episode.task_type for episode in played} == {"walk"}
 
 
-def test_environments_are_made_once():
+def test_environments_are_made_once(corridor):
     player = rollouts()
     for _ in range(3):
         player.play(tasks(1, 2), Script(east), RNG)
-    assert len(MADE) == 2
+    assert len(corridor.MADE) == 2
 
 
-def test_waves_give_the_same_episodes_in_the_same_order():
+def test_waves_give_the_same_episodes_in_the_same_order(corridor):
     together = rollouts().play(tasks(1, 3, 2, 5), Script(east), RNG)
     assert rollouts(rows=2).play(tasks(1, 3, 2, 5), Script(east), RNG) == together
-    assert len(MADE) == 4 + 2
+    assert len(corridor.MADE) == 4 + 2
 
 
 def test_history_sends_only_what_is_new():
@@ -221,17 +188,51 @@ def test_a_first_prompt_without_room_is_refused():
         rollouts(max_tokens=60).play(tasks(3), Script(east), RNG)
 
 
-def test_draws_are_groups_of_different_tasks():
-    drawn = draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=2)
+def test_the_explorer_shows_the_way(corridor):
+    chat = Words()
+    one, two = rollouts().demonstrate(tasks(1, 2), chat)
+    assert [step.reply for step in two.steps] == [east("", 0)] * 2
+    assert two.steps[0].observation == f"{INSTRUCTION}\n\nYou stand at 0."
+    assert two.steps[1].observation == "You stand at 1."
+    assert (one.task_id, one.goal, one.success) == ("corridor/1", "Walk 1 steps.", True)
+    assert len(corridor.MADE) == 1
+
+
+def test_a_demonstration_of_turns_shows_their_prompts():
+    (shown,) = rollouts("turn").demonstrate(tasks(2), Words())
+    assert all(step.observation.startswith("You are an expert") for step in shown.steps)
+    assert shown.context == "turn"
+
+
+def test_what_the_explorer_does_not_solve_is_left_out():
+    assert len(rollouts(turns=2).demonstrate(tasks(1, 5), Words())) == 1
+    with pytest.raises(ValueError, match="solved none of 2 tasks in 2 turns"):
+        rollouts(turns=2).demonstrate(tasks(4, 5), Words())
+
+
+def test_no_explorer_is_told(corridor, monkeypatch):
+    monkeypatch.delattr(corridor, "explorer")
+    with pytest.raises(ValueError, match=r"no explorer to learn from.*sft\.steps=0"):
+        rollouts().demonstrate(tasks(1), Words())
+
+
+def test_an_unknown_option_of_the_environment_names_the_nearest():
+    env = Env(id="Corridor-v0", options={"maxturns": 3})
+    with pytest.raises(RecipeError, match=r"no option 'maxturns'.*'max_turns'"):
+        Rollouts(env, Prompt(), "train").play(tasks(1), Script(east), RNG)
+
+
+def test_draws_are_groups_of_different_tasks(corridor):
+    drawn = draw_tasks(corridor.PANEL, tasks=4, rollouts=3, seed=1, step=2)
     assert [task.group for task in drawn] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert set(Counter(drawn).values()) == {3}  # rollouts of a group share task and seed
     assert len({task.task_id for task in drawn}) == 4
-    assert drawn == draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=2)
-    assert drawn != draw_tasks(PANEL, tasks=4, rollouts=3, seed=1, step=3)
-    assert drawn != draw_tasks(PANEL, tasks=4, rollouts=3, seed=2, step=2)
+    assert drawn == draw_tasks(corridor.PANEL, tasks=4, rollouts=3, seed=1, step=2)
+    assert drawn != draw_tasks(corridor.PANEL, tasks=4, rollouts=3, seed=1, step=3)
+    assert drawn != draw_tasks(corridor.PANEL, tasks=4, rollouts=3, seed=2, step=2)
 
 
-def test_more_groups_than_tasks_repeat_tasks_evenly():
-    drawn = draw_tasks(PANEL, tasks=12, rollouts=1, seed=1, step=1)
+def test_more_groups_than_tasks_repeat_tasks_evenly(corridor):
+    drawn = draw_tasks(corridor.PANEL, tasks=12, rollouts=1, seed=1, step=1)
     assert sorted(Counter(task.task_id for task in drawn).values()) == [2, 2, 2, 3, 3]
     assert len({task.group for task in drawn}) == 12
