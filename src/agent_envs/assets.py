@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-class MissingAsset(FileNotFoundError):  # noqa: N818  a name the contract fixes
+class MissingAsset(FileNotFoundError):
     """A file that is needed is not there; the message names it and says what to run."""
 
 
-class BadAsset(ValueError):  # noqa: N818  a name the contract fixes
+class BadAsset(ValueError):
     """A file is damaged or not what it should be; the message names it and what is wrong."""
 
 

@@ -61,7 +61,8 @@ class FreeText(spaces.Text):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FreeText) and self.max_length == other.max_length
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(self.max_length)
 
 
 class SharedTexts(Sequence[str]):
