@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import corridor
 import gymnasium as gym
+import hallway
 import numpy as np
 import pytest
-from corridor import PANEL, Corridor
 from gymnasium.error import ResetNeeded
+from hallway import PANEL, Hallway
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,15 +21,15 @@ from agent_envs import INFO_KEYS, AgentEnv, Malformed, Panel, Turn
 def walk_to_the_end(env: gym.Env[str, str], action: str = "") -> list[tuple]:
     steps = []
     while not steps or not (steps[-1][2] or steps[-1][3]):
-        steps.append(env.step(action or corridor.walk(env)))
+        steps.append(env.step(action or hallway.walk(env)))
     return steps
 
 
 def test_an_episode_told_from_outside():
-    env = Corridor()
+    env = Hallway()
     observation, info = env.reset(seed=1, options={"task": 2})
     # length 4; the seed's second draw put the agent into a cell 0..3
-    assert observation == "You are in a corridor."
+    assert observation == "You are in a hallway."
     assert info == {
         "goal": "open the door 4 steps away",
         "valid": True,
@@ -46,7 +46,7 @@ def test_an_episode_told_from_outside():
 
 
 def test_success_terminates():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     *before, last = walk_to_the_end(env)
     assert last[:4] == ("It opens.", 1.0, True, False)
@@ -57,7 +57,7 @@ def test_success_terminates():
 
 
 def test_failure_terminates_without_success():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     observation, reward, terminated, truncated, info = walk_to_the_end(env, "left")[-1]
     assert (observation, reward, terminated, truncated) == ("You fell.", 0.0, True, False)
@@ -65,7 +65,7 @@ def test_failure_terminates_without_success():
 
 
 def test_the_turn_limit_truncates():
-    env = Corridor(max_turns=3)
+    env = Hallway(max_turns=3)
     env.reset(seed=1)
     steps = walk_to_the_end(env, "look")
     assert [step[3] for step in steps] == [False, False, True]
@@ -73,7 +73,7 @@ def test_the_turn_limit_truncates():
 
 
 def test_an_end_on_the_last_turn_is_no_truncation():
-    env = Corridor(max_turns=1)
+    env = Hallway(max_turns=1)
     env.reset(seed=1, options={"task": 0})
     env.cell = 2
     assert env.step("open")[2:4] == (True, False)
@@ -81,7 +81,7 @@ def test_an_end_on_the_last_turn_is_no_truncation():
 
 @pytest.mark.parametrize("moment", ["before", "after success", "after the limit"])
 def test_steps_outside_an_episode_are_refused(moment):
-    env = Corridor(max_turns=10)
+    env = Hallway(max_turns=10)
     if moment != "before":
         env.reset(seed=1)
         walk_to_the_end(env, "" if moment == "after success" else "look")
@@ -92,7 +92,7 @@ def test_steps_outside_an_episode_are_refused(moment):
 
 
 def test_after_an_environment_broke_it_needs_a_reset():
-    class Breaks(Corridor):
+    class Breaks(Hallway):
         def act(self, action: str) -> Turn:
             raise OSError("the machine's fault")
 
@@ -107,7 +107,7 @@ def test_after_an_environment_broke_it_needs_a_reset():
 
 
 def test_after_a_reset_that_broke_it_needs_a_reset():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     env.begin = lambda task_id: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -132,7 +132,7 @@ def test_after_a_reset_that_broke_it_needs_a_reset():
     ],
 )
 def test_bad_options_are_refused_and_the_episode_goes_on(options, error, message):
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     with pytest.raises(error, match=message):
         env.reset(options=options)
@@ -143,11 +143,11 @@ def test_bad_options_are_refused_and_the_episode_goes_on(options, error, message
     "options", [{"task": 3}, {"task": np.int64(3)}, {"task_id": "toy/train/5"}]
 )
 def test_a_task_can_be_named(options):
-    assert Corridor().reset(options=options)[1]["task_id"] == "toy/train/5"
+    assert Hallway().reset(options=options)[1]["task_id"] == "toy/train/5"
 
 
 def test_seeds_draw_every_task_and_naming_the_drawn_one_changes_nothing():
-    env = Corridor()
+    env = Hallway()
     drawn = set()
     for seed in range(60):
         shown = env.reset(seed=seed)
@@ -158,7 +158,7 @@ def test_seeds_draw_every_task_and_naming_the_drawn_one_changes_nothing():
 
 
 def test_without_a_seed_the_next_episode_follows_from_the_last_seed():
-    one, other = Corridor(), Corridor()
+    one, other = Hallway(), Hallway()
     one.reset(seed=5)
     other.reset(seed=5)
     episodes = [one.reset()[1] for _ in range(10)]
@@ -168,7 +168,7 @@ def test_without_a_seed_the_next_episode_follows_from_the_last_seed():
 
 @pytest.mark.parametrize("action", [None, 3, 2.5, b"right", ["right"], ("right",), object()])
 def test_an_action_that_is_no_string_is_refused_and_costs_nothing(action):
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     with pytest.raises(TypeError, match=f"an action is a string, got .*{type(action).__name__}"):
         env.step(action)
@@ -176,7 +176,7 @@ def test_an_action_that_is_no_string_is_refused_and_costs_nothing(action):
 
 
 def test_a_subclass_of_str_is_a_string():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     assert env.step(np.str_("right"))[4]["valid"]
     assert type(env.transcript[-1][0]) is str
@@ -192,7 +192,7 @@ def test_a_subclass_of_str_is_a_string():
     ],
 )
 def test_what_is_no_action_costs_a_turn_and_nothing_else(action, kept, notice):
-    env = Corridor(max_turns=2)
+    env = Hallway(max_turns=2)
     _, start = env.reset(seed=1)
     observation, reward, terminated, truncated, info = env.step(action)
     assert notice in observation
@@ -204,7 +204,7 @@ def test_what_is_no_action_costs_a_turn_and_nothing_else(action, kept, notice):
 
 
 def test_after_what_is_no_action_the_world_goes_on():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1, options={"task": 3})
     cell = env.cell
     env.step("x" * 5000)
@@ -214,7 +214,7 @@ def test_after_what_is_no_action_the_world_goes_on():
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(codec=None)))
 def test_any_text_is_an_action_and_every_observation_can_be_written(action):
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     observation, _, _, _, info = env.step(action)
     observation.encode()
@@ -224,13 +224,13 @@ def test_any_text_is_an_action_and_every_observation_can_be_written(action):
 
 
 def test_control_characters_reach_the_environment_as_they_are():
-    env = Corridor()
+    env = Hallway()
     env.reset(seed=1)
     assert env.step("\x1b[2J\x00")[0] == r"What is '\x1b[2J\x00'?"
 
 
 def test_unpaired_surrogates_in_an_observation_are_replaced():
-    class Torn(Corridor):
+    class Torn(Hallway):
         def told(self, text, **rest):
             return super().told(text, **rest)._replace(observation="a\ud83dé\udc00🎉")
 
@@ -238,7 +238,7 @@ def test_unpaired_surrogates_in_an_observation_are_replaced():
 
 
 def test_the_transcript_has_every_action_and_observation():
-    env = Corridor()
+    env = Hallway()
     first, _ = env.reset(seed=1, options={"task": 5})
     shown = [env.step(a)[0] for a in ("open", "right")]
     assert env.transcript == [("", first), ("open", shown[0]), ("right", shown[1])]
@@ -247,7 +247,7 @@ def test_the_transcript_has_every_action_and_observation():
 
 
 def test_what_was_returned_belongs_to_the_caller():
-    env = Corridor()
+    env = Hallway()
     _, info = env.reset(seed=1)
     info["admissible_actions"].append("fly")
     info.clear()
@@ -255,13 +255,13 @@ def test_what_was_returned_belongs_to_the_caller():
 
 
 def test_render():
-    env = Corridor(render_mode="ansi")
+    env = Hallway(render_mode="ansi")
     assert env.render() is None
     env.reset(seed=1)
-    assert env.render() == "You are in a corridor."
+    assert env.render() == "You are in a hallway."
     env.step("dance")
     assert env.render() == "> dance\nWhat is 'dance'?"
-    plain = Corridor()
+    plain = Hallway()
     plain.reset(seed=1)
     assert plain.render() is None
 
@@ -275,7 +275,7 @@ def test_render():
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Corridor(**arguments)
+        Hallway(**arguments)
 
 
 def test_the_base_cannot_be_made():
@@ -284,7 +284,7 @@ def test_the_base_cannot_be_made():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-@pytest.mark.parametrize("env", [Corridor(), gym.make("Corridor-v0")])
+@pytest.mark.parametrize("env", [Hallway(), gym.make("Hallway-v0")])
 def test_copies_branch_from_the_state(copied, env):
     env.reset(seed=4, options={"task": 5})
     env.step("right")
@@ -294,7 +294,7 @@ def test_copies_branch_from_the_state(copied, env):
 
 
 def test_making_adds_no_wrapper_and_the_spec_rebuilds():
-    env = gym.make("Corridor-v0", max_turns=5)
+    env = gym.make("Hallway-v0", max_turns=5)
     assert env is env.unwrapped
     again = gym.make(env.spec)
     assert again.max_turns == 5
@@ -302,11 +302,11 @@ def test_making_adds_no_wrapper_and_the_spec_rebuilds():
 
 
 def test_the_same_episode_in_processes_with_other_hash_seeds():
-    program = "import corridor as c, agent_envs.testing as t; print(t.digest(c.Corridor(), 5))"
+    program = "import hallway as c, agent_envs.testing as t; print(t.digest(c.Hallway(), 5))"
     shown = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(corridor.__file__).parent)},
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(hallway.__file__).parent)},
             check=True,
             capture_output=True,
             text=True,

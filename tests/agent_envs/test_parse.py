@@ -5,7 +5,7 @@ import pickle
 
 import gymnasium as gym
 import pytest
-from corridor import Corridor
+from hallway import Hallway
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,7 +88,7 @@ def test_only_the_right_sequence_of_marks_passes(parts):
 
 
 def made(**options) -> ParseReply:
-    return ParseReply(gym.make("Corridor-v0"), **options)
+    return ParseReply(gym.make("Hallway-v0"), **options)
 
 
 def test_a_good_reply_is_its_action():
@@ -110,14 +110,14 @@ def test_skip_leaves_the_world_alone_and_tells_the_form():
 
 
 def test_malformed_replies_use_up_the_turns():
-    env = ParseReply(Corridor(max_turns=2))
+    env = ParseReply(Hallway(max_turns=2))
     env.reset(seed=1)
     assert not env.step("x")[3]
     assert env.step("y")[3]
 
 
 def test_a_turn_limit_inside_counts_them_too():
-    env = ParseReply(gym.wrappers.TimeLimit(Corridor(), 2))
+    env = ParseReply(gym.wrappers.TimeLimit(Hallway(), 2))
     env.reset(seed=1)
     env.step("x")
     assert env.step("y")[3]
@@ -183,7 +183,7 @@ def test_a_reply_that_is_no_string_is_refused(reply):
 )
 def test_bad_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
-        ParseReply(**{"env": Corridor(), **arguments})
+        ParseReply(**{"env": Hallway(), **arguments})
 
 
 @pytest.mark.parametrize("options", [{}, {"tags": ("plan", "do"), "on_malformed": "attempt"}])

@@ -4,7 +4,7 @@ import re
 
 import gymnasium as gym
 import pytest
-from corridor import Corridor
+from hallway import Hallway
 
 from agent_envs import ParseReply, Prompt, Template
 from agent_envs.prompt import ALFWORLD
@@ -41,7 +41,7 @@ def reply(action: str) -> str:
     return f"<think>.</think><action>{action}</action>"
 
 
-class House(Corridor):
+class House(Hallway):
     """States the goal in its first observation, as AlfWorld does."""
 
     def begin(self, task_id):
@@ -55,18 +55,18 @@ def test_the_wording_is_the_papers():
 
 
 def test_the_opening_prompt():
-    env = Prompt(ParseReply(gym.make("Corridor-v0")))
+    env = Prompt(ParseReply(gym.make("Hallway-v0")))
     prompt, info = env.reset(seed=1, options={"task": 0})
     assert prompt.startswith(
         "You are an expert agent operating in the ALFRED embodied Environment. Your task is to: "
         "open the door 2 steps away. Prior to this step, you have already taken 0 step(s). Below "
         "are the most recent 0 observations and the corresponding actions you took: none. You are "
-        "now at step 1 and your current observation is: You are in a corridor. Your admissible "
+        "now at step 1 and your current observation is: You are in a hallway. Your admissible "
         "actions of the current situation are: ['left', 'open', 'right'].\n\nNow it's your turn"
     )
     assert info["blind_prompt"].startswith(
         "You are an expert agent operating in the ALFRED Embodied Environment. You are now at step "
-        "1 and your current observation is: You are in a corridor. Your admissible actions"
+        "1 and your current observation is: You are in a hallway. Your admissible actions"
     )
 
 
@@ -82,14 +82,14 @@ def test_the_opening_prompt():
         ),
         (
             9,
-            """3|3|[Observation 1: 'You are in a corridor.', Action 1: 'a']
+            """3|3|[Observation 1: 'You are in a hallway.', Action 1: 'a']
 [Observation 2: 'What is 'a'?', Action 2: 'b']
 [Observation 3: 'What is 'b'?', Action 3: 'c']|4|What is 'c'?""",
         ),
     ],
 )
 def test_the_last_turns_are_shown(history, shown):
-    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT, history=history)
+    env = Prompt(ParseReply(gym.make("Hallway-v0")), SHORT, history=history)
     env.reset(seed=1)
     env.step(reply("a"))
     env.step(reply("b"))
@@ -99,7 +99,7 @@ def test_the_last_turns_are_shown(history, shown):
 
 
 def test_a_malformed_reply_shows_as_no_action():
-    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT, history=1)
+    env = Prompt(ParseReply(gym.make("Hallway-v0")), SHORT, history=1)
     env.reset(seed=1)
     env.step("hm")
     prompt = env.step(reply("a"))[0]
@@ -108,10 +108,10 @@ def test_a_malformed_reply_shows_as_no_action():
 
 
 def test_a_new_episode_starts_without_history():
-    env = Prompt(ParseReply(gym.make("Corridor-v0")), SHORT)
+    env = Prompt(ParseReply(gym.make("Hallway-v0")), SHORT)
     first, _ = env.reset(seed=1)
     env.step(reply("a"))
-    assert env.reset(seed=1)[0] == first == "0|0|none|1|You are in a corridor"
+    assert env.reset(seed=1)[0] == first == "0|0|none|1|You are in a hallway"
 
 
 def test_the_blind_prompt_has_neither_goal_nor_history():
@@ -126,13 +126,13 @@ def test_the_blind_prompt_has_neither_goal_nor_history():
 
 
 def test_braces_in_texts_are_left_alone():
-    env = Prompt(Corridor(), SHORT)
+    env = Prompt(Hallway(), SHORT)
     env.reset(seed=1)
     assert env.step("{task_description} {0}")[0].endswith("What is '{task_description} {0}'?")
 
 
 def test_other_keys_and_rewards_pass_through():
-    env, bare = Prompt(Corridor()), Corridor()
+    env, bare = Prompt(Hallway()), Hallway()
     _, info = env.reset(seed=1)
     info.pop("blind_prompt")
     assert info == bare.reset(seed=1)[1]
@@ -152,7 +152,7 @@ def test_other_keys_and_rewards_pass_through():
 )
 def test_bad_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
-        Prompt(**{"env": Corridor(), **arguments})
+        Prompt(**{"env": Hallway(), **arguments})
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_template_with_an_unknown_or_seeing_slot_is_refused(full, blind, messa
 
 @pytest.mark.parametrize("arguments", [{}, {"template": SHORT, "history": 5}])
 def test_the_contract_holds_and_the_spec_rebuilds(arguments):
-    env = Prompt(ParseReply(gym.make("Corridor-v0")), **arguments)
+    env = Prompt(ParseReply(gym.make("Hallway-v0")), **arguments)
     check_agent_env(env)
     again = gym.make(env.spec)
     assert isinstance(again, Prompt)

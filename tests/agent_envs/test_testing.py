@@ -4,10 +4,10 @@ import random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import corridor
 import gymnasium as gym
+import hallway
 import pytest
-from corridor import PANEL, Corridor
+from hallway import PANEL, Hallway
 
 from agent_envs import AgentEnv, FreeText, Panel, ParseReply, Prompt, Turn
 from agent_envs.testing import ContractError, check_agent_env, digest, play
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "env",
     [
-        Corridor(),
-        Corridor(max_turns=2),
-        gym.make("Corridor-v0"),
-        ParseReply(gym.make("Corridor-v0")),
-        Prompt(ParseReply(gym.make("Corridor-v0"), on_malformed="attempt")),
+        Hallway(),
+        Hallway(max_turns=2),
+        gym.make("Hallway-v0"),
+        ParseReply(gym.make("Hallway-v0")),
+        Prompt(ParseReply(gym.make("Hallway-v0"), on_malformed="attempt")),
     ],
     ids=["by hand", "two turns", "made", "parsing", "prompting"],
 )
@@ -32,13 +32,13 @@ def test_good_environments_pass(env):
 
 
 def test_oracle_that_solves_passes_and_one_that_does_not_is_told():
-    check_agent_env(Corridor(), oracle=corridor.walk)
+    check_agent_env(Hallway(), oracle=hallway.walk)
     with pytest.raises(ContractError, match="oracle did not solve 'toy/train/2' in 12 turns"):
-        check_agent_env(Corridor(), oracle=lambda env: "open")
+        check_agent_env(Hallway(), oracle=lambda env: "open")
 
 
-class NoHeadings(Corridor):
-    """A corridor.
+class NoHeadings(Hallway):
+    """A hallway.
 
     Description
         Whatever.
@@ -57,18 +57,18 @@ class TwiceListed:
     hash = ""
 
 
-class Told(Corridor):
+class Told(Hallway):
     """Tells one thing differently, from the first step on."""
 
-    __doc__ = Corridor.__doc__
+    __doc__ = Hallway.__doc__
     change: Mapping[str, Any] = MappingProxyType({})
 
     def act(self, action: str) -> Turn:
         return super().act(action)._replace(**self.change)
 
 
-class Info(Corridor):
-    __doc__ = Corridor.__doc__
+class Info(Hallway):
+    __doc__ = Hallway.__doc__
 
     def altered(self, info: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -79,24 +79,24 @@ class Info(Corridor):
         return *rest, info
 
 
-def told(**change: Any) -> Corridor:
-    return type("Told", (Told,), {"change": change, "__doc__": Corridor.__doc__})()
+def told(**change: Any) -> Hallway:
+    return type("Told", (Told,), {"change": change, "__doc__": Hallway.__doc__})()
 
 
-def info(altered) -> Corridor:
-    return type("Info", (Info,), {"altered": altered, "__doc__": Corridor.__doc__})()
+def info(altered) -> Hallway:
+    return type("Info", (Info,), {"altered": altered, "__doc__": Hallway.__doc__})()
 
 
-class Shared(Corridor):
-    __doc__ = Corridor.__doc__
+class Shared(Hallway):
+    __doc__ = Hallway.__doc__
     cells: ClassVar[list[int]] = [1, 2]
 
     def told(self, text: str, **rest: Any) -> Turn:
         return super().told(text, **rest)._replace(extra={"cells": self.cells})
 
 
-class Growing(Corridor):
-    __doc__ = Corridor.__doc__
+class Growing(Hallway):
+    __doc__ = Hallway.__doc__
 
     def begin(self, task_id: str):
         self.path: list[int] = []
@@ -107,18 +107,18 @@ class Growing(Corridor):
         return super().told(text, **rest)._replace(extra={"path": (self.path,)})
 
 
-class GlobalRandom(Corridor):
-    __doc__ = Corridor.__doc__
+class GlobalRandom(Hallway):
+    __doc__ = Hallway.__doc__
 
     def begin(self, task_id: str):
         random.random()
         return super().begin(task_id)
 
 
-class Forgetful(Corridor):
+class Forgetful(Hallway):
     """The number of episodes shows: the seed does not decide alone."""
 
-    __doc__ = Corridor.__doc__
+    __doc__ = Hallway.__doc__
     episodes = 0
 
     def begin(self, task_id: str):
@@ -127,18 +127,18 @@ class Forgetful(Corridor):
         return goal, turn._replace(anchor=f"{turn.anchor} {Forgetful.episodes}")
 
 
-class Uncopyable(Corridor):
-    __doc__ = Corridor.__doc__
+class Uncopyable(Hallway):
+    __doc__ = Hallway.__doc__
 
     def __init__(self) -> None:
         super().__init__()
         self.parser = lambda text: text
 
 
-class SharedWorld(Corridor):
-    """Copies walk in the original's corridor."""
+class SharedWorld(Hallway):
+    """Copies walk in the original's hallway."""
 
-    __doc__ = Corridor.__doc__
+    __doc__ = Hallway.__doc__
     world: ClassVar[dict[str, int]] = {"steps": 0}
 
     def begin(self, task_id: str):
@@ -150,8 +150,8 @@ class SharedWorld(Corridor):
         return super().act(action)._replace(anchor=str(self.world["steps"]))
 
 
-class NoLimit(Corridor):
-    __doc__ = Corridor.__doc__
+class NoLimit(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action: str):
         observation, reward, terminated, _, info = super().step("right")
@@ -159,83 +159,83 @@ class NoLimit(Corridor):
         return observation, reward, terminated, False, info
 
 
-class NeverOver(Corridor):
-    __doc__ = Corridor.__doc__
+class NeverOver(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action: str):
         self._live = True
         return super().step(action)
 
 
-class AnyOption(Corridor):
-    __doc__ = Corridor.__doc__
+class AnyOption(Hallway):
+    __doc__ = Hallway.__doc__
 
     def reset(self, *, seed=None, options=None):
         options = {k: v for k, v in (options or {}).items() if k in ("task", "task_id")}
         return super().reset(seed=seed, options=options)
 
 
-class Deaf(Corridor):
-    __doc__ = Corridor.__doc__
+class Deaf(Hallway):
+    __doc__ = Hallway.__doc__
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed, options={"task": 0})
 
 
-class DrawsLess(Corridor):
+class DrawsLess(Hallway):
     """Where the task is named, the seed decides another episode than where it is drawn."""
 
-    __doc__ = Corridor.__doc__
+    __doc__ = Hallway.__doc__
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)
         return (observation, info) if not options else super().reset(options=options)
 
 
-class Lenient(Corridor):
-    __doc__ = Corridor.__doc__
+class Lenient(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action):
         return super().step(action if isinstance(action, str) else "right")
 
 
-class Unlimited(Corridor):
-    __doc__ = Corridor.__doc__
+class Unlimited(Hallway):
+    __doc__ = Hallway.__doc__
     action_length = 2_000_000
     observation_length = 2_000_000
 
 
-class ShortObservations(Corridor):
-    __doc__ = Corridor.__doc__
+class ShortObservations(Hallway):
+    __doc__ = Hallway.__doc__
     observation_length = 5
 
 
-class Fragile(Corridor):
-    __doc__ = Corridor.__doc__
+class Fragile(Hallway):
+    __doc__ = Hallway.__doc__
 
     def act(self, action: str) -> Turn:
         assert "\x00" not in action, "cannot happen"
         return super().act(action)
 
 
-class NumpyReward(Corridor):
-    __doc__ = Corridor.__doc__
+class NumpyReward(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action: str):
         observation, _, *rest = super().step(action)
         return observation, 0, *rest
 
 
-class UnequalEnds(Corridor):
-    __doc__ = Corridor.__doc__
+class UnequalEnds(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action: str):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated or truncated, terminated or truncated, info
 
 
-class Surrogate(Corridor):
-    __doc__ = Corridor.__doc__
+class Surrogate(Hallway):
+    __doc__ = Hallway.__doc__
 
     def step(self, action: str):
         _, *rest = super().step(action)
@@ -258,9 +258,9 @@ def more_at_steps(self, info):
     ("env", "message"),
     [
         (NoHeadings(), "NoHeadings lacks the headings Observation, Action, Validity"),
-        (Corridor(WrongHash()), "panel.hash must be [0-9a-f]{64}, got '0000"),
-        (Corridor(TwiceListed()), "is no panel: task 'toy/train/2' stands twice"),
-        (Corridor(()), "panel must have 'split'"),
+        (Hallway(WrongHash()), "panel.hash must be [0-9a-f]{64}, got '0000"),
+        (Hallway(TwiceListed()), "is no panel: task 'toy/train/2' stands twice"),
+        (Hallway(()), "panel must have 'split'"),
         (told(progress=1.3), r"info\['progress'\] must lie in \[0, 1\], got 1.3"),
         (told(progress=float("nan")), r"must lie in \[0, 1\], got nan"),
         (told(progress=1), r"info\['progress'\] must be a float, got 1"),
@@ -306,8 +306,8 @@ def test_an_environment_that_breaks_on_an_odd_action_is_not_excused():
 
 
 def test_step_before_reset_is_tried_on_a_fresh_one():
-    class Eager(Corridor):
-        __doc__ = Corridor.__doc__
+    class Eager(Hallway):
+        __doc__ = Hallway.__doc__
 
         def __init__(self, render_mode: str | None = None) -> None:
             super().__init__(render_mode=render_mode)
@@ -323,9 +323,9 @@ def test_step_before_reset_is_tried_on_a_fresh_one():
 def test_what_a_process_decides_is_found_in_another(monkeypatch, tmp_path):
     # The order of a set of strings differs between hash seeds, within a process it never does.
     (tmp_path / "scattered.py").write_text(
-        "from corridor import Corridor\n"
-        "class Scattered(Corridor):\n"
-        "    __doc__ = Corridor.__doc__\n"
+        "from hallway import Hallway\n"
+        "class Scattered(Hallway):\n"
+        "    __doc__ = Hallway.__doc__\n"
         "    def told(self, text, **rest):\n"
         "        words = ' '.join({f'word{i}' for i in range(20)})\n"
         "        return super().told(text, **rest)._replace(observation=words)\n"
@@ -348,7 +348,7 @@ def test_what_is_asked_for_can_be_left_out():
 
 
 def test_play_ends_and_digest_tells_seeds_apart():
-    env = Corridor()
+    env = Hallway()
     records = list(play(env, 3))
     assert records[-1].terminated or records[-1].truncated
     assert [r.info["turn"] for r in records] == list(range(len(records)))
@@ -357,7 +357,7 @@ def test_play_ends_and_digest_tells_seeds_apart():
 
 def test_discrete_actions_and_other_observations_are_welcome():
     class Numbered(gym.Env[int, int]):
-        __doc__ = Corridor.__doc__
+        __doc__ = Hallway.__doc__
         metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
         action_space = gym.spaces.Discrete(2)
         observation_space = FreeText(100)

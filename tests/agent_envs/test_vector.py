@@ -19,7 +19,7 @@ ACTIONS = [
 
 def one_by_one(seed: int, actions) -> list[tuple]:
     """What a single environment shows, restarted as "next_step" does."""
-    env = gym.make("Corridor-v0")
+    env = gym.make("Hallway-v0")
     shown = [(env.reset(seed=seed)[0], 0.0, False, False, None)]
     ended = False
     for action in actions:
@@ -37,17 +37,17 @@ def one_by_one(seed: int, actions) -> list[tuple]:
 def vectors():
     gym_async = {"vectorization_mode": "async"}
     return {
-        "make_vec": lambda: make_vec("Corridor-v0", 3),
-        "make_vec async": lambda: make_vec("Corridor-v0", 3, vectorization_mode="async"),
-        "gym sync": lambda: gym.make_vec("Corridor-v0", 3, vectorization_mode="sync"),
-        "gym async, shared memory": lambda: gym.make_vec("Corridor-v0", 3, **gym_async),
+        "make_vec": lambda: make_vec("Hallway-v0", 3),
+        "make_vec async": lambda: make_vec("Hallway-v0", 3, vectorization_mode="async"),
+        "gym sync": lambda: gym.make_vec("Hallway-v0", 3, vectorization_mode="sync"),
+        "gym async, shared memory": lambda: gym.make_vec("Hallway-v0", 3, **gym_async),
         "gym async, no copies": lambda: gym.make_vec(
-            "Corridor-v0", 3, **gym_async, vector_kwargs={"copy": False}
+            "Hallway-v0", 3, **gym_async, vector_kwargs={"copy": False}
         ),
         "gym async, spawned": lambda: gym.make_vec(
-            "Corridor-v0", 3, **gym_async, vector_kwargs={"context": "spawn"}
+            "Hallway-v0", 3, **gym_async, vector_kwargs={"context": "spawn"}
         ),
-        "gym default": lambda: gym.make_vec("Corridor-v0", 3),
+        "gym default": lambda: gym.make_vec("Hallway-v0", 3),
     }
 
 
@@ -72,7 +72,7 @@ def test_every_copy_shows_what_a_single_environment_shows(name):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_observations_kept_by_the_caller_do_not_change(mode):
-    env = gym.make_vec("Corridor-v0", 2, vectorization_mode=mode)
+    env = gym.make_vec("Hallway-v0", 2, vectorization_mode=mode)
     try:
         first, _ = env.reset(seed=1)
         kept = tuple(first)
@@ -85,14 +85,14 @@ def test_observations_kept_by_the_caller_do_not_change(mode):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_same_step_keeps_the_last_observation_and_info(mode):
-    env = make_vec("Corridor-v0", 2, vectorization_mode=mode, autoreset="same_step")
+    env = make_vec("Hallway-v0", 2, vectorization_mode=mode, autoreset="same_step")
     try:
         env.reset(seed=[1, 2])
         ended = np.zeros(2, bool)
         while not ended[0]:
             observations, _, terminated, truncated, info = env.step(("left", "look"))
             ended = terminated | truncated
-        assert observations[0] == "You are in a corridor."
+        assert observations[0] == "You are in a hallway."
         assert info["final_obs"][0] == "You fell."
         assert info["final_info"]["goal"][0].startswith("open the door")
         assert info["turn"][0] == 0
@@ -101,20 +101,20 @@ def test_same_step_keeps_the_last_observation_and_info(mode):
 
 
 def test_disabled_waits_for_a_reset():
-    env = make_vec("Corridor-v0", 2, autoreset="disabled")
+    env = make_vec("Hallway-v0", 2, autoreset="disabled")
     env.reset(seed=1)
     ended = np.zeros(2, bool)
     while not ended.any():
         _, _, terminated, truncated, _ = env.step(("left", "look"))
         ended = terminated | truncated
     observations, info = env.reset(options={"reset_mask": ended})
-    assert observations[0] == "You are in a corridor."
+    assert observations[0] == "You are in a hallway."
     assert info["turn"][0] == 0
     env.close()
 
 
 def test_tasks_wrappers_and_arguments_reach_every_copy():
-    env = make_vec("Corridor-v0", 2, env_kwargs={"max_turns": 1}, wrappers=[ParseReply])
+    env = make_vec("Hallway-v0", 2, env_kwargs={"max_turns": 1}, wrappers=[ParseReply])
     _, info = env.reset(seed=1, options={"task": 4})
     assert info["task_id"].tolist() == ["toy/train/6"] * 2
     assert env.single_action_space == FreeText(65_536)
@@ -126,7 +126,7 @@ def test_tasks_wrappers_and_arguments_reach_every_copy():
 
 
 def test_info_arrays_by_kind():
-    env = make_vec("Corridor-v0", 2)
+    env = make_vec("Hallway-v0", 2)
     _, info = env.reset(seed=1)
     kinds = {key: value.dtype.kind for key, value in info.items() if not key.startswith("_")}
     assert kinds == {
@@ -148,7 +148,7 @@ def test_info_arrays_by_kind():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
-    env = make_vec("Corridor-v0", 2, vectorization_mode=mode)
+    env = make_vec("Hallway-v0", 2, vectorization_mode=mode)
     try:
         env.reset(seed=1)
         with pytest.raises(TypeError, match="an action is a string, got 3"):
@@ -167,8 +167,8 @@ def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        make_vec("Corridor-v0", **arguments)
+        make_vec("Hallway-v0", **arguments)
 
 
 def test_a_copy_keeps_the_whole_contract():
-    check_agent_env(make_vec("Corridor-v0", 1).envs[0])
+    check_agent_env(make_vec("Hallway-v0", 1).envs[0])

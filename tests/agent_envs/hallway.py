@@ -11,8 +11,8 @@ from agent_envs import AgentEnv, Panel, Turn
 PANEL = Panel("train", tuple(f"toy/train/{length}" for length in range(2, 8)))
 
 
-class Corridor(AgentEnv):
-    """A corridor with a door at its right end and a pit at its left.
+class Hallway(AgentEnv):
+    """A hallway with a door at its right end and a pit at its left.
 
     Description
         Walk right until the door, and open it.
@@ -23,7 +23,7 @@ class Corridor(AgentEnv):
     Validity
         Opening where there is no door is refused, other words are unknown.
     Progress
-        Share of the corridor behind you; 1 once the door is open.
+        Share of the hallway behind you; 1 once the door is open.
     Anchor
         The cell.
     Reward
@@ -46,7 +46,7 @@ class Corridor(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         self.length = int(task_id.rpartition("/")[2])
         self.cell = int(self.np_random.integers(self.length))
-        return f"open the door {self.length} steps away", self.told("You are in a corridor.")
+        return f"open the door {self.length} steps away", self.told("You are in a hallway.")
 
     def act(self, action: str) -> Turn:
         word = action.strip()
@@ -74,15 +74,15 @@ class Corridor(AgentEnv):
 
 def walk(env: gym.Env[str, str]) -> str:
     """The oracle: right to the door, then open it."""
-    corridor = env.unwrapped
-    assert isinstance(corridor, Corridor)
-    return "open" if corridor.cell == corridor.length else "right"
+    hallway = env.unwrapped
+    assert isinstance(hallway, Hallway)
+    return "open" if hallway.cell == hallway.length else "right"
 
 
-if "Corridor-v0" not in gym.registry:
+if "Hallway-v0" not in gym.registry:
     gym.register(
-        "Corridor-v0",
-        entry_point="corridor:Corridor",
+        "Hallway-v0",
+        entry_point="hallway:Hallway",
         order_enforce=False,
         disable_env_checker=True,
     )
