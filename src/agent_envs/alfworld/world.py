@@ -1,24 +1,28 @@
-"""The native engine: one AlfWorld game in play, answering as TextWorld answers, letter by letter.
+"""World: the native engine of the ALFWorld domain, byte-identical to TextWorld's.
 
-State is a handful of small integers and lists, and what can be done next is worked out once a change,
-so a step costs microseconds. Left out: facts about what was looked at, which decide nothing.
+The texts are those of the games' grammar, the rules those of their PDDL domain, quirks included:
+
+* `examine` takes any receptacle here, of objects only the one in hand;
+* commands reach every receptacle at the agent's location, also those it did not go to;
+* `use` leaves a lamp on for good; heating, cooling and cleaning ask for no open door;
+* `slice` and the floor that `look` lists go by where objects were put down, and an object is on
+  the floor once it was taken from a receptacle here and lies at this location again.
 """
 
 from __future__ import annotations
 
-from bisect import insort
+import copy
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from agent_envs.alfworld.game import Game
 
-REFUSED = "Nothing happens."
+NOTHING = "Nothing happens."
 WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
-MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
-HELP = """\
+DIALECTS = ("0.4", "0.3")
+
+_HELP = """\
 Available commands:
   look:                             look around your current location
   inventory:                        check your current inventory
@@ -26,7 +30,7 @@ Available commands:
   open (receptacle):                open a receptacle
   close (receptacle):               close a receptacle
   take (object) from (receptacle):  take an object from a receptacle
-  move (object) to (receptacle):  place an object in or on a receptacle
+  {move}:  place an object in or on a receptacle
   examine (something):              examine a receptacle or an object
   use (object):                     use an object
   heat (object) with (receptacle):  heat an object using a receptacle
@@ -34,303 +38,389 @@ Available commands:
   cool (object) with (receptacle):  cool an object using a receptacle
   slice (object) with (object):     slice an object using a sharp object
 """
-TREATMENTS = (  # verb, what the thing must be, what it becomes, what it stops being, where
-    ("clean", "cleanable", "isclean", "", ("sinktype", "sinkbasintype")),
-    ("heat", "heatable", "ishot", "iscool", ("microwavetype",)),
-    ("cool", "coolable", "iscool", "ishot", ("fridgetype",)),
+_MOVE = {
+    "0.4": ("move {} to {}", "You move the {} to the {}."),
+    "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
+}
+_TREATMENTS = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
+_BIT = {"isclean": 1, "ishot": 2, "iscool": 4, "issliced": 8, "istoggled": 16}
+_EXAMINED = (  # what must hold of the object in hand, first match first, and the words for it
+    (("isclean", "ishot", "issliced"), "hot and clean sliced "),
+    (("isclean", "iscool", "issliced"), "cool and clean sliced "),
+    (("isclean", "issliced"), "clean sliced "),
+    (("ishot", "issliced"), "hot sliced "),
+    (("iscool", "issliced"), "cool sliced "),
+    (("isclean", "ishot"), "hot and clean "),
+    (("isclean", "iscool"), "cool and clean "),
+    (("ishot",), "hot "),
+    (("isclean",), "clean "),
+    (("iscool",), "cold "),
 )
-KNIVES = ("knifetype", "butterknifetype")
+
+Action = tuple[str, int, int]
+"""Verb, object or -1, receptacle (the second object of `slice`) or -1."""
 
 
 class World:
-    """A game in play. Copies and pickles share the game's tables.
+    """A game being played; `copy.deepcopy` branches from the current state, pickling keeps it.
 
-    State: `location` (a number into `game.locations`), `held` (an object's number or -1), `contents`
-    (of each receptacle, objects in order), `opened` (receptacles), `properties` (objects by property),
-    `lies_at` (locations of each object, as the problem's facts have it).
+    State, for those who search or measure it (read only; indices of `game`):
+        location, held (-1: nothing), contents (per receptacle, ascending), opened,
+        props (predicate to objects), seen (objects that some observation listed, or in hand).
+    won: the goal holds now. accepted: whether the last command was admissible.
+    version: changes with every change of state other than the agent's location.
+
+    Raises:
+        ValueError: an unknown dialect.
     """
 
     __slots__ = (
-        "_admissible",
         "_anchor",
-        "_local",
-        "_taken_from",
+        "_code",
+        "_commands",
+        "_listing",
+        "_object_at",
+        "_taken",
+        "_width",
+        "accepted",
         "contents",
+        "dialect",
         "game",
         "held",
-        "lies_at",
         "location",
         "opened",
-        "properties",
+        "props",
+        "seen",
+        "version",
         "won",
     )
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, *, dialect: str = "0.4") -> None:
+        if dialect not in DIALECTS:
+            raise ValueError(f"dialect is in {DIALECTS}, got {dialect!r}")
         self.game = game
+        self.dialect = dialect
         self.location = game.start
-        self.held = -1
+        self.held = game.held
         self.contents = [list(things) for things in game.contents]
         self.opened = set(game.opened)
-        self.properties = {name: set(things) for name, things in game.initially.items()}
-        self.lies_at: list[frozenset[int]] = list(game.lies_at)
-        self._taken_from: dict[int, set[int]] = {}
-        self._changed()
+        self.props = {name: set(things) for name, things in game.props.items()}
+        self.seen: set[int] = set() if game.held < 0 else {game.held}
+        self.version = 0
+        self.accepted = True
+        self._object_at = set(game.object_at)
+        self._taken: set[tuple[int, int]] = set()
+        self._commands: dict[str, Action] | None = None
+        self._listing: list[str] | None = None
+        self._anchor = ""
+        self._width = (len(game.receptacles) + 7) // 8
+        self._code = self._encoded()
+        self.won = self._is_won()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> World:
+        twin = copy.copy(self)
+        twin.contents = [things.copy() for things in self.contents]
+        twin.opened = self.opened.copy()
+        twin.props = {name: things.copy() for name, things in self.props.items()}
+        twin.seen = self.seen.copy()
+        twin._object_at = self._object_at.copy()
+        twin._taken = self._taken.copy()
+        twin._code = self._code.copy()
+        return twin
 
     @property
     def intro(self) -> str:
-        """The opening text: the room and the task."""
-        game = self.game
-        room = _listed(
-            name for name, spot in zip(game.receptacle_names, game.spot, strict=True) if spot >= 0
-        )
-        return f"{WELCOME}\n\n{MIDDLE} {room}.\n\n{game.task}"
+        """The opening text, task included."""
+        view = self._look() if self.game.at[self.game.start] else self._overview()
+        return f"{WELCOME}\n\n{view}\n\nYour task is to: {self.game.task}"
 
     def admissible(self) -> list[str]:
-        """Every command that would do something, sorted."""
-        return self._admissible.copy()
+        """All commands that do something now, sorted; a new list."""
+        if self._listing is None:
+            self._listing = self._listed()
+        return self._listing.copy()
 
     def execute(self, command: str) -> str:
-        """Do a command and say what came of it: `REFUSED` if it was not admissible."""
+        """Do a command and give its feedback; blanks around it do not count, case does."""
         command = command.strip()
-        place = self.game.go.get(command)
-        if place is not None and self.game.spot[place] != self.location:
-            self.location = self.game.spot[place]
-            self._changed()
-            return f"You arrive at {self.game.receptacle_names[place]}. {self._view(place)}"
-        known = self._local.get(command)
-        return REFUSED if known is None else known[0](*known[1:])
+        if self._commands is None:
+            self._commands = self._local()
+        action = self._commands.get(command)
+        self.accepted = True
+        if action is not None:
+            return self._act(*action)
+        game = self.game
+        goto = game.goto.get(command)
+        if goto is not None and game.place[goto] != self.location:
+            return self._go(goto)
+        if command == "look":
+            return self._look()
+        if command == "inventory":
+            carried = game.a_object[self.held] if self.held >= 0 else ""
+            return f"You are carrying: {carried}." if carried else "You are not carrying anything."
+        if command == "help":
+            move = _MOVE[self.dialect][0].format("(object)", "(receptacle)")
+            return _HELP.format(move=move)
+        if self.dialect == "0.3" and command.startswith("move "):
+            thing, _, place = command.removeprefix("move ").partition(" to ")
+            action = self._commands.get(_MOVE["0.3"][0].format(thing, place))
+            if action is not None:
+                return self._act(*action)
+        self.accepted = False
+        return NOTHING
 
     def anchor(self) -> str:
-        """Key of location, held object, contents, open doors and properties: 32 hex digits."""
+        """Key of the state: location, what is held, lies where, is open, has which properties.
+
+        Equal iff those are, for worlds of one household; the way there does not matter.
+        """
         if not self._anchor:
-            state = (
-                self.location,
-                self.held,
-                self.contents,
-                sorted(self.opened),
-                [sorted(things) for things in self.properties.values()],
-            )
-            key = blake2b(repr(state).encode(), digest_size=16, key=self.game.digest)
-            self._anchor = key.hexdigest()
+            self._anchor = blake2b(self._code, digest_size=16).hexdigest()
         return self._anchor
 
     def facts(self) -> list[str]:
-        """The facts that the anchor stands for, by the names an agent reads, sorted."""
+        """What holds now and can change, as the domain's predicates over readable names, sorted."""
         game = self.game
-        facts = [f"at({game.locations[self.location]})"]
-        facts += [f"holds({game.object_names[self.held]})"] if self.held >= 0 else []
-        facts += [f"open({game.receptacle_names[place]})" for place in self.opened]
-        for name, things in self.properties.items():
-            facts += [f"{name}({game.object_names[thing]})" for thing in things]
-        for place, things in zip(game.receptacle_names, self.contents, strict=True):
-            facts += [f"in({game.object_names[thing]}, {place})" for thing in things]
+        facts = [f"atlocation({game.agent}, {game.locations[self.location]})"]
+        if self.held >= 0:
+            facts.append(f"holds({game.agent}, {game.objects[self.held]})")
+        for receptacle, things in enumerate(self.contents):
+            facts += [
+                f"inreceptacle({game.objects[o]}, {game.receptacles[receptacle]})" for o in things
+            ]
+        facts += [f"opened({game.receptacles[r]})" for r in self.opened]
+        for name, things in self.props.items():
+            facts += [f"{name}({game.objects[o]})" for o in things]
+        facts += [
+            f"objectatlocation({game.objects[o]}, {game.locations[place]})"
+            for o, place in self._object_at
+        ]
         return sorted(facts)
 
-    def here(self) -> list[int]:
-        """Receptacles within reach."""
-        return self.game.places_at[self.location]
+    def reachable(self, receptacle: int) -> bool:
+        """Whether things can be taken from and moved to a receptacle: it has no door or is open."""
+        return receptacle in self.opened or receptacle not in self.game.openable
 
-    def accessible(self, place: int) -> bool:
-        """Can things be put in and taken out of a receptacle?"""
-        return place not in self.game.openable or place in self.opened
+    def _local(self) -> dict[str, Action]:
+        """Commands that depend on what is here, with what they do."""
+        game, held = self.game, self.held
+        objects, receptacles = game.objects, game.receptacles
+        here = game.at[self.location]
+        commands: dict[str, Action] = {}
+        for r in here:
+            name = receptacles[r]
+            commands[f"examine {name}"] = ("examine", -1, r)
+            reachable = True
+            if r in game.openable:
+                reachable = r in self.opened
+                verb = "close" if reachable else "open"
+                commands[f"{verb} {name}"] = (verb, -1, r)
+            things = self.contents[r]
+            if game.toggleable:
+                for o in game.toggleable.intersection(things):
+                    commands[f"use {objects[o]}"] = ("use", o, r)
+            if held < 0:
+                if reachable:
+                    tail = f" from {name}"
+                    pickupable = game.pickupable
+                    for o in things:
+                        if o in pickupable:
+                            commands[f"take {objects[o]}{tail}"] = ("take", o, r)
+                continue
+            if reachable and r in game.fits[held]:
+                commands[_MOVE[self.dialect][0].format(objects[held], name)] = ("move", held, r)
+            if r in game.sinks and held in game.cleanable:
+                commands[f"clean {objects[held]} with {name}"] = ("clean", held, r)
+            if r in game.microwaves and held in game.heatable:
+                commands[f"heat {objects[held]} with {name}"] = ("heat", held, r)
+            if r in game.fridges and held in game.coolable:
+                commands[f"cool {objects[held]} with {name}"] = ("cool", held, r)
+        if held >= 0:
+            commands[f"examine {objects[held]}"] = ("examine", held, -1)
+            if held in game.knives:
+                for o in game.sliceable:
+                    if (o, self.location) in self._object_at:
+                        commands[f"slice {objects[o]} with {objects[held]}"] = ("slice", o, held)
+        return commands
 
-    def satisfies(self, thing: int) -> bool:
-        """Is this object of the goal's type, with the property it asks for?"""
-        goal = self.game.goal
-        return self.game.object_types[thing] == goal.thing and (
-            not goal.needs or thing in self.properties[goal.needs]
+    def _listed(self) -> list[str]:
+        if self._commands is None:
+            self._commands = self._local()
+        commands = [*self._commands, *self.game.goto, "help", "inventory", "look"]
+        for r in self.game.at[self.location]:
+            commands.remove(f"go to {self.game.receptacles[r]}")
+        commands.sort()
+        return commands
+
+    def _go(self, receptacle: int) -> str:
+        self.location = self.game.place[receptacle]
+        self._code[16:18] = self.location.to_bytes(2, "big")
+        self._commands = self._listing = None
+        self._anchor = ""
+        if self.game.goal.lamp:
+            self.won = self._is_won()
+        return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(receptacle)}"
+
+    def _act(self, verb: str, thing: int, place: int) -> str:
+        game = self.game
+        if verb == "examine":
+            return self._view(place) if thing < 0 else self._examined(thing)
+        self.version += 1
+        self._commands = self._listing = None
+        self._anchor = ""
+        if verb in ("open", "close"):
+            self._swing(place, verb == "open")
+            name = game.receptacles[place]
+            return (
+                f"You open the {name}. {self._view(place)}"
+                if verb == "open"
+                else (f"You close the {name}.")
+            )
+        if verb == "take":
+            self._take(thing, place)
+            text = f"You pick up the {game.objects[thing]} from the {game.receptacles[place]}."
+        elif verb == "move":
+            self._move(thing, place)
+            text = _MOVE[self.dialect][1].format(game.objects[thing], game.receptacles[place])
+        elif verb == "use":
+            self.props["ison"] ^= {thing}
+            self._mark("istoggled", thing)
+            text = f"You turn on the {game.objects[thing]}."
+        elif verb == "slice":
+            self._mark("issliced", thing)
+            text = f"You sliced the {game.objects[thing]} with the {game.objects[place]}."
+        else:
+            self._mark(_TREATMENTS[verb], thing)
+            if verb != "clean":
+                self._unmark("iscool" if verb == "heat" else "ishot", thing)
+            text = f"You {verb} the {game.objects[thing]} using the {game.receptacles[place]}."
+        self.won = self._is_won()
+        return text
+
+    def _swing(self, receptacle: int, opened: bool) -> None:
+        (self.opened.add if opened else self.opened.discard)(receptacle)
+        self._code[20 + receptacle // 8] ^= 1 << receptacle % 8
+
+    def _take(self, thing: int, receptacle: int) -> None:
+        self.contents[receptacle].remove(thing)
+        self.held = thing
+        self.seen.add(thing)
+        self._taken.add((thing, receptacle))
+        self._object_at.discard((thing, self.location))
+        self._place_bit(thing, receptacle)
+
+    def _move(self, thing: int, receptacle: int) -> None:
+        things = self.contents[receptacle]
+        if thing not in things:
+            things.append(thing)
+            things.sort()
+            self._place_bit(thing, receptacle)
+        self.held = -1
+        self._taken.discard((thing, receptacle))
+        self._object_at.add((thing, self.location))
+        self._code[18:20] = b"\0\0"
+
+    def _place_bit(self, thing: int, receptacle: int) -> None:
+        self._code[18:20] = (self.held + 1).to_bytes(2, "big")
+        first = 20 + self._width + len(self.game.objects) + thing * self._width
+        self._code[first + receptacle // 8] ^= 1 << receptacle % 8
+
+    def _mark(self, name: str, thing: int) -> None:
+        self.props[name].add(thing)
+        self._code[20 + self._width + thing] |= _BIT[name]
+
+    def _unmark(self, name: str, thing: int) -> None:
+        self.props[name].discard(thing)
+        self._code[20 + self._width + thing] &= ~_BIT[name]
+
+    def _encoded(self) -> bytearray:
+        """The state as bytes: household key, location, held, open bits, properties, contents."""
+        game, width = self.game, self._width
+        code = bytearray(game.key)
+        code += self.location.to_bytes(2, "big") + (self.held + 1).to_bytes(2, "big")
+        code += sum(1 << r for r in self.opened).to_bytes(width, "little")
+        code += bytes(
+            sum(bit for name, bit in _BIT.items() if o in self.props[name])
+            for o in range(len(game.objects))
         )
+        inside = [0] * len(game.objects)
+        for receptacle, things in enumerate(self.contents):
+            for o in things:
+                inside[o] |= 1 << receptacle
+        return code + b"".join(bits.to_bytes(width, "little") for bits in inside)
 
     def _is_won(self) -> bool:
         game, goal = self.game, self.game.goal
         if goal.lamp:
-            lamps = self.properties["istoggled"] & game.able["toggleable"]
+            lit = game.goal_lamps & self.props["istoggled"]
             return (
-                self.held >= 0
-                and game.object_types[self.held] == goal.thing
-                and any(
-                    game.object_types[lamp] == goal.lamp
-                    for place in self.here()
-                    for lamp in lamps.intersection(self.contents[place])
-                )
+                self.held in game.goal_objects
+                and bool(lit)
+                and any(not lit.isdisjoint(self.contents[r]) for r in game.at[self.location])
             )
+        able = game.goal_objects
+        if goal.treatment:
+            able = able & self.props[_TREATMENTS[goal.treatment]]
+        if not able:
+            return False
         return any(
-            sum(map(self.satisfies, things)) >= goal.count
-            for kind, things in zip(game.receptacle_types, self.contents, strict=True)
-            if kind == goal.place
+            len(able.intersection(self.contents[r])) >= goal.count for r in game.goal_receptacles
         )
 
-    def _changed(self) -> None:
-        """Work out anew what follows from the state."""
-        self._anchor = ""
-        self.won = self._is_won()
-        local = self._local = self._commands()
-        words = sorted(local)
-        first = next((i for i, word in enumerate(words) if word > "go to"), len(words))
-        self._admissible = [*words[:first], *self.game.go_from[self.location], *words[first:]]
-
-    def _commands(self) -> dict[str, tuple[Callable[..., str], *tuple[int | str, ...]]]:
-        """What can be done here besides going elsewhere: command -> method and its arguments."""
-        game, held = self.game, self.held
-        commands: dict[str, tuple[Callable[..., str], *tuple[int | str, ...]]] = {
-            "look": (self._look,),
-            "inventory": (self._inventory,),
-            "help": (self._help,),
-        }
-        for place in self.here():
-            name = game.receptacle_names[place]
-            commands[f"examine {name}"] = (self._view, place)
-            if place in game.openable:
-                commands[f"close {name}" if place in self.opened else f"open {name}"] = (
-                    self._door,
-                    place,
-                )
-            if held >= 0:
-                self._add_uses_of_held(commands, place, name)
-            elif self.accessible(place):
-                for thing in self.contents[place]:
-                    if thing in game.able["pickupable"]:
-                        commands[f"take {game.object_names[thing]} from {name}"] = (
-                            self._take,
-                            thing,
-                            place,
-                        )
-            for thing in game.able["toggleable"].intersection(self.contents[place]):
-                commands[f"use {game.object_names[thing]}"] = (self._use, thing)
-        if held >= 0:
-            commands[f"examine {game.object_names[held]}"] = (self._examine_held,)
-            if game.object_types[held] in KNIVES:
-                for thing in game.able["sliceable"]:
-                    if self.location in self.lies_at[thing]:
-                        command = f"slice {game.object_names[thing]} with {game.object_names[held]}"
-                        commands[command] = (self._slice, thing)
-        return commands
-
-    def _add_uses_of_held(self, commands: dict[str, Any], place: int, name: str) -> None:
-        """What the held object can be put into, and cleaned, heated or cooled with."""
-        game, held = self.game, self.held
-        thing, kind = game.object_names[held], game.receptacle_types[place]
-        if self.accessible(place) and (kind, game.object_types[held]) in game.fits:
-            commands[f"move {thing} to {name}"] = (self._put, place)
-        for verb, able, becomes, loses, tools in TREATMENTS:
-            if kind in tools and held in game.able[able]:
-                commands[f"{verb} {thing} with {name}"] = (self._treat, verb, becomes, loses, name)
-
-    def _view(self, place: int) -> str:
+    def _view(self, receptacle: int) -> str:
         game = self.game
-        name = game.receptacle_names[place]
-        if place in game.openable and place not in self.opened:
+        name = game.receptacles[receptacle]
+        if receptacle in game.openable and receptacle not in self.opened:
             return f"The {name} is closed."
-        things = _listed(game.object_names[thing] for thing in self.contents[place])
-        if place in game.openable:
-            return f"The {name} is open. In it, you see {things}."
-        return f"On the {name}, you see {things}."
+        things = self.contents[receptacle]
+        self.seen.update(things)
+        listed = _list([game.a_object[o] for o in things])
+        if receptacle in game.openable:
+            return f"The {name} is open. In it, you see {listed}."
+        return f"On the {name}, you see {listed}."
 
     def _look(self) -> str:
-        places, names = self.here(), self.game.receptacle_names
-        if not places:
-            return f"{MIDDLE} nothing."
-        floor = _listed(self.game.object_names[thing] for thing in self._on_the_floor(places))
-        return f"You are facing the {_joined([names[p] for p in places])}. Next to it, you see {floor}."
-
-    def _on_the_floor(self, places: list[int]) -> list[int]:
-        """What the grammar takes to lie beside a receptacle: put down here after it was taken from it.
-
-        A thing that was taken from two receptacles of this spot is listed twice, as TextWorld does.
-        """
-        return [
-            thing
-            for thing, left in sorted(self._taken_from.items())
-            if self.location in self.lies_at[thing]
-            for _ in left.intersection(places)
-        ]
-
-    def _inventory(self) -> str:
-        if self.held < 0:
-            return "You are not carrying anything."
-        return f"You are carrying: a {self.game.object_names[self.held]}."
-
-    def _help(self) -> str:
-        return HELP
-
-    def _door(self, place: int) -> str:
-        name = self.game.receptacle_names[place]
-        if place in self.opened:
-            self.opened.discard(place)
-            self._changed()
-            return f"You close the {name}."
-        self.opened.add(place)
-        self._changed()
-        return f"You open the {name}. {self._view(place)}"
-
-    def _take(self, thing: int, place: int) -> str:
-        self.contents[place].remove(thing)
-        self._taken_from.setdefault(thing, set()).add(place)
-        self.lies_at[thing] -= {self.location}
-        self.held = thing
-        self._changed()
-        return f"You pick up the {self.game.object_names[thing]} from the {self.game.receptacle_names[place]}."
-
-    def _put(self, place: int) -> str:
-        thing = self.held
-        if thing not in self.contents[place]:
-            insort(self.contents[place], thing)
-        self._taken_from.get(thing, set()).discard(place)
-        self.lies_at[thing] |= {self.location}
-        self.held = -1
-        self._changed()
-        return f"You move the {self.game.object_names[thing]} to the {self.game.receptacle_names[place]}."
-
-    def _treat(self, verb: str, becomes: str, loses: str, tool: str) -> str:
-        self.properties[becomes].add(self.held)
-        if loses:
-            self.properties[loses].discard(self.held)
-        self._changed()
-        return f"You {verb} the {self.game.object_names[self.held]} using the {tool}."
-
-    def _use(self, lamp: int) -> str:
-        self.properties["istoggled"].add(lamp)
-        self._changed()
-        return f"You turn on the {self.game.object_names[lamp]}."
-
-    def _slice(self, thing: int) -> str:
-        self.properties["issliced"].add(thing)
-        self._changed()
-        names = self.game.object_names
-        return f"You sliced the {names[thing]} with the {names[self.held]}."
-
-    def _examine_held(self) -> str:
-        """The first line of the grammar that fits what is held."""
-        game, thing = self.game, self.held
-        name = game.object_names[thing]
-        if thing in game.vessels:
-            inside = _listed(game.object_names[inner] for inner in game.vessels[thing])
-            return f"This is a normal {name}. In it, you see {inside}."
-        clean, hot, cool, sliced, on = (
-            thing in self.properties[p]
-            for p in ("isclean", "ishot", "iscool", "issliced", "istoggled")
-        )
-        heat = "hot" if hot else "cool" if cool else ""
-        if sliced and (clean or heat):
-            return (
-                f"This is a {' and '.join(filter(None, (heat, clean and 'clean')))} sliced {name}."
+        game = self.game
+        here = game.at[self.location]
+        if not here:
+            return "You are in the middle of a room. Looking quickly around you, you see nothing."
+        floor = []
+        if self._taken:
+            floor = sorted(
+                o
+                for o, receptacle in self._taken
+                if receptacle in here and (o, self.location) in self._object_at
             )
-        if clean and heat:
-            return f"This is a {heat} and clean {name}."
-        if clean or heat:
-            return f"This is a {'cold' if heat == 'cool' else heat or 'clean'} {name}."
-        if thing in game.able["toggleable"] and on:
+            self.seen.update(floor)
+        facing = _list([game.receptacles[r] for r in here])
+        listed = _list([game.a_object[o] for o in floor])
+        return f"You are facing the {facing}. Next to it, you see {listed}."
+
+    def _overview(self) -> str:
+        game = self.game
+        around = _list(
+            [f"a {name}" for r, name in enumerate(game.receptacles) if game.place[r] >= 0]
+        )
+        return f"You are in the middle of a room. Looking quickly around you, you see {around}."
+
+    def _examined(self, thing: int) -> str:
+        game, props = self.game, self.props
+        name = game.objects[thing]
+        if thing in game.containers:
+            inside = _list([game.a_object[o] for o in game.inner.get(thing, ())])
+            return f"This is a normal {name}. In it, you see {inside}."
+        for needed, words in _EXAMINED:
+            if all(thing in props[prop] for prop in needed):
+                return f"This is a {words}{name}."
+        if thing in game.toggleable and thing in props["istoggled"]:
             return f"This {name} is on."
-        if thing in game.able["sliceable"] and sliced:
+        if thing in game.sliceable and thing in props["issliced"]:
             return f"This is a sliced {name}."
         return f"There's nothing special about {name}."
 
 
-def _joined(words: list[str]) -> str:
-    """`x`; `x, and y`; `x, y, and z`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, and {words[-1]}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    words = [f"a {name}" for name in names]
-    return _joined(words) if words else "nothing"
+def _list(items: list[str]) -> str:
+    """`x`, `x, and y`, `x, y, and z`; `nothing` for none."""
+    if len(items) > 1:
+        return f"{', '.join(items[:-1])}, and {items[-1]}"
+    return items[0] if items else "nothing"
