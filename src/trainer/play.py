@@ -1,0 +1,164 @@
+"""A person plays an environment in the terminal and sees what a policy would be trained on.
+
+Left out: scores kept over games, undo. The episode is the contract's, nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+import agent_envs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Env = gym.Env[str, str]
+
+HELP = "an action, ? for what can be done now, its number to do it, quit to stop"
+QUIT = ("quit", "exit", "q")
+
+
+def play(
+    env_id: str = "alfworld",
+    *,
+    seed: int | None = None,
+    task: int | str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+    ask: Callable[[str], str] = input,
+) -> dict[str, Any]:
+    """Play one episode: reads actions with `ask`, shows the four signals after each turn.
+
+    Args:
+        env_id: a registered id, or its name without version in any case ("alfworld").
+        seed: of the episode; without one a task is drawn at random.
+        task: number or id of the task in the panel of its split.
+        env_kwargs: arguments of the environment, such as `split` or `data`.
+        console: where to print.
+        ask: reads a line after showing its argument; EOFError or KeyboardInterrupt stop the game.
+
+    Returns:
+        The last turn's `info`.
+
+    Raises:
+        ValueError: no such environment (the nearest is named), no such task.
+    """
+    console = Console() if console is None else console
+    env = gym.make(find(env_id), **(env_kwargs or {}))
+    name = "task" if isinstance(task, int) else "task_id"
+    observation, info = env.reset(seed=seed, options=None if task is None else {name: task})
+    console.print(_opening(info))
+    visits, done = {info["anchor"]: 0}, False
+    console.print(_turn(env, observation, info, "start"))
+    while not done:
+        action = _action(console, ask, info["admissible_actions"])
+        if action is None:
+            break
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen = visits.setdefault(info["anchor"], info["turn"])
+        place = "new state" if seen == info["turn"] else f"seen at turn {seen}"
+        console.print(_turn(env, observation, info, place, float(reward)))
+        done = terminated or truncated
+    console.print(_ending(info, done))
+    env.close()
+    return info
+
+
+def find(env_id: str) -> str:
+    """The registered id for an id or its name without version, in any case.
+
+    Raises:
+        ValueError: none; the message has the nearest.
+    """
+    known = {
+        name: spec.name.lower()
+        for name, spec in gym.registry.items()
+        if str(spec.entry_point).startswith(f"{agent_envs.__name__}.") or name == env_id
+    }
+    for name, short in known.items():
+        if env_id.lower() in (name.lower(), short):
+            return name
+    close = difflib.get_close_matches(env_id.lower(), known.values(), n=1)
+    hint = f", did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"no environment {env_id!r}{hint}; there are {', '.join(known.values())}")
+
+
+def _action(console: Console, ask: Callable[[str], str], admissible: list[str]) -> str | None:
+    """The next action, or None to stop; answers what is not an action itself."""
+    while True:
+        try:
+            line = ask("> ")
+        except (EOFError, KeyboardInterrupt):
+            return None
+        word = line.strip()
+        if word.lower() in QUIT:
+            return None
+        if word.isdecimal() and 1 <= int(word) <= len(admissible):
+            console.print(_plain(f"  {admissible[int(word) - 1]}", "bold"))
+            return admissible[int(word) - 1]
+        if word not in ("", "?"):
+            return line
+        console.print(_choices(admissible))
+
+
+def _opening(info: Mapping[str, Any]) -> Panel:
+    return Panel(
+        _plain(info["goal"], "bold"),
+        title="goal",
+        title_align="left",
+        subtitle=_plain(info["task_id"], "dim"),
+        subtitle_align="right",
+    )
+
+
+def _turn(
+    env: Env, observation: str, info: Mapping[str, Any], place: str, reward: float = 0.0
+) -> Group:
+    """What the agent reads, and under it the four signals in a line."""
+    limit = getattr(env.unwrapped, "max_turns", "?")
+    valid = _plain("valid", "green")
+    if not info["valid"]:
+        valid = _plain(f"invalid: {info['invalid_reason']}", "bold red")
+    signals = Table.grid(padding=(0, 2))
+    signals.add_row(
+        _plain(f"turn {info['turn']}/{limit}", "dim"),
+        valid,
+        ProgressBar(total=1.0, completed=info["progress"], width=12),
+        _plain(f"progress {info['progress']:.2f}", "cyan"),
+        _plain(f"anchor {info['anchor'][:8]}", "magenta"),
+        _plain(place, "dim" if place == "new state" else "yellow"),
+        _plain(f"reward {reward:g}" if reward else "", "bold green"),
+    )
+    return Group(Text(), _plain(observation), signals)
+
+
+def _choices(admissible: list[str]) -> Group:
+    columns = Table.grid(padding=(0, 3))
+    rows = -(-len(admissible) // 2)
+    for row in range(rows):
+        cells = [f"{i + 1:3} {admissible[i]}" for i in (row, row + rows) if i < len(admissible)]
+        columns.add_row(*map(_plain, cells))
+    return Group(_plain(HELP, "dim"), columns)
+
+
+def _ending(info: Mapping[str, Any], done: bool) -> Text:
+    if info["success"]:
+        return _plain(f"\nDone in {info['turn']} turns.", "bold green")
+    if done:
+        return _plain(
+            f"\nOver after {info['turn']} turns, progress {info['progress']:.2f}.", "bold"
+        )
+    return _plain(f"\nStopped at turn {info['turn']}, progress {info['progress']:.2f}.", "dim")
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """`text` as it is: no markup, and no control character that would reach the terminal."""
+    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text), style=style)

@@ -1,0 +1,147 @@
+"""A person at the terminal, played by a list of lines."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from trainer.play import HELP, find, play
+
+
+class Person:
+    """Answers each question with the next line, then leaves as Ctrl-D does."""
+
+    def __init__(self, *lines, leaves=EOFError):
+        self.lines = list(lines)
+        self.leaves = leaves
+
+    def __call__(self, question):
+        assert question == "> "
+        if not self.lines:
+            raise self.leaves
+        return self.lines.pop(0)
+
+
+@pytest.fixture
+def game(corridor):
+    """Plays on the corridor: info at the end, and all that was printed."""
+
+    def run(*lines, env_id="Corridor-v0", leaves=EOFError, **options):
+        out = io.StringIO()
+        console = Console(file=out, width=100, force_terminal=False)
+        info = play(env_id, console=console, ask=Person(*lines, leaves=leaves), **options)
+        return info, out.getvalue()
+
+    return run
+
+
+def test_a_game_won_shows_the_four_signals_every_turn(game):
+    info, shown = game("east", "east", task=1)
+    assert info["success"]
+    assert "Walk 2 steps." in shown
+    assert "corridor/2" in shown
+    lines = [line for line in shown.splitlines() if line.startswith("turn ")]
+    assert [line.split()[:3] for line in lines] == [
+        ["turn", "0/50", "valid"],
+        ["turn", "1/50", "valid"],
+        ["turn", "2/50", "valid"],
+    ]
+    assert ["progress 0.00" in lines[0], "progress 0.50" in lines[1]] == [True, True]
+    assert "anchor at 1" in lines[1]
+    assert "reward 1" in lines[2]
+    assert shown.endswith("Done in 2 turns.\n")
+
+
+def test_an_invalid_action_and_a_state_seen_before_are_told(game):
+    _, shown = game("north", task=3)
+    assert "invalid: refused" in shown
+    assert "seen at turn 0" in shown
+
+
+@pytest.mark.parametrize("line", ["", "?", "  ? "])
+def test_asking_lists_what_can_be_done_and_costs_nothing(game, line):
+    info, shown = game(line, task=3)
+    assert info["turn"] == 0
+    assert HELP in shown
+    assert "  1 east" in shown
+
+
+def test_a_number_does_the_listed_action(game):
+    info, shown = game("1", task=0)
+    assert info["success"]
+    assert "\n  east\n" in shown
+
+
+def test_a_number_that_is_not_listed_is_an_action(game):
+    info, _ = game("2", task=0)
+    assert (info["turn"], info["valid"]) == (1, False)
+
+
+@pytest.mark.parametrize("last", [["quit"], ["Q"], ["exit"], []])
+@pytest.mark.parametrize("leaves", [EOFError, KeyboardInterrupt])
+def test_leaving(game, last, leaves):
+    info, shown = game("east", *last, task=4, leaves=leaves)
+    assert not info["success"]
+    assert shown.endswith("Stopped at turn 1, progress 0.20.\n")
+
+
+def test_the_turn_limit_ends_the_game(game):
+    _, shown = game("north", "north", "north", env_kwargs={"max_turns": 2})
+    assert "turn 2/2" in shown
+    assert "Over after 2 turns" in shown
+
+
+@pytest.mark.parametrize("task", [2, "corridor/3"])
+def test_a_task_by_number_or_id(game, task):
+    assert game(task=task)[0]["task_id"] == "corridor/3"
+
+
+def test_a_seed_draws_the_same_task(game):
+    assert game(seed=4)[0] == game(seed=4)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"env_id": "alfwrld"}, "no environment 'alfwrld', did you mean 'alfworld'?"),
+        ({"env_id": "chess"}, "no environment 'chess'; there are alfworld"),
+        ({"task": 9}, r"task must lie in 0\.\.4"),
+        ({"task": "corridor/9"}, "no task 'corridor/9'"),
+    ],
+)
+def test_what_is_not_there_is_refused(game, options, message):
+    with pytest.raises(ValueError, match=message):
+        game(**options)
+
+
+@pytest.mark.parametrize("name", ["alfworld", "AlfWorld", "AlfWorld-v0", "alfworld-v0"])
+def test_names_of_an_environment(name):
+    assert find(name) == "AlfWorld-v0"
+
+
+def test_nothing_typed_or_shown_can_steer_the_terminal(game, corridor, monkeypatch):
+    def told(self, *, valid=True):
+        turn = original(self, valid=valid)
+        return turn._replace(observation="\x1b[2J[bold]x[/bold]\x07", anchor="[red]\x1b]0;")
+
+    original = corridor.Corridor._turn
+    monkeypatch.setattr(corridor.Corridor, "_turn", told)
+    _, shown = game("\x1b[31m", task=3)
+    assert "\x1b" not in shown
+    assert "[bold]x[/bold]" in shown
+
+
+def test_a_real_household_game():
+    out = io.StringIO()
+    info = play(
+        "alfworld",
+        seed=1,
+        env_kwargs={"data": "embedded", "split": "valid_seen"},
+        console=Console(file=out, width=100),
+        ask=Person("look", "?", "1", "fly"),
+    )
+    assert info["turn"] == 3
+    assert not info["valid"]
+    assert "Your task is to" in out.getvalue()
