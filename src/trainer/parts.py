@@ -36,21 +36,19 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def load_policy(model: Model, source: Path | None = None, *, seed: int = 0) -> Policy:
+def load_policy(model: Model, source: Path | None = None) -> Policy:
     """The policy of a recipe, or with its settings the one in folder `source`."""
     device = model.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     lora = LoRA(rank=model.lora_rank, alpha=model.lora_alpha) if model.lora_rank else None
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(seed, 0, "adapter"))
-        return Policy.load(
-            str(source or model.model),
-            lora=None if source else lora,
-            dtype=model.dtype,
-            device=device,
-            gradient_checkpointing=model.gradient_checkpointing,
-        )
+    return Policy.load(
+        str(source or model.model),
+        lora=None if source else lora,
+        dtype=model.dtype,
+        device=device,
+        gradient_checkpointing=model.gradient_checkpointing,
+    )
 
 
 def make_rollouts(recipe: Recipe, split: str) -> Rollouts:
@@ -101,5 +99,5 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
     held_out = make_rollouts(recipe, recipe.eval.split)
     panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
-    policy = load_policy(recipe.policy, source, seed=recipe.run.seed)
+    policy = load_policy(recipe.policy, source)
     return evaluate_policy(recipe, policy, held_out, panel)

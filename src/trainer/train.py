@@ -67,25 +67,23 @@ class RunError(ValueError):
     """A run folder that cannot be used as asked; the message says what to do."""
 
 
-def open_run(recipe: Recipe, folder: Path, *, resume: bool) -> Recipe:
-    """Make the run folder with its config, or check that it holds this recipe's run.
+def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+    """Check that a recipe may run in a folder.
 
     Raises:
         RunError: It holds a run already and `resume` is off, or the run of another recipe.
     """
     config = folder / "config.toml"
-    if config.is_file() and not resume:
+    if not config.is_file():
+        return
+    if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
-    if config.is_file():
-        before = recipes.load(folder)
-        if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
-            raise RunError(
-                f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
-                f"recipe and options (see {config}), or start another with --out DIR"
-            )
-    folder.mkdir(parents=True, exist_ok=True)
-    recipes.save(recipe, config)
-    return recipe
+    before = recipes.load(folder)
+    if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
+        raise RunError(
+            f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
+            f"recipe and options (see {config}), or start another with --out DIR"
+        )
 
 
 def train(
@@ -97,25 +95,28 @@ def train(
         RunError: The folder cannot be used as asked.
         CheckpointError: A checkpoint cannot be written, or none of those there can be read.
     """
-    recipe = open_run(recipe, folder, resume=resume)
+    check_folder(recipe, folder, resume=resume)
     torch.set_num_threads(recipe.run.threads or cores())
+    run = _Run(recipe, folder)  # what is wrong with a recipe shows here, before anything is written
+    folder.mkdir(parents=True, exist_ok=True)
+    recipes.save(recipe, folder / "config.toml")
     totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
     with Metrics(folder, totals, console=console) as log:
-        _Run(recipe, folder, log).go()
+        run.go(log)
         report.write(folder)
 
 
 class _Run:
     """One run: its parts, and the step it stands at."""
 
-    def __init__(self, recipe: Recipe, folder: Path, log: Metrics) -> None:
-        self.recipe, self.folder, self.log = recipe, folder, log
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
         self.estimator = credit.make(recipe.credit.name, **recipe.credit.options)
         self.training = make_rollouts(recipe, recipe.env.split)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
-        self.policy = load_policy(recipe.policy, seed=recipe.run.seed)
+        self.policy = load_policy(recipe.policy)
         self.update = make_update(recipe)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
@@ -125,8 +126,9 @@ class _Run:
         )
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
 
-    def go(self) -> None:
+    def go(self, log: Metrics) -> None:
         """Every step from here to the end."""
+        self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
         self._resume()
         if self.step == 0 and not warm:

@@ -1,0 +1,184 @@
+"""The command line: what it says when asked, and when asked wrongly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trainer import cli, evaluate
+
+SHORT = [
+    "env.id=Corridor-v0",
+    "env.max_turns=3",
+    "sft.steps=2",
+    "sft.episodes=2",
+    "run.steps=1",
+    "run.threads=1",
+    "sampling.tasks=2",
+    "sampling.rollouts=2",
+    "sampling.max_reply_tokens=8",
+    "sampling.max_tokens=2000",
+    "eval.tasks=3",
+]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """One call: exit code, what was printed, what was complained about."""
+
+    def called(*arguments):
+        monkeypatch.setattr(sys, "argv", ["agent-envs", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        printed, code = capsys.readouterr(), stopped.value.code
+        said = code if isinstance(code, str) else ""
+        return (1 if said else code or 0), printed.out, printed.err + said
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return called
+
+
+@pytest.fixture(scope="module")
+def trained(corridor, tiny_folder, tmp_path_factory):
+    """A run folder made by the command line, and what the command printed."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    with pytest.MonkeyPatch.context() as patch:
+        model = f"policy.model={tiny_folder}"
+        call = ["agent-envs", "train", "quickstart", *SHORT, model, "--out", str(folder)]
+        patch.setattr(sys, "argv", call)
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+    assert not stopped.value.code
+    return folder
+
+
+@pytest.mark.parametrize("name", ["train", "eval", "report", "play", "assets"])
+def test_every_command_has_help(call, name):
+    code, out, _ = call(name, "--help")
+    assert code == 0
+    assert f"agent-envs {name}" in out
+    code, out, _ = call("--help")
+    assert name in out
+
+
+def test_no_command_is_a_question_for_help(call):
+    assert "Usage" in "".join(call()[1:])
+
+
+def test_a_run_ends_with_a_summary(trained, call):
+    code, out, _ = call("train", trained, "--resume")
+    assert code == 0
+    assert "held out, step 2 against step 3" in out
+    for part in ("before", "now", "walk", "overall", "valid turns", "exact McNemar p = 1"):
+        assert part in out
+    assert f"{trained / 'report.html'}" in out
+
+
+def test_a_second_run_into_the_same_folder(trained, call):
+    code, _, said = call("train", "quickstart", *SHORT, "--out", trained)
+    assert code == 1
+    assert "--resume continues it" in said
+    assert "Traceback" not in said
+
+
+def test_eval_of_a_run(trained, call, tmp_path):
+    saved = tmp_path / "now.json"
+    code, out, _ = call("eval", trained, "--out", saved)
+    assert code == 0
+    assert "overall" in out
+    assert evaluate.load(saved) == evaluate.load(trained / "eval" / "step_3.json")
+    code, out, _ = call("eval", trained, "--against", saved)
+    assert code == 0
+    assert "0 tasks newly solved, 0 newly failed" in out
+
+
+def test_eval_of_a_model(tiny_folder, corridor, call):
+    code, out, _ = call("eval", tiny_folder, *SHORT)
+    assert code == 0
+    assert "valid_unseen, 3 tasks, greedy" in out.replace("train, 3", "valid_unseen, 3")
+
+
+def test_other_panels_are_not_compared(trained, call, tmp_path):
+    other = tmp_path / "other.json"
+    tree = json.loads((trained / "eval" / "step_3.json").read_text())
+    other.write_text(json.dumps(tree | {"panel_hash": "another"}))
+    code, _, said = call("eval", trained, "--against", other)
+    assert code == 1
+    assert "panels differ" in said
+
+
+def test_report_says_where_it_is(trained, call):
+    code, out, _ = call("report", trained)
+    assert code == 0
+    assert out.strip() == str(trained / "report.html")
+
+
+def test_assets_lists_and_advises(call, monkeypatch, tmp_path):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    code, out, _ = call("assets")
+    assert code == 0
+    assert "alfworld-download" in out
+    game = tmp_path / "json_2.1.1" / "train" / "a" / "b" / "game.tw-pddl"
+    game.parent.mkdir(parents=True)
+    game.write_text("{}")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    assert "1 games" in call("assets")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "quikstart"], "did you mean 'quickstart'"),
+        (["train", "quickstart", "run.step=3"], "did you mean 'run.steps'"),
+        (["train", "quickstart", "credit.name=mgrr"], "mgr"),
+        (["train", "quickstart", "credit.options.beeta=1"], "beta"),
+        (["train", "quickstart", "env.id=AlfWord-v0"], "AlfWorld"),
+        (["train", "quickstart", "env.split=trian"], "train"),
+        (["train", "quickstart", "env.options.task_typ=x"], "task_types"),
+        (["train", "quickstart", "data=/no/such/folder"], "/no/such/folder"),
+        (["train", "quickstart", "policy.model=/no/model"], "/no/model"),
+        (["train", "quickstart", "eval.tasks=100000"], "eval.tasks=100000"),
+        (["eval", "/no/model"], "/no/model"),
+        (["report", "/no/run"], "holds no run"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, said = call(*arguments)
+    assert code == 1
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_wrong_call_exits_with_2(call):
+    assert call("trian")[0] == 2
+    assert call("train")[0] == 2
+
+
+def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):
+    monkeypatch.setenv(cli.TRACEBACK, "1")
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "report", str(tmp_path)])
+    with pytest.raises(FileNotFoundError):
+        cli.main()
+
+
+BARE = """
+import importlib.util, sys
+find = importlib.util.find_spec
+hidden = {"typer", "torch"}
+importlib.util.find_spec = lambda name: None if name in hidden else find(name)
+from trainer.cli import main
+assert not {"torch", "typer", "rich", "pydantic"} & set(sys.modules)
+main()
+"""
+
+
+def test_without_the_extra_it_says_what_to_install():
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "(torch, typer)" in done.stderr
+    assert "pip install 'agent-envs[train]'" in done.stderr
+    assert "Traceback" not in done.stderr

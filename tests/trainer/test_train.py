@@ -1,0 +1,345 @@
+"""The loop: resuming is not having stopped, and every recipe takes a step."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file
+
+from trainer import episodes, evaluate, metrics, recipe
+from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.episodes import Episode, Step
+from trainer.metrics import describe
+from trainer.parts import derive, evaluate_model
+from trainer.train import RunError, living, train
+
+SHORT = [
+    "env.id=Corridor-v0",
+    "env.max_turns=4",
+    "env.data=auto",
+    "sft.steps=6",
+    "sft.episodes=3",
+    "sft.learning_rate=3e-3",
+    "run.steps=6",
+    "run.save_every=2",
+    "run.threads=1",
+    "run.episodes_every=2",
+    "sampling.tasks=2",
+    "sampling.rollouts=3",
+    "sampling.max_reply_tokens=40",
+    "sampling.max_tokens=2000",
+    "update.learning_rate=1e-3",
+    "update.kl=k3",
+    "update.kl_coefficient=0.02",
+    "update.kl_target=0.01",
+    "eval.tasks=3",
+    "eval.every=3",
+]
+
+
+def short(model, *options):
+    return recipe.load("quickstart", [*SHORT, f"policy.model={model}", *options])
+
+
+def quiet():
+    return Console(file=io.StringIO(), width=200)
+
+
+def figures(folder):
+    """The log without its clocks."""
+    lines = metrics.read(folder / "metrics.jsonl")
+    return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
+
+
+def weights(folder, step):
+    return load_file(folder / "checkpoints" / f"step_{step}" / "model.safetensors")
+
+
+def assert_same_run(one, other, step):
+    assert figures(one) == figures(other)
+    mine, others = weights(one, step), weights(other, step)
+    assert mine.keys() == others.keys()
+    assert all(np.array_equal(mine[name], others[name]) for name in mine)
+    for path in (one / "eval").iterdir():
+        assert path.read_text() == (other / "eval" / path.name).read_text()
+    for path in (one / "episodes").glob("*.parquet"):
+        assert episodes.read(path) == episodes.read(other / "episodes" / path.name)
+
+
+@pytest.fixture(scope="module")
+def whole(corridor, tiny_folder, tmp_path_factory):
+    """A run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(short(tiny_folder), folder, console=quiet())
+    return folder
+
+
+def test_what_a_run_leaves(whole):
+    lines = figures(whole)
+    assert [line["step"] for line in lines] == list(range(1, 13))
+    assert [line["stage"] for line in lines] == ["sft"] * 6 + ["rl"] * 6
+    assert lines[5]["loss"] < lines[0]["loss"]
+    assert [line["step"] for line in lines if "eval_success" in line] == [6, 9, 12]
+    assert sorted(path.name for path in (whole / "eval").iterdir()) == [
+        "step_12.json",
+        "step_6.json",
+        "step_9.json",
+    ]
+    assert Checkpoints(whole / "checkpoints").steps() == [6, 10, 12]  # 6 is the start, kept
+    assert [p.stem for p in sorted((whole / "episodes").glob("*.parquet"))] == [
+        "step_11",
+        "step_7",
+        "step_9",
+    ]
+    assert (whole / "report.html").stat().st_size > 10_000
+    assert list((whole / "tensorboard").iterdir())
+
+
+def test_the_advantages_lie_beside_the_episodes(whole):
+    for path in (whole / "episodes").glob("*.parquet"):
+        turns = sum(len(episode.steps) for episode in episodes.read(path))
+        assert np.load(path.with_suffix(".npy")).shape == (turns,)
+
+
+def test_recomputed_logprobs_are_the_sampled_ones(whole):
+    gaps = [line["logprob_gap"] for line in figures(whole) if "logprob_gap" in line]
+    assert gaps
+    assert max(gaps) < 1e-4
+
+
+def test_the_same_seed_is_the_same_run(whole, tiny_folder, tmp_path):
+    train(short(tiny_folder), tmp_path, console=quiet())
+    assert_same_run(whole, tmp_path, 12)
+
+
+def test_another_seed_is_another_run(whole, tiny_folder, tmp_path):
+    train(short(tiny_folder, "run.seed=1", "run.steps=0"), tmp_path, console=quiet())
+    assert figures(tmp_path)[0]["loss"] != figures(whole)[0]["loss"]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
+    """More steps than at first: the end of the short run is a step of the long one."""
+    options = (f"run.steps={steps}", "eval.every=0")
+    train(short(tiny_folder, *options), tmp_path, console=quiet())
+    train(short(tiny_folder), tmp_path, resume=True, console=quiet())
+    ours = weights(tmp_path, 12)
+    assert all(np.array_equal(ours[name], value) for name, value in weights(whole, 12).items())
+    assert [line["step"] for line in figures(tmp_path)] == list(range(1, 13))
+
+
+RUN = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import corridor
+corridor.register()
+from trainer.cli import main
+main()
+"""
+
+
+def command(model, folder, *more):
+    here = str(Path(__file__).parent)
+    options = [*SHORT, f"policy.model={model}"]
+    arguments = ["train", "quickstart", *options, "--out", str(folder), "--resume", *more]
+    return [sys.executable, "-c", RUN, here, *arguments]
+
+
+def logged(folder):
+    path = folder / "metrics.jsonl"
+    return path.read_text().count("\n") if path.is_file() else 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_random_moments(whole, tiny_folder, tmp_path, seed):
+    """SIGKILL soon after a random line was logged, three times; then the run is let through."""
+    rng = random.Random(seed)
+    environment = os.environ | {"TQDM_DISABLE": "1"}
+    for line in sorted(rng.sample(range(1, 12), 3)):
+        known = figures(tmp_path)
+        with subprocess.Popen(command(tiny_folder, tmp_path), env=environment) as process:
+            while logged(tmp_path) < line and process.poll() is None:
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.15))
+            process.send_signal(signal.SIGKILL)
+        assert figures(tmp_path)[: len(known)] == known  # nothing that was written is lost
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 12, "stage": "r')
+    subprocess.run(command(tiny_folder, tmp_path), env=environment, check=True)
+    assert_same_run(whole, tmp_path, 12)
+
+
+def copy_of(run, tmp_path):
+    return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+def test_a_damaged_checkpoint_is_passed_over(whole, tiny_folder, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    os.truncate(folder / "checkpoints" / "step_12" / "model.safetensors", 1000)
+    with pytest.warns(UserWarning, match=r"model\.safetensors was cut short.*step_10"):
+        train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert_same_run(whole, folder, 12)
+
+
+def test_no_whole_checkpoint_is_an_error(whole, tiny_folder, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    for path in (folder / "checkpoints").glob("*/training.pt"):
+        path.unlink()
+    with pytest.raises(CheckpointError, match=r"training\.pt is missing.*--out"):
+        train(short(tiny_folder), folder, resume=True, console=quiet())
+
+
+LIMIT = """
+import resource, sys
+from trainer import checkpoint
+write = checkpoint.Checkpoints.save
+def save(self, step, fill):
+    if step > 6:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    return write(self, step, fill)
+checkpoint.Checkpoints.save = save
+"""
+
+
+def test_a_full_disk_stops_the_run_and_spoils_nothing(whole, tiny_folder, tmp_path):
+    call = command(tiny_folder, tmp_path)
+    call[2] = LIMIT + RUN
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "checkpoint step_8 could not be written" in done.stderr
+    assert "step_6 before it is intact" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert Checkpoints(tmp_path / "checkpoints").latest().name == "step_6"
+    subprocess.run(command(tiny_folder, tmp_path), check=True)
+    assert_same_run(whole, tmp_path, 12)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(whole, tiny_folder):
+    with pytest.raises(RunError, match="--resume continues it"):
+        train(short(tiny_folder), whole, console=quiet())
+
+
+def test_another_recipe_does_not_continue_a_run(whole, tiny_folder):
+    with pytest.raises(RunError, match=r"another run\.seed, update\.clip_low"):
+        train(
+            short(tiny_folder, "update.clip_low=0.1", "run.seed=4"),
+            whole,
+            resume=True,
+            console=quiet(),
+        )
+
+
+def test_a_finished_run_stays_as_it_is(whole, tiny_folder, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert (folder / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
+
+
+def test_evaluating_a_run_gives_its_last_evaluation(whole):
+    result = evaluate_model(recipe.load(whole), whole)
+    assert result == evaluate.load(whole / "eval" / "step_12.json")
+
+
+def test_a_run_without_checkpoint_cannot_be_evaluated(tmp_path, tiny_folder, corridor):
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        evaluate_model(short(tiny_folder), tmp_path)
+
+
+TINY = [
+    "run.threads=1",
+    "env.max_turns=2",
+    "policy.dtype=float32",
+    "policy.lora_rank=2",
+    "sampling.tasks=2",
+    "sampling.rollouts=2",
+    "sampling.max_reply_tokens=8",
+    "sampling.max_tokens=2040",
+    "eval.tasks=2",
+    "data=embedded",
+]
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_every_recipe_takes_a_step(name, tiny_folder, tmp_path):
+    lora = recipe.load(name).policy.lora_rank > 0
+    options = [f"policy.model={tiny_folder}", *TINY]
+    loaded = recipe.load(name)
+    warm = min(1, loaded.sft.steps)
+    options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}", "sft.episodes=2"]
+    options += [] if lora else ["policy.lora_rank=0"]
+    options += ["env.games=20"] if loaded.env.games else []
+    options += ["env.max_turns=40"] if warm else []  # the explorer has to get there
+    train(recipe.load(name, options), tmp_path, console=quiet())
+    lines = figures(tmp_path)
+    assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
+    assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
+    assert (tmp_path / "report.html").is_file()
+
+
+def played(group, outcome, *actions):
+    steps = [Step("", a, a, [1], [2], entropies=[0.5, 1.5], valid=a != "no") for a in actions]
+    return Episode("t", "g", group, 0, "history", steps, success=outcome > 0, outcome=outcome)
+
+
+def test_dead_groups_are_left_out_without_turn_level_credit():
+    group = [
+        played(0, 1.0, "a"),
+        played(0, 0.0, "a", "b"),
+        played(1, 1.0, "a"),
+        played(1, 1.0, "b"),
+    ]
+    assert living(group, np.zeros(5)) == [True, True, True, False, False]
+
+
+def test_dead_groups_with_turn_level_credit_live():
+    group = [played(0, 1.0, "a", "b"), played(0, 1.0, "a", "b"), played(1, 0.0, "a", "b")]
+    credit = np.array([0.1, 0.2, 0.0, 0.0, -1.0, -1.0])  # the last is a trajectory-level advantage
+    assert living(group, credit) == [True, True, True, True, False, False]
+
+
+def test_describe_by_hand():
+    group = [
+        played(0, 1.0, "a", "b"),
+        played(0, 0.0, "a", "no"),
+        played(1, 1.0, "a"),
+        played(1, 1.0, "a"),
+    ]
+    told = describe(group)
+    assert told["success"] == 0.75
+    assert told["valid"] == pytest.approx(5 / 6)
+    assert told["turns"] == 1.5
+    assert told["entropy"] == 1.0
+    assert told["distinct_actions"] == 2.0  # a, b, no in one group, a in the other
+    assert told["dead_groups"] == 0.5
+    assert told["identical_groups"] == 0.5
+
+
+def test_seeds_of_purposes_and_steps_differ():
+    seeds = {derive(s, t, p) for s in range(3) for t in range(3) for p in ("play", "credit")}
+    assert len(seeds) == 18
+    assert derive(1, 2, "play") == derive(1, 2, "play")
+
+
+def test_warnings_of_a_collapse(tiny_folder, corridor, tmp_path):
+    console = quiet()
+    options = ["sft.steps=0", "sampling.temperature=0.01", "sampling.max_reply_tokens=2"]
+    train(short(tiny_folder, *options, "eval.every=0"), tmp_path, console=console)
+    assert "gave the same replies in every rollout" in console.file.getvalue()
+    assert metrics.read(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
+
+
+def test_lines_are_whole_json(whole):
+    for line in (whole / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line)["step"] > 0
