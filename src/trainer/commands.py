@@ -101,6 +101,23 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 
 
 @app.command()
+def play(
+    env: Annotated[str, typer.Argument(help="An environment by id or name.")] = "alfworld",
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, e.g. split=valid_unseen."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
+    task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
+) -> None:
+    """Play an environment yourself and watch validity, progress, anchor and goal."""
+    from trainer.play import play as game
+
+    number = int(task) if task and task.isdecimal() else task
+    game(env, seed=seed, task=number, env_kwargs=dict(map(recipes.assignment, options or ())))
+
+
+@app.command()
 def assets() -> None:
     """List what comes with the package, and which public data was found where."""
     console = Console()

@@ -288,6 +288,22 @@ def changes(before: Recipe, after: Recipe) -> list[str]:
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
+def assignment(text: str) -> tuple[str, Any]:
+    """Key and value of `key=value`; the value is a TOML literal, and a string where it is none.
+
+    Raises:
+        RecipeError: There is no equals sign.
+    """
+    key, equals, literal = map(str.strip, text.partition("="))
+    if not equals:
+        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
+    try:
+        values = tomllib.loads(f"value = {literal}")
+    except tomllib.TOMLDecodeError:
+        return key, literal
+    return key, values["value"] if len(values) == 1 else literal
+
+
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -317,15 +333,13 @@ def _read(recipe: str | Path) -> dict[str, Any]:
 
 
 def _override(tree: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals:
-        raise RecipeError(f"an override is key=value, e.g. run.seed=1, got {override!r}")
-    *sections, last = _full_key(key.strip()).split(".")
+    key, value = assignment(override)
+    *sections, last = _full_key(key).split(".")
     for section in sections:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
             raise RecipeError(f"{key!r} goes into {section!r}, which is a value and no section")
-    tree[last] = _literal(text.strip())
+    tree[last] = value
 
 
 def _full_key(key: str) -> str:
@@ -338,14 +352,6 @@ def _full_key(key: str) -> str:
     if not found:
         raise RecipeError(f"no option {key!r}; did you mean {_nearest(key, known)!r}?")
     raise RecipeError(f"{key!r} could be any of {', '.join(found)}; say which")
-
-
-def _literal(text: str) -> Any:
-    try:
-        value = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return value["value"] if len(value) == 1 else text
 
 
 def _options(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
