@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.checkpoint import append_line, write_text
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Keys of a line that differ between two runs of the same seed."""
-_SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f", "loss": ".3f"}
+_SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
 _QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -77,7 +77,6 @@ class Metrics:
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             TextColumn("{task.completed}/{task.total} {task.fields[shown]}"),
-            TimeElapsedColumn(),
             TextColumn("eta"),
             TimeRemainingColumn(),
             console=self.console,
@@ -125,6 +124,8 @@ class Metrics:
         parts = [f"{key} {values[key]:{style}}" for key, style in _SHOWN.items() if key in values]
         if "tokens_per_second" in values:
             parts.append(f"{values['tokens_per_second']:,.0f} tokens/s")
+        elif "loss" in values:
+            parts.append(f"loss {values['loss']:.3f}")
         shown = "  ".join(parts)
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(
