@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs import FreeText, ParseReply, make_vec
+from agent_envs import FreeText, ParseReply, Prompt, make_vec
 from agent_envs.testing import check_agent_env
 
 SEED = 11
@@ -123,6 +123,22 @@ def test_tasks_wrappers_and_arguments_reach_every_copy():
     assert info["valid"].tolist() == [True, False]
     assert info["action"].tolist() == ["right", ""]
     env.close()
+
+
+def test_prompts_travel_through_shared_memory():
+    env = gym.make_vec(
+        "Hallway-v0", 2, vectorization_mode="async", wrappers=[ParseReply, Prompt], max_turns=3
+    )
+    try:
+        prompts, info = env.reset(seed=1)
+        single = Prompt(ParseReply(gym.make("Hallway-v0", max_turns=3)))
+        expected, expected_info = single.reset(seed=2)
+        assert prompts[1] == expected
+        assert info["blind_prompt"][1] == expected_info["blind_prompt"]
+        replies = ("right", "<think>é</think><action>right</action>")
+        assert env.step(replies)[0][1] == single.step(replies[1])[0]
+    finally:
+        env.close()
 
 
 def test_info_arrays_by_kind():
