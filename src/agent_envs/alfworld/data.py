@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from agent_envs.alfworld.game import LEVELS, TASK_TYPES, Game, load_game, parse_game
+from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, load_game, parse_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
 from agent_envs.panels import Panel, nearest
 
@@ -52,7 +52,7 @@ def open_library(data: str | os.PathLike[str], split: str, task_types: Iterable[
         data: "auto" (`$ALFWORLD_DATA` or `~/.cache/alfworld` if it holds games, else embedded),
             "embedded", or the folder that `$ALFWORLD_DATA` would name.
         split: One of `SPLITS`.
-        task_types: Types, short names (`TASK_TYPES`) or levels (`LEVELS`).
+        task_types: Types, short names (`SHORT_NAMES`) or levels (`LEVELS`).
 
     Raises:
         ValueError: an unknown split, type or level. MissingAsset: a folder without games.
@@ -75,16 +75,16 @@ def task_type_set(task_types: Iterable[str] | str) -> frozenset[str]:
         ValueError: a name that is none of these.
     """
     named = [task_types] if isinstance(task_types, str) else list(task_types)
-    known = {full: (full,) for full in TASK_TYPES.values()}
-    known |= {short: (full,) for short, full in TASK_TYPES.items()}
-    known |= {level: tuple(TASK_TYPES[s] for s in shorts) for level, shorts in LEVELS.items()}
+    known = {full: (full,) for full in SHORT_NAMES.values()}
+    known |= {short: (full,) for short, full in SHORT_NAMES.items()}
+    known |= {level: tuple(SHORT_NAMES[s] for s in shorts) for level, shorts in LEVELS.items()}
     for name in named:
         if name not in known:
             raise ValueError(
                 f"unknown task type or level {name!r}{nearest(str(name), known)}; "
                 f"one of {', '.join(known)}"
             )
-    return frozenset(full for name in named or TASK_TYPES for full in known[name])
+    return frozenset(full for name in named or SHORT_NAMES for full in known[name])
 
 
 def has_games(folder: Path) -> bool:
@@ -173,7 +173,7 @@ def _listing(split: Path) -> list[str]:
     files: dict[str, list[int]] = {}
     for file in split.glob(f"*/*/{FILE}"):
         name = "/".join(file.parts[-3:-1])
-        if name.partition("-")[0] in TASK_TYPES.values() and not any(w in name for w in _LEFT_OUT):
+        if name.partition("-")[0] in SHORT_NAMES.values() and not any(w in name for w in _LEFT_OUT):
             stat = file.stat()
             files[name] = [stat.st_size, stat.st_mtime_ns]
     cache = _cache_folder() / f"{blake2b(str(split.resolve()).encode(), digest_size=8).hexdigest()}.json"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-TASK_TYPES = {
+SHORT_NAMES = {
     "pick": "pick_and_place_simple",
     "look": "look_at_obj_in_light",
     "clean": "pick_clean_then_place_in_recep",
@@ -165,7 +165,7 @@ class Game:
     @property
     def task_type(self) -> str:
         """The task type as the folder names have it, "pick_and_place_simple"."""
-        return TASK_TYPES[self.goal.task]
+        return SHORT_NAMES[self.goal.task]
 
     @property
     def level(self) -> str:
