@@ -1,0 +1,216 @@
+"""Shortest solutions from any state, by a search made for this household.
+
+Every move costs one step, whatever the way, so a solution is a short itinerary of stations (a
+receptacle, whether its door must be open, what to do there) and its length depends only on which
+stations share a spot and which doors stand open. The search lists the itineraries that can be
+shortest and takes the best; it sees everything, also what the agent has not seen.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import gymnasium as gym
+
+    from agent_envs.alfworld.world import World
+
+_PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
+
+
+class Station(NamedTuple):
+    """Something to do at a receptacle; `door` says that it must stand open, verb "" is just to be there."""
+
+    receptacle: int
+    door: bool
+    verb: str
+    thing: int
+
+
+Itinerary = tuple[Station, ...]
+
+
+def plan(world: World) -> list[str] | None:
+    """The commands of a shortest solution from the world's state; None if the goal is out of reach."""
+    if world.won:
+        return []
+    search = _Search(world)
+    itineraries = search.to_lamp() if world.game.goal.lamp else search.to_place()
+    best = min(itineraries, key=search.length, default=None)
+    return None if best is None else search.commands(best)
+
+
+def oracle(env: gym.Env[Any, Any]) -> list[str]:
+    """The commands of a shortest solution of the running episode, the next one first.
+
+    Empty when the task is done. It knows where everything is: good for upper bounds, bad to imitate.
+
+    Raises:
+        ValueError: not a native AlfWorld environment, not reset, or the goal is out of reach.
+    """
+    world: World | None = getattr(env.unwrapped, "world", None)
+    if world is None:
+        raise ValueError(
+            f"oracle needs a running AlfWorld-v0 episode on engine='native', got {env}"
+        )
+    commands = plan(world)
+    if commands is None:
+        raise ValueError(f"the goal of {world.game.task_id} cannot be reached any more from here")
+    return commands
+
+
+class _Search:
+    """What the itineraries from one state have in common."""
+
+    def __init__(self, world: World) -> None:
+        game = world.game
+        self.world, self.game, self.place = world, game, game.place
+        self.shut = game.openable - world.opened
+        self.where: dict[int, list[int]] = {thing: [] for thing in game.goal_objects}
+        for receptacle, things in enumerate(world.contents):
+            for thing in things:
+                if thing in self.where:
+                    self.where[thing].append(receptacle)
+        treatment = game.goal.treatment
+        self.done = world.props[_PROPERTY[treatment]] if treatment else game.goal_objects
+        tools = {"clean": game.sinks, "heat": game.microwaves, "cool": game.fridges}
+        self.tools = sorted(r for r in tools.get(treatment, ()) if self.place[r] >= 0)
+
+    def length(self, itinerary: Itinerary) -> int:
+        """Steps an itinerary takes from here."""
+        location, steps, opened = self.world.location, 0, set()
+        for receptacle, door, verb, _ in itinerary:
+            spot = self.place[receptacle]
+            if spot != location:
+                steps += 1
+                location = spot
+            if door and receptacle in self.shut and receptacle not in opened:
+                steps += 1
+                opened.add(receptacle)
+            if verb:
+                steps += 1
+        return steps
+
+    def commands(self, itinerary: Itinerary) -> list[str]:
+        """An itinerary as commands."""
+        location, commands, shut = self.world.location, [], set(self.shut)
+        for receptacle, door, verb, thing in itinerary:
+            name = self.game.receptacles[receptacle]
+            if self.place[receptacle] != location:
+                location = self.place[receptacle]
+                commands.append(f"go to {name}")
+            if door and receptacle in shut:
+                shut.remove(receptacle)
+                commands.append(f"open {name}")
+            if verb:
+                commands.append(_command(self.world, verb, thing, name))
+        return commands
+
+    def to_lamp(self) -> Iterator[Itinerary]:
+        """Itineraries that end at a lamp that is on with a thing of the right type in hand."""
+        lit = self.world.props["istoggled"]
+        lamps = [
+            Station(receptacle, False, "" if thing in lit else "use", thing)
+            for receptacle, things in enumerate(self.world.contents)
+            if self.place[receptacle] >= 0
+            for thing in self.game.goal_lamps.intersection(things)
+        ]
+        for thing in self._alike(self.game.goal_objects):
+            for taking in self._takings(thing):
+                for lamp in lamps:
+                    yield from self._with_free_hands((*taking, lamp))
+
+    def to_place(self) -> Iterator[Itinerary]:
+        """Itineraries that bring the things, treated as asked, to one receptacle of the right type."""
+        for receptacle in self._targets():
+            ready = self._ready(receptacle)
+            missing = self.game.goal.count - len(ready)
+            things = self._alike(self.game.goal_objects - ready)
+            for chosen in permutations(things, missing):
+                each = [list(self._deliveries(thing, receptacle)) for thing in chosen]
+                for parts in product(*each):
+                    yield from self._with_free_hands(tuple(s for part in parts for s in part))
+
+    def _ready(self, receptacle: int) -> frozenset[int]:
+        """The things in a receptacle that already count towards the goal."""
+        return self.game.goal_objects & self.done & frozenset(self.world.contents[receptacle])
+
+    def _targets(self) -> list[int]:
+        """Receptacles of the right type, one of each set among which the choice does not matter."""
+        sources = {place for places in self.where.values() for place in places}
+        special = {self.place[r] for r in (*sources, *self.tools)} | {self.world.location}
+        chosen: dict[Any, int] = {}
+        for receptacle in sorted(self.game.goal_receptacles):
+            spot = self.place[receptacle]
+            if receptacle in sources or spot in special:
+                chosen[receptacle, "own"] = receptacle
+            elif spot >= 0:
+                chosen.setdefault(receptacle in self.shut, receptacle)
+        return list(chosen.values())
+
+    def _alike(self, things: frozenset[int]) -> list[int]:
+        """Things, at most as many as the goal needs of those among which the choice does not matter."""
+        kept: dict[Any, list[int]] = {}
+        for thing in sorted(things):
+            key = (*self.where[thing], thing in self.done, thing == self.world.held)
+            same = kept.setdefault(key, [])
+            if len(same) < self.game.goal.count:
+                same.append(thing)
+        return [thing for same in kept.values() for thing in same]
+
+    def _takings(self, thing: int) -> Iterator[Itinerary]:
+        """The ways to get hold of a thing."""
+        if thing == self.world.held:
+            yield ()
+        elif thing in self.game.pickupable:
+            for receptacle in self.where[thing]:
+                if self.place[receptacle] >= 0:
+                    yield (Station(receptacle, True, "take", thing),)
+
+    def _deliveries(self, thing: int, target: int) -> Iterator[Itinerary]:
+        """The ways to bring a thing, treated as asked, to a receptacle."""
+        for taking in self._takings(thing):
+            left = set(self.where[thing]).difference(station.receptacle for station in taking)
+            putting: Itinerary = (Station(target, True, "move", thing),)
+            if target in left:  # a thing can be in two places at once
+                putting = ()
+            elif target not in self.game.fits[thing]:
+                continue
+            if thing in self.done:
+                yield (*taking, *putting)
+            else:
+                for tool in self.tools:
+                    treating = Station(tool, False, self.game.goal.treatment, thing)
+                    yield (*taking, treating, *putting)
+
+    def _with_free_hands(self, itinerary: Itinerary) -> Iterator[Itinerary]:
+        """The itinerary, after getting rid of what is held where it starts by taking something."""
+        if not itinerary or self.world.held < 0 or itinerary[0].verb != "take":
+            yield itinerary
+            return
+        spot = self.place[itinerary[0].receptacle]
+        doors = {station.receptacle for station in itinerary if station.door}
+        fits = sorted(r for r in self.game.fits[self.world.held] if self.place[r] >= 0)
+        near = [r for r in fits if self.place[r] in (self.world.location, spot) or r in doors]
+        elsewhere = sorted(fits, key=self.shut.__contains__)[:1]
+        for receptacle in dict.fromkeys(near + elsewhere):
+            yield (Station(receptacle, True, "move", self.world.held), *itinerary)
+
+
+def _command(world: World, verb: str, thing: int, receptacle: str) -> str:
+    """The words for a verb, a thing and a receptacle."""
+    name = world.game.objects[thing]
+    match verb:
+        case "take":
+            return f"take {name} from {receptacle}"
+        case "move" if world.dialect == "0.3":
+            return f"put {name} in/on {receptacle}"
+        case "move":
+            return f"move {name} to {receptacle}"
+        case "use":
+            return f"use {name}"
+        case _:
+            return f"{verb} {name} with {receptacle}"
