@@ -45,7 +45,7 @@ class Run:
         threads: Threads of the tensor library; 0 takes the cores this process may use.
         save_every: Steps between checkpoints.
         keep: How many checkpoints stay, the newest and the start of reinforcement learning aside.
-        episodes_every: Steps between files of recorded episodes, 0 for none.
+        episodes_every: Steps between files of recorded episodes, 0 for none; the last has one.
     """
 
     seed: Count = 0

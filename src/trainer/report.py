@@ -36,7 +36,7 @@ _STYLE: Any = {  # text stays text, and a page made twice is the same bytes
     "font.size": 10,
     "text.parse_math": False,
 }
-_LONG = 420  # characters of an observation shown without unfolding
+_LONG = 280  # characters of an observation shown without unfolding
 _WINDOW = 5  # steps of the running mean in a long curve
 _TURNS = 60  # turns of a sample episode that are shown
 
@@ -255,8 +255,6 @@ def _curve(lines: Sequence[dict[str, Any]], key: str) -> Figure:
 
 
 def _types(evaluations: Sequence[tuple[int, Evaluation]]) -> str:
-    from matplotlib.ticker import MaxNLocator
-
     if not evaluations:
         return ""
     shown = [evaluations[0], evaluations[-1]][: len(evaluations)]
@@ -276,7 +274,7 @@ def _types(evaluations: Sequence[tuple[int, Evaluation]]) -> str:
     axes.set_yticks(range(len(kinds)), labels)
     axes.set_ylim(-0.6, len(kinds) - 0.4)
     axes.set_xlim(-0.02, 1.02)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9)
     return _svg(figure)

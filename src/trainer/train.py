@@ -236,8 +236,8 @@ class _Run:
         return torch.Generator().manual_seed(self._seed(purpose))
 
     def _record(self, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
-        every = self.recipe.run.episodes_every
-        if every and (self.step - self.recipe.sft.steps - 1) % every == 0:
+        every, done = self.recipe.run.episodes_every, self.step - self.recipe.sft.steps
+        if every and ((done - 1) % every == 0 or done == self.recipe.run.steps):
             path = self.folder / "episodes" / f"step_{self.step}.parquet"
             path.parent.mkdir(exist_ok=True)
             np.save(path.with_suffix(".npy"), advantage)

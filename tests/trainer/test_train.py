@@ -100,6 +100,7 @@ def test_what_a_run_leaves(whole):
     assert Checkpoints(whole / "checkpoints").steps() == [6, 10, 12]  # 6 is the start, kept
     assert [p.stem for p in sorted((whole / "episodes").glob("*.parquet"))] == [
         "step_11",
+        "step_12",
         "step_7",
         "step_9",
     ]
