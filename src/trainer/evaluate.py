@@ -42,7 +42,8 @@ class Interval:
         return self.successes / self.count
 
     def __str__(self) -> str:
-        return f"{self.rate:.1%} [{self.low:.1%}, {self.high:.1%}] ({self.successes}/{self.count})"
+        percent = f"{self.rate:.0%} [{100 * self.low:.0f}–{100 * self.high:.0f}%]"
+        return f"{self.successes}/{self.count}  {percent}"
 
 
 @dataclass(frozen=True)

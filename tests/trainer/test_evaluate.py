@@ -37,7 +37,7 @@ def test_wilson_by_hand():
     # 50 of 100: 0.5 -+ z sqrt(0.25/100 + z^2/40000) / (1 + z^2/100) = 0.5 -+ 0.096168
     assert wilson(50, 100).low == pytest.approx(0.403832, abs=1e-6)
     assert wilson(50, 100).high == pytest.approx(0.596168, abs=1e-6)
-    assert str(wilson(50, 100)) == "50.0% [40.4%, 59.6%] (50/100)"
+    assert str(wilson(50, 100)) == "50/100  50% [40–60%]"
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
