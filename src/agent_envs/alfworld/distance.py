@@ -22,7 +22,7 @@ _PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 
 
 class Station(NamedTuple):
-    """Something to do at a receptacle; `door` says that it must stand open, verb "" is just to be there."""
+    """Something to do at a receptacle, with its door open where `door` asks; verb "": be there."""
 
     receptacle: int
     door: bool
@@ -34,7 +34,7 @@ Itinerary = tuple[Station, ...]
 
 
 def plan(world: World) -> list[str] | None:
-    """The commands of a shortest solution from the world's state; None if the goal is out of reach."""
+    """The commands of a shortest solution from this state; None if the goal is out of reach."""
     if world.won:
         return []
     search = _Search(world)
@@ -53,9 +53,7 @@ def oracle(env: gym.Env[Any, Any]) -> list[str]:
     """
     world: World | None = getattr(env.unwrapped, "world", None)
     if world is None:
-        raise ValueError(
-            f"oracle needs a running AlfWorld-v0 episode on engine='native', got {env}"
-        )
+        raise ValueError(f"oracle needs a running AlfWorld-v0 with engine='native', got {env}")
     commands = plan(world)
     if commands is None:
         raise ValueError(f"the goal of {world.game.task_id} cannot be reached any more from here")
@@ -124,7 +122,7 @@ class _Search:
                     yield from self._with_free_hands((*taking, lamp))
 
     def to_place(self) -> Iterator[Itinerary]:
-        """Itineraries that bring the things, treated as asked, to one receptacle of the right type."""
+        """Itineraries that bring the things, treated as asked, to one receptacle."""
         for receptacle in self._targets():
             ready = self._ready(receptacle)
             missing = self.game.goal.count - len(ready)
@@ -139,7 +137,7 @@ class _Search:
         return self.game.goal_objects & self.done & frozenset(self.world.contents[receptacle])
 
     def _targets(self) -> list[int]:
-        """Receptacles of the right type, one of each set among which the choice does not matter."""
+        """Receptacles of the right type, one of each set that are equally good."""
         sources = {place for places in self.where.values() for place in places}
         special = {self.place[r] for r in (*sources, *self.tools)} | {self.world.location}
         chosen: dict[Any, int] = {}
@@ -152,7 +150,7 @@ class _Search:
         return list(chosen.values())
 
     def _alike(self, things: frozenset[int]) -> list[int]:
-        """Things, at most as many as the goal needs of those among which the choice does not matter."""
+        """Things, no more than the goal needs of those that are equally good."""
         kept: dict[Any, list[int]] = {}
         for thing in sorted(things):
             key = (*self.where[thing], thing in self.done, thing == self.world.held)

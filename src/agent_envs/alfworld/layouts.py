@@ -25,7 +25,7 @@ CHANCE = 0.05
 """Weight of a receptacle type that the table does not name for a thing."""
 
 # Type: what can be done to it | where it is kept, with weights. A place that is named can also take
-# the thing; `clean`, `heat`, `cool` and `slice` are what the household's tools do to it.
+# the thing. The household's tools clean, heat, cool and slice; lamps are lights; fixed things stay.
 _THINGS = """
 AlarmClock: | Desk 4, SideTable 3, Shelf 3, Dresser 2, DiningTable 1, CounterTop .2
 Apple: clean heat cool slice | CounterTop 4, Fridge 4, DiningTable 2, Microwave 2, GarbageCan 2, \
@@ -65,6 +65,7 @@ Glassbottle: | Cabinet 3, CounterTop 3, DiningTable 1.5, SinkBasin 1.2, Fridge 1
 GarbageCan 1, Shelf .5, Microwave .2
 HandTowel: | HandTowelHolder 9, CounterTop .6, Cabinet .1, Cart .1, Drawer .1, GarbageCan .1, \
 Shelf .1, SideTable .1, SinkBasin .1, Toilet .1, BathtubBasin .1
+HousePlant: fixed | CounterTop 4, SideTable 2, DiningTable 1, Shelf 1, CoffeeTable 1, Desk .5
 Kettle: clean | StoveBurner 4, CounterTop 3, Cabinet 3, DiningTable 1, SinkBasin .4, Shelf .3, \
 SideTable .2
 KeyChain: | Drawer 2.5, SideTable 2, Shelf 1.3, Desk 1.3, Dresser 1.3, CoffeeTable 1, \
@@ -110,6 +111,7 @@ DiningTable .3, SideTable .3, Drawer .3, Dresser .3
 Statue: | Shelf 3, CoffeeTable 2.5, CounterTop 1.5, DiningTable 1.5, SideTable 2, Dresser 1.2, \
 TVStand .7, Desk .5, Safe .1
 TeddyBear: | Bed 9, Sofa .5, ArmChair .5
+Television: fixed | TVStand 4, Dresser 4, CoffeeTable 1
 TennisRacket: | Bed 2, Desk 1, Dresser 1, DiningTable 1, SideTable 1
 TissueBox: | Shelf 2, CoffeeTable 2, Drawer 1.5, CounterTop 1.5, DiningTable 1.2, SideTable 1.5, \
 Desk 1, TVStand .4, Cabinet .4, Dresser .4, Toilet .5, Cart .3, GarbageCan .3
@@ -126,6 +128,30 @@ WateringCan: | CoffeeTable 4, Shelf 3, SideTable 1, Cabinet .3, Desk .3, DiningT
 Drawer .2, Dresser .3
 WineBottle: cool | CounterTop 4, Cabinet 3, DiningTable 3, GarbageCan 1, Shelf .4, Fridge .6, \
 SideTable .2
+"""
+
+
+# Kind: receptacles that every such room has | those that a larger one adds, as type, how many at
+# most, and how readily | things found there.
+_SCENES = """
+kitchen: CounterTop Fridge Microwave SinkBasin | Cabinet 12 1, Drawer 8 1, StoveBurner 4 .7, \
+CounterTop 2 1.5, DiningTable 1 3, GarbageCan 1 4, CoffeeMachine 1 3, Toaster 1 1.5, Shelf 3 \
+.7, SideTable 1 1 | Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Glassbottle Kettle \
+Knife Ladle Lettuce Mug Pan PaperTowelRoll PepperShaker Plate Pot Potato SaltShaker SoapBottle \
+Spatula Spoon Statue Tomato Vase WineBottle Book HousePlant
+bedroom: Bed Desk SideTable Drawer | Drawer 10 1, Shelf 6 1, SideTable 1 1, Desk 1 .5, Dresser \
+1 3, GarbageCan 1 4, ArmChair 1 1.5, LaundryHamper 1 1, Safe 1 1, Cabinet 4 .5, DiningTable 1 \
+.4 | AlarmClock BaseballBat BasketBall Book Bowl Box CD CellPhone CreditCard DeskLamp KeyChain \
+Laptop Mug Pen Pencil Pillow Statue TeddyBear TennisRacket TissueBox Vase Watch Television
+livingroom: Sofa CoffeeTable SideTable ArmChair | Drawer 8 1, Shelf 6 1, SideTable 2 1, \
+ArmChair 1 1, Sofa 1 .5, DiningTable 1 2, TVStand 1 3, Dresser 1 1.5, GarbageCan 1 4, Cabinet 5 \
+.7, Ottoman 1 1, Safe 1 .3, Desk 1 .5 | Book Bowl Box CellPhone CreditCard DeskLamp FloorLamp \
+HousePlant KeyChain Laptop Newspaper Pen Pencil Pillow Plate RemoteControl Statue Television \
+TissueBox Vase Watch WateringCan
+bathroom: SinkBasin Toilet CounterTop GarbageCan | Cabinet 8 1, Drawer 7 1, HandTowelHolder 2 \
+2, TowelHolder 2 1.5, ToiletPaperHanger 1 3, BathtubBasin 1 2.5, Shelf 3 .8, SinkBasin 1 1, \
+SideTable 1 .5, Cart 1 1, Dresser 1 .4 | Candle Cloth DishSponge HandTowel HousePlant \
+PaperTowelRoll Plunger SoapBar SoapBottle SprayBottle TissueBox ToiletPaper Towel
 """
 
 
@@ -163,3 +189,29 @@ def habits() -> Mapping[str, Mapping[str, float]]:
             for name, thing in things().items()
         }
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A kind of room: what it always has, what larger ones add (type, weight), what lies about."""
+
+    kind: str
+    always: tuple[str, ...]
+    extras: tuple[tuple[str, float], ...]
+    things: tuple[str, ...]
+
+
+@cache
+def scenes() -> Mapping[str, Scene]:
+    """All kinds of rooms by name."""
+    return MappingProxyType(
+        {scene.kind: scene for scene in map(_scene, _SCENES.strip().split("\n"))}
+    )
+
+
+def _scene(line: str) -> Scene:
+    kind, _, rest = line.partition(":")
+    always, extras, found = rest.split("|")
+    each = (extra.split() for extra in extras.split(","))
+    many = [(name, float(weight)) for name, most, weight in each for _ in range(int(most))]
+    return Scene(kind, tuple(always.split()), tuple(many), tuple(found.split()))
