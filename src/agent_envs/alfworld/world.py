@@ -12,10 +12,15 @@ The texts are those of the games' grammar, the rules those of their PDDL domain,
 from __future__ import annotations
 
 import copy
+from bisect import bisect, insort
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from agent_envs.alfworld.game import DONE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from agent_envs.alfworld.game import Game
 
 NOTHING = "Nothing happens."
@@ -42,7 +47,6 @@ _MOVE = {
     "0.4": ("move {} to {}", "You move the {} to the {}."),
     "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
 }
-_TREATMENTS = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 _BIT = {"isclean": 1, "ishot": 2, "iscool": 4, "issliced": 8, "istoggled": 16}
 _EXAMINED = (  # what must hold of the object in hand, first match first, and the words for it
     (("isclean", "ishot", "issliced"), "hot and clean sliced "),
@@ -56,9 +60,11 @@ _EXAMINED = (  # what must hold of the object in hand, first match first, and th
     (("isclean",), "clean "),
     (("iscool",), "cold "),
 )
+_ALWAYS = ("help", "inventory", "look")
+_AGENT, _DOORS = 16, 20  # where the encoded state has location and held object, and open doors
 
 Action = tuple[str, int, int]
-"""Verb, object or -1, receptacle (the second object of `slice`) or -1."""
+"""Verb, object or -1, receptacle or -1; for `slice` the knife comes last."""
 
 
 class World:
@@ -120,12 +126,9 @@ class World:
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         twin = copy.copy(self)
         twin.contents = [things.copy() for things in self.contents]
-        twin.opened = self.opened.copy()
         twin.props = {name: things.copy() for name, things in self.props.items()}
-        twin.seen = self.seen.copy()
-        twin._object_at = self._object_at.copy()
-        twin._taken = self._taken.copy()
-        twin._code = self._code.copy()
+        for name in ("opened", "seen", "_object_at", "_taken", "_code"):
+            setattr(twin, name, getattr(self, name).copy())
         return twin
 
     @property
@@ -143,31 +146,18 @@ class World:
     def execute(self, command: str) -> str:
         """Do a command and give its feedback; blanks around it do not count, case does."""
         command = command.strip()
+        self.accepted = True
+        goto = self.game.goto.get(command, -1)
+        if goto >= 0 and self.game.place[goto] != self.location:
+            return self._go(goto)
         if self._commands is None:
             self._commands = self._local()
-        action = self._commands.get(command)
-        self.accepted = True
-        if action is not None:
-            return self._act(*action)
-        game = self.game
-        goto = game.goto.get(command)
-        if goto is not None and game.place[goto] != self.location:
-            return self._go(goto)
-        if command == "look":
-            return self._look()
-        if command == "inventory":
-            carried = game.a_object[self.held] if self.held >= 0 else ""
-            return f"You are carrying: {carried}." if carried else "You are not carrying anything."
-        if command == "help":
-            move = _MOVE[self.dialect][0].format("(object)", "(receptacle)")
-            return _HELP.format(move=move)
-        if self.dialect == "0.3" and command.startswith("move "):
-            thing, _, place = command.removeprefix("move ").partition(" to ")
-            action = self._commands.get(_MOVE["0.3"][0].format(thing, place))
-            if action is not None:
-                return self._act(*action)
-        self.accepted = False
-        return NOTHING
+        action = self._commands.get(command) or self._respelled(command)
+        if action is None:
+            self.accepted = False
+            return NOTHING
+        verb, thing, place = action
+        return self._DO[verb](self, thing, place)
 
     def anchor(self) -> str:
         """Key of the state: location, what is held, lies where, is open, has which properties.
@@ -189,8 +179,8 @@ class World:
                 f"inreceptacle({game.objects[o]}, {game.receptacles[receptacle]})" for o in things
             ]
         facts += [f"opened({game.receptacles[r]})" for r in self.opened]
-        for name, things in self.props.items():
-            facts += [f"{name}({game.objects[o]})" for o in things]
+        for name, having in self.props.items():
+            facts += [f"{name}({game.objects[o]})" for o in having]
         facts += [
             f"objectatlocation({game.objects[o]}, {game.locations[place]})"
             for o, place in self._object_at
@@ -201,137 +191,168 @@ class World:
         """Whether things can be taken from and moved to a receptacle: it has no door or is open."""
         return receptacle in self.opened or receptacle not in self.game.openable
 
+    def _respelled(self, command: str) -> Action | None:
+        """What `move O to R` does in the dialect that writes it `put O in/on R`."""
+        if self.dialect != "0.3" or not command.startswith("move ") or self._commands is None:
+            return None
+        thing, _, place = command.removeprefix("move ").partition(" to ")
+        return self._commands.get(_MOVE["0.3"][0].format(thing, place))
+
     def _local(self) -> dict[str, Action]:
-        """Commands that depend on what is here, with what they do."""
+        """The commands that are admissible besides `go to`, with what they do."""
         game, held = self.game, self.held
-        objects, receptacles = game.objects, game.receptacles
-        here = game.at[self.location]
-        commands: dict[str, Action] = {}
-        for r in here:
-            name = receptacles[r]
-            commands[f"examine {name}"] = ("examine", -1, r)
-            reachable = True
+        commands: dict[str, Action] = {word: (word, -1, -1) for word in _ALWAYS}
+        for r in game.at[self.location]:
+            name = game.receptacles[r]
+            commands[f"examine {name}"] = ("view", -1, r)
             if r in game.openable:
-                reachable = r in self.opened
-                verb = "close" if reachable else "open"
+                verb = "close" if r in self.opened else "open"
                 commands[f"{verb} {name}"] = (verb, -1, r)
-            things = self.contents[r]
-            if game.toggleable:
-                for o in game.toggleable.intersection(things):
-                    commands[f"use {objects[o]}"] = ("use", o, r)
-            if held < 0:
-                if reachable:
-                    tail = f" from {name}"
-                    pickupable = game.pickupable
-                    for o in things:
-                        if o in pickupable:
-                            commands[f"take {objects[o]}{tail}"] = ("take", o, r)
-                continue
-            if reachable and r in game.fits[held]:
-                commands[_MOVE[self.dialect][0].format(objects[held], name)] = ("move", held, r)
-            if r in game.sinks and held in game.cleanable:
-                commands[f"clean {objects[held]} with {name}"] = ("clean", held, r)
-            if r in game.microwaves and held in game.heatable:
-                commands[f"heat {objects[held]} with {name}"] = ("heat", held, r)
-            if r in game.fridges and held in game.coolable:
-                commands[f"cool {objects[held]} with {name}"] = ("cool", held, r)
+            for o in game.toggleable.intersection(self.contents[r]):
+                commands[f"use {game.objects[o]}"] = ("use", o, r)
+            if held >= 0:
+                self._offer_held(commands, r)
+            elif self.reachable(r):
+                self._offer_things(commands, r)
         if held >= 0:
-            commands[f"examine {objects[held]}"] = ("examine", held, -1)
-            if held in game.knives:
-                for o in game.sliceable:
-                    if (o, self.location) in self._object_at:
-                        commands[f"slice {objects[o]} with {objects[held]}"] = ("slice", o, held)
+            commands[f"examine {game.objects[held]}"] = ("examine", held, -1)
+        if held in game.knives:
+            for o in game.sliceable.intersection(self._lying()):
+                commands[f"slice {game.objects[o]} with {game.objects[held]}"] = ("slice", o, held)
         return commands
+
+    def _offer_things(self, commands: dict[str, Action], r: int) -> None:
+        """What can be taken from a receptacle."""
+        game = self.game
+        tail = f" from {game.receptacles[r]}"
+        for o in self.contents[r]:
+            if o in game.pickupable:
+                commands[f"take {game.objects[o]}{tail}"] = ("take", o, r)
+
+    def _lying(self) -> list[int]:
+        """Objects that were last put down at the agent's location."""
+        return [o for o, location in self._object_at if location == self.location]
+
+    def _offer_held(self, commands: dict[str, Action], r: int) -> None:
+        """What can be done with the object in hand at a receptacle."""
+        game, o = self.game, self.held
+        thing, place = game.objects[o], game.receptacles[r]
+        if r in game.fits[o] and self.reachable(r):
+            commands[_MOVE[self.dialect][0].format(thing, place)] = ("move", o, r)
+        if r in game.sinks and o in game.cleanable:
+            commands[f"clean {thing} with {place}"] = ("clean", o, r)
+        if r in game.microwaves and o in game.heatable:
+            commands[f"heat {thing} with {place}"] = ("heat", o, r)
+        if r in game.fridges and o in game.coolable:
+            commands[f"cool {thing} with {place}"] = ("cool", o, r)
 
     def _listed(self) -> list[str]:
         if self._commands is None:
             self._commands = self._local()
-        commands = [*self._commands, *self.game.goto, "help", "inventory", "look"]
+        commands, going = sorted(self._commands), list(self.game.goto)
         for r in self.game.at[self.location]:
-            commands.remove(f"go to {self.game.receptacles[r]}")
-        commands.sort()
+            going.remove(f"go to {self.game.receptacles[r]}")
+        at = bisect(commands, "go to")
+        commands[at:at] = going
         return commands
 
     def _go(self, receptacle: int) -> str:
         self.location = self.game.place[receptacle]
-        self._code[16:18] = self.location.to_bytes(2, "big")
+        self._code[_AGENT : _AGENT + 2] = self.location.to_bytes(2, "big")
         self._commands = self._listing = None
         self._anchor = ""
         if self.game.goal.lamp:
             self.won = self._is_won()
-        return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(receptacle)}"
+        return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
 
-    def _act(self, verb: str, thing: int, place: int) -> str:
-        game = self.game
-        if verb == "examine":
-            return self._view(place) if thing < 0 else self._examined(thing)
+    def _changed(self) -> None:
+        """After each change of state other than the agent's location."""
         self.version += 1
         self._commands = self._listing = None
         self._anchor = ""
-        if verb in ("open", "close"):
-            self._swing(place, verb == "open")
-            name = game.receptacles[place]
-            return (
-                f"You open the {name}. {self._view(place)}"
-                if verb == "open"
-                else (f"You close the {name}.")
-            )
-        if verb == "take":
-            self._take(thing, place)
-            text = f"You pick up the {game.objects[thing]} from the {game.receptacles[place]}."
-        elif verb == "move":
-            self._move(thing, place)
-            text = _MOVE[self.dialect][1].format(game.objects[thing], game.receptacles[place])
-        elif verb == "use":
-            self.props["ison"] ^= {thing}
-            self._mark("istoggled", thing)
-            text = f"You turn on the {game.objects[thing]}."
-        elif verb == "slice":
-            self._mark("issliced", thing)
-            text = f"You sliced the {game.objects[thing]} with the {game.objects[place]}."
-        else:
-            self._mark(_TREATMENTS[verb], thing)
-            if verb != "clean":
-                self._unmark("iscool" if verb == "heat" else "ishot", thing)
-            text = f"You {verb} the {game.objects[thing]} using the {game.receptacles[place]}."
         self.won = self._is_won()
-        return text
 
-    def _swing(self, receptacle: int, opened: bool) -> None:
-        (self.opened.add if opened else self.opened.discard)(receptacle)
-        self._code[20 + receptacle // 8] ^= 1 << receptacle % 8
+    def _open(self, _: int, receptacle: int) -> str:
+        self.opened.add(receptacle)
+        self._flip(_DOORS, receptacle)
+        self._changed()
+        return f"You open the {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
 
-    def _take(self, thing: int, receptacle: int) -> None:
+    def _close(self, _: int, receptacle: int) -> str:
+        self.opened.discard(receptacle)
+        self._flip(_DOORS, receptacle)
+        self._changed()
+        return f"You close the {self.game.receptacles[receptacle]}."
+
+    def _take(self, thing: int, receptacle: int) -> str:
         self.contents[receptacle].remove(thing)
-        self.held = thing
+        self._flip(self._inside(thing), receptacle)
+        self._hold(thing)
         self.seen.add(thing)
         self._taken.add((thing, receptacle))
         self._object_at.discard((thing, self.location))
-        self._place_bit(thing, receptacle)
+        self._changed()
+        return f"You pick up the {self.game.objects[thing]} from the {self._name(receptacle)}."
 
-    def _move(self, thing: int, receptacle: int) -> None:
+    def _move(self, thing: int, receptacle: int) -> str:
         things = self.contents[receptacle]
-        if thing not in things:
-            things.append(thing)
-            things.sort()
-            self._place_bit(thing, receptacle)
-        self.held = -1
+        if thing not in things:  # it may have been in two receptacles
+            insort(things, thing)
+            self._flip(self._inside(thing), receptacle)
+        self._hold(-1)
         self._taken.discard((thing, receptacle))
         self._object_at.add((thing, self.location))
-        self._code[18:20] = b"\0\0"
+        self._changed()
+        return _MOVE[self.dialect][1].format(self.game.objects[thing], self._name(receptacle))
 
-    def _place_bit(self, thing: int, receptacle: int) -> None:
-        self._code[18:20] = (self.held + 1).to_bytes(2, "big")
-        first = 20 + self._width + len(self.game.objects) + thing * self._width
-        self._code[first + receptacle // 8] ^= 1 << receptacle % 8
+    def _clean(self, thing: int, receptacle: int) -> str:
+        return self._treat("clean", thing, receptacle, "isclean")
+
+    def _heat(self, thing: int, receptacle: int) -> str:
+        self._unmark("iscool", thing)
+        return self._treat("heat", thing, receptacle, "ishot")
+
+    def _cool(self, thing: int, receptacle: int) -> str:
+        self._unmark("ishot", thing)
+        return self._treat("cool", thing, receptacle, "iscool")
+
+    def _treat(self, verb: str, thing: int, receptacle: int, prop: str) -> str:
+        self._mark(prop, thing)
+        self._changed()
+        return f"You {verb} the {self.game.objects[thing]} using the {self._name(receptacle)}."
+
+    def _use(self, thing: int, _: int) -> str:
+        self.props["ison"] ^= {thing}
+        self._mark("istoggled", thing)
+        self._changed()
+        return f"You turn on the {self.game.objects[thing]}."
+
+    def _slice(self, thing: int, knife: int) -> str:
+        self._mark("issliced", thing)
+        self._changed()
+        return f"You sliced the {self.game.objects[thing]} with the {self.game.objects[knife]}."
+
+    def _name(self, receptacle: int) -> str:
+        return self.game.receptacles[receptacle]
+
+    def _hold(self, thing: int) -> None:
+        self.held = thing
+        self._code[_AGENT + 2 : _AGENT + 4] = (thing + 1).to_bytes(2, "big")
+
+    def _inside(self, thing: int) -> int:
+        """Where the encoded state has the receptacles that an object is in."""
+        return _DOORS + self._width + len(self.game.objects) + thing * self._width
+
+    def _flip(self, start: int, bit: int) -> None:
+        self._code[start + bit // 8] ^= 1 << bit % 8
 
     def _mark(self, name: str, thing: int) -> None:
         self.props[name].add(thing)
-        self._code[20 + self._width + thing] |= _BIT[name]
+        self._code[_DOORS + self._width + thing] |= _BIT[name]
 
     def _unmark(self, name: str, thing: int) -> None:
         self.props[name].discard(thing)
-        self._code[20 + self._width + thing] &= ~_BIT[name]
+        self._code[_DOORS + self._width + thing] &= ~_BIT[name]
 
     def _encoded(self) -> bytearray:
         """The state as bytes: household key, location, held, open bits, properties, contents."""
@@ -360,14 +381,12 @@ class World:
             )
         able = game.goal_objects
         if goal.treatment:
-            able = able & self.props[_TREATMENTS[goal.treatment]]
-        if not able:
-            return False
+            able = able & self.props[DONE[goal.treatment]]
         return any(
             len(able.intersection(self.contents[r])) >= goal.count for r in game.goal_receptacles
         )
 
-    def _view(self, receptacle: int) -> str:
+    def _view(self, _: int, receptacle: int) -> str:
         game = self.game
         name = game.receptacles[receptacle]
         if receptacle in game.openable and receptacle not in self.opened:
@@ -379,19 +398,14 @@ class World:
             return f"The {name} is open. In it, you see {listed}."
         return f"On the {name}, you see {listed}."
 
-    def _look(self) -> str:
+    def _look(self, *_: int) -> str:
         game = self.game
         here = game.at[self.location]
         if not here:
             return "You are in the middle of a room. Looking quickly around you, you see nothing."
-        floor = []
-        if self._taken:
-            floor = sorted(
-                o
-                for o, receptacle in self._taken
-                if receptacle in here and (o, self.location) in self._object_at
-            )
-            self.seen.update(floor)
+        lying = self._lying() if self._taken else ()
+        floor = sorted(o for o, place in self._taken if place in here and o in lying)
+        self.seen.update(floor)
         facing = _list([game.receptacles[r] for r in here])
         listed = _list([game.a_object[o] for o in floor])
         return f"You are facing the {facing}. Next to it, you see {listed}."
@@ -403,20 +417,45 @@ class World:
         )
         return f"You are in the middle of a room. Looking quickly around you, you see {around}."
 
-    def _examined(self, thing: int) -> str:
+    def _inventory(self, *_: int) -> str:
+        if self.held < 0:
+            return "You are not carrying anything."
+        return f"You are carrying: {self.game.a_object[self.held]}."
+
+    def _help(self, *_: int) -> str:
+        return _HELP.format(move=_MOVE[self.dialect][0].format("(object)", "(receptacle)"))
+
+    def _examine(self, thing: int, _: int) -> str:
         game, props = self.game, self.props
         name = game.objects[thing]
         if thing in game.containers:
-            inside = _list([game.a_object[o] for o in game.inner.get(thing, ())])
+            inside = _list([game.a_object[o] for o in game.inner[thing]])
             return f"This is a normal {name}. In it, you see {inside}."
         for needed, words in _EXAMINED:
             if all(thing in props[prop] for prop in needed):
                 return f"This is a {words}{name}."
-        if thing in game.toggleable and thing in props["istoggled"]:
+        if thing in game.toggleable & props["istoggled"]:
             return f"This {name} is on."
-        if thing in game.sliceable and thing in props["issliced"]:
+        if thing in game.sliceable & props["issliced"]:
             return f"This is a sliced {name}."
         return f"There's nothing special about {name}."
+
+    _DO: ClassVar[Mapping[str, Callable[[World, int, int], str]]] = {
+        "help": _help,
+        "inventory": _inventory,
+        "look": _look,
+        "view": _view,
+        "examine": _examine,
+        "open": _open,
+        "close": _close,
+        "take": _take,
+        "move": _move,
+        "clean": _clean,
+        "heat": _heat,
+        "cool": _cool,
+        "use": _use,
+        "slice": _slice,
+    }
 
 
 def _list(items: list[str]) -> str:

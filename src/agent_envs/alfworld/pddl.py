@@ -1,0 +1,185 @@
+"""Problem: the PDDL problem of an ALFWorld game, parsed in full and checked against its domain.
+
+Left out: the domain itself, whose rules are `world.World`, and anything that ALFWorld's problems do
+not say (negation other than "two different objects", numbers other than travel costs).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agent_envs.assets import BadAsset
+
+CLASSES = ("agent", "location", "receptacle", "object", "rtype", "otype")
+
+_OBJECT_ONLY = """pickupable moveable cleanable heatable coolable toggleable sliceable isclean ishot
+iscool issliced istoggled ison isreceptacleobject isreceptacleobjectfull"""
+
+SIGNATURES = {
+    "atlocation": ("agent", "location"),
+    "receptacleatlocation": ("receptacle", "location"),
+    "objectatlocation": ("object", "location"),
+    "openable": ("receptacle",),
+    "opened": ("receptacle",),
+    "full": ("receptacle",),
+    "checked": ("receptacle",),
+    "examined": ("location",),
+    "inreceptacle": ("object", "receptacle"),
+    "wasinreceptacle": ("object", "receptacle"),
+    "inreceptacleobject": ("object", "object"),
+    "receptacletype": ("receptacle", "rtype"),
+    "objecttype": ("object", "otype"),
+    "cancontain": ("rtype", "otype"),
+    "holds": ("agent", "object"),
+    "holdsany": ("agent",),
+    "holdsanyreceptacleobject": ("agent",),
+    **dict.fromkeys(_OBJECT_ONLY.split(), ("object",)),
+}
+"""The domain's predicates: the declared class of each argument."""
+
+_LIST = re.compile(r"\(([^()]*)\)|([()]|[^\s()]+)")
+_COMMENT = re.compile(r";[^\n]*")
+_OPEN, _CLOSE = "()"
+
+Node = list[Any]
+"""A parsed list: the number of the match it starts with, then words and lists."""
+
+Atom = tuple[str, ...]
+"""A predicate and its arguments, lower-cased."""
+
+
+class Problem:
+    """What a problem says, lower-cased: declared symbols, facts by predicate, atoms of the goal.
+
+    symbols: declared name to its class, one of `CLASSES`.
+    facts: per predicate of `SIGNATURES` the argument tuples, each once, in the file's order.
+    goal: the atoms that must all hold; existential variables start with "?", and two that must
+        differ are an atom "differ".
+
+    Raises:
+        BadAsset: the text is no such problem; names the source, line and column.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.text = text.lower()
+        self._code = self.text
+        if ";" in text:
+            self._code = _COMMENT.sub(lambda comment: " " * len(comment[0]), self.text)
+        self._sections = self._divided(self._nested())
+        self.symbols = self._symbols(self._sections["objects"])
+        self.facts = self._facts(self._sections["init"])
+        self.goal = self._goal_atoms(self._sections["goal"])
+
+    def wrong(self, section: str, message: str) -> BadAsset:
+        """The error that a section calls for."""
+        return self._wrong(self._sections[section], message)
+
+    def _wrong(self, place: Node | int, message: str) -> BadAsset:
+        """The error with the line and column of a list, or of a match by its number."""
+        number = place if isinstance(place, int) else place[0]
+        starts = (match.start() for match in _LIST.finditer(self._code))
+        offset = next((at for count, at in enumerate(starts) if count == number), len(self.text))
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - self.text.rfind("\n", 0, offset)
+        where = f"{self.source}: key 'pddl_problem', line {line}, column {column}"
+        return BadAsset(f"{where}: {message}; get the file anew")
+
+    def _nested(self) -> Node:
+        """The text as nested lists; it must be one."""
+        current: Node = [0]
+        top, stack = current, []
+        for number, (words, token) in enumerate(_LIST.findall(self._code)):
+            if token == _OPEN:
+                inner: Node = [number]
+                current.append(inner)
+                stack.append(current)
+                current = inner
+            elif token == _CLOSE:
+                if not stack:
+                    raise self._wrong(number, "a ')' that closes nothing")
+                current = stack.pop()
+            else:
+                current.append(token or [number, *words.split()])
+        if stack:
+            raise self._wrong(current, "this '(' is never closed; the text may be cut short")
+        match top[1:]:
+            case [[_, "define", *_]]:
+                return list(top[1])
+        raise self._wrong(0, "expected one '(define (problem ...) ...)'")
+
+    def _divided(self, define: Node) -> dict[str, Node]:
+        sections: dict[str, Node] = {}
+        for part in define[2:]:
+            match part:
+                case [_, str(name), *_]:
+                    sections[name.removeprefix(":")] = part
+                case _:
+                    raise self._wrong(define, f"expected a list '(:section ...)', got {part!r:.60}")
+        for name in ("problem", "objects", "init", "goal"):
+            if name not in sections:
+                raise self._wrong(define, f"the problem has no section {name!r}")
+        return sections
+
+    def _symbols(self, section: Node) -> dict[str, str]:
+        symbols: dict[str, str] = {}
+        pending: list[str] = []
+        words = iter(section[2:])
+        for word in words:
+            if not isinstance(word, str):
+                raise self._wrong(word, "a list among the objects")
+            if word != "-":
+                pending.append(word)
+                continue
+            kind = next(words, None)
+            if kind not in CLASSES:
+                raise self._wrong(section, f"{pending} are of type {kind!r}; known are {CLASSES}")
+            symbols.update(dict.fromkeys(pending, kind))
+            pending = []
+        if pending:
+            raise self._wrong(section, f"{pending} have no type")
+        return symbols
+
+    def _facts(self, section: Node) -> dict[str, list[Atom]]:
+        facts: dict[str, dict[Atom, None]] = {name: {} for name in SIGNATURES}
+        kind_of = self.symbols.get
+        for fact in section[2:]:
+            match fact:
+                case [_, str(name), *words]:
+                    signature = SIGNATURES.get(name)
+                case _:
+                    raise self._wrong(section, f"expected facts, got {fact!r:.60}")
+            if signature is None:
+                if name == "=":  # the cost of travel, which no rule reads
+                    continue
+                raise self._wrong(
+                    fact, f"unknown predicate {name!r}; known are {', '.join(SIGNATURES)}"
+                )
+            if [kind_of(str(word)) for word in words] != [*signature]:
+                wanted = ", ".join(signature)
+                raise self._wrong(
+                    fact, f"{name} takes declared names of ({wanted}), got {words!r:.160}"
+                )
+            facts[name][tuple(words)] = None
+        return {name: list(group) for name, group in facts.items()}
+
+    def _goal_atoms(self, section: Node) -> list[Atom]:
+        match section[2:]:
+            case [[_, *_] as formula]:
+                return self._flat(formula, {})
+        raise self._wrong(section, "a goal is one formula")
+
+    def _flat(self, formula: Node, variables: dict[str, str]) -> list[Atom]:
+        """The atoms of nested `exists` and `and`; a variable is named after where it is bound."""
+        match formula:
+            case [_, "and", *parts] if all(isinstance(part, list) for part in parts):
+                return [atom for part in parts for atom in self._flat(part, variables)]
+            case [number, "exists", [_, *words], [_, *_] as body]:
+                bound = {f"{w}": f"{w}@{number}" for w in words if str(w).startswith("?")}
+                return self._flat(body, variables | bound)
+            case [_, "not", [_, "=", str(one), str(other)]]:
+                return [("differ", variables.get(one, one), variables.get(other, other))]
+            case [_, str(name), *words] if all(isinstance(word, str) for word in words):
+                return [(name, *(variables.get(word, word) for word in words))]
+        raise self._wrong(formula, f"not a formula that ALFWorld's goals use: {formula[1:]!r:.80}")
