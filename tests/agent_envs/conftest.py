@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+importlib.import_module("hallway")
