@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium as gym
 import numpy as np
@@ -102,8 +102,15 @@ def opening(observation: str) -> str:
     return f"{INSTRUCTION}\n\n{observation}"
 
 
-def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], str]:
-    """The expert `explorer(env) -> action` of the environment's module, or of its package.
+class Expert(Protocol):
+    """Who plays well from where an episode stands."""
+
+    def act(self) -> str:
+        """The next action."""
+
+
+def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], Expert]:
+    """The function `explorer(env) -> Expert` of the environment's module, or of its package.
 
     Raises:
         ValueError: There is none.
@@ -112,7 +119,7 @@ def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], str]:
     for name in (module, module.rpartition(".")[0]):
         offered = vars(import_module(name)) if name else {}
         if callable(offered.get("explorer")):
-            return cast("Callable[[gym.Env[str, str]], str]", offered["explorer"])
+            return cast("Callable[[gym.Env[str, str]], Expert]", offered["explorer"])
     raise ValueError(
         f"{env.unwrapped} has no explorer to learn from: {module} and its package offer no "
         "function explorer(env); set sft.steps=0"
@@ -178,7 +185,7 @@ class Rollouts:
         turns: list[tuple[str, str]] = []
         done = False
         while not done:
-            action = explorer(env)
+            action = explorer(env).act()
             seen = observation if turns or context == "turn" else opening(observation)
             turns.append((seen, action))
             observation, _, terminated, truncated, info = env.step(FORM.format(action))

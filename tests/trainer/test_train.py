@@ -281,7 +281,7 @@ def test_every_recipe_takes_a_step(name, tiny_folder, tmp_path):
     options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}", "sft.episodes=2"]
     options += [] if lora else ["policy.lora_rank=0"]
     options += ["env.games=20"] if loaded.env.games else []
-    options += ["env.max_turns=40"] if warm else []  # the explorer has to get there
+    options += ["env.max_turns=50"] if warm else []  # the explorer has to get there
     train(recipe.load(name, options), tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
