@@ -41,7 +41,8 @@
 
   (:functions (total-cost) - number)
 
-  ; looking and asking change nothing but what has been checked
+  ; looking and asking change nothing but what has been checked; only what is held can be turned
+  ; in the hands and looked at from all sides
 
   (:action look
     :parameters (?a - agent ?l - location)
@@ -66,12 +67,7 @@
 
   (:action examineObject
     :parameters (?a - agent ?o - object)
-    :precondition (or (exists (?l - location ?r - receptacle)
-                        (and (atLocation ?a ?l)
-                             (receptacleAtLocation ?r ?l)
-                             (inReceptacle ?o ?r)
-                             (or (not (openable ?r)) (opened ?r))))
-                      (holds ?a ?o))
+    :precondition (and (holds ?a ?o))
     :effect (and (checked ?o)))
 
   ; moving about and handling doors

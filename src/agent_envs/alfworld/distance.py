@@ -46,7 +46,7 @@ def plan(world: World) -> list[str] | None:
 def oracle(env: gym.Env[Any, Any]) -> list[str]:
     """The commands of a shortest solution of the running episode, the next one first.
 
-    Empty when the task is done. It knows where everything is: good for upper bounds, bad to imitate.
+    Empty when the task is done. It knows where everything is: an upper bound, bad to imitate.
 
     Raises:
         ValueError: not a native AlfWorld environment, not reset, or the goal is out of reach.

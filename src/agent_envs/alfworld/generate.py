@@ -214,6 +214,7 @@ def jobs(room: Room, task: str) -> list[Job]:
         for thing in found
         if _loose(thing) and (task not in TOOLS or task in thing.abilities)
         for place, _ in room.offers(thing.name)
+        if not place.endswith("Basin")  # nobody asks to leave things in a sink
         if task in TOOLS or room.offers(thing.name, without=place)
     ]
 
