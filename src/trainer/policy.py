@@ -11,6 +11,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -321,7 +322,10 @@ def _convert(gguf: Path, folder: Path) -> None:
     part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     model.save_pretrained(part)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(part)
-    part.replace(folder)
+    if folder.exists():  # another process was faster
+        shutil.rmtree(part)
+    else:
+        part.replace(folder)
 
 
 def _adapted(model: Any, lora: LoRA, name: str) -> Any:

@@ -92,7 +92,9 @@ class Sampler:
         if self.decode not in DECODES:
             raise ValueError(f"decode is one of {', '.join(DECODES)}, got {self.decode!r}")
         config = self.policy.model.config
-        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        windowed = getattr(config, "sliding_window", None) is not None
+        plain = ["sliding_attention" if windowed else "full_attention"]
+        kinds = set(getattr(config, "layer_types", None) or plain)
         if kinds != {"full_attention"}:
             raise ValueError(
                 f"sampling keeps a cache of full-attention layers, but {self.policy.name!r} has "
@@ -141,6 +143,7 @@ class Session:
         Raises:
             ValueError: Unequal lengths, a row that was dropped, no new token, a conversation
                 longer than the model's positions, or no actions where decoding is constrained.
+            FloatingPointError: The model's logits are NaN or infinite.
         """
         self._check(rows, new_ids, admissible)
         places = self._retain(rows)
@@ -268,6 +271,11 @@ class Session:
         logprob = scores.log_softmax(-1)
         p = logprob.exp()
         entropy = -torch.linalg.vecdot(p, logprob)
+        if not torch.isfinite(entropy).all():
+            raise FloatingPointError(
+                f"the logits of {self.sampler.policy.name!r} are NaN or infinite: its weights are "
+                "broken; resume from an earlier checkpoint"
+            )
         if temperature == 0:
             token = scores.argmax(-1, keepdim=True)
         else:

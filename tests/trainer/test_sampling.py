@@ -2,11 +2,15 @@
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainer.batch import collate, make_rows
+from trainer.episodes import Episode, Step
 from trainer.policy import Policy
 from trainer.sampling import Sampler
+from trainer.update import token_logprobs
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -240,9 +244,85 @@ def test_eager_attention_gives_the_same_replies():
     assert [r.ids for r in one] == [r.ids for r in other]
 
 
+def test_broken_weights_are_refused():
+    tokenizer = tiny_tokenizer()
+    broken = Policy(tiny_model(len(tokenizer)), tokenizer)
+    with torch.no_grad():
+        broken.parameters()[-1].fill_(torch.nan)
+    with pytest.raises(FloatingPointError, match=r"logits of .* are NaN or infinite"):
+        Sampler(policy=broken).session(1).reply([0], [[5]], generator())
+
+
+SMALL = {
+    "vocab_size": 330,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "initializer_range": 0.3,
+}
+FAMILIES = {
+    "llama": transformers.LlamaConfig(**SMALL),
+    "qwen3": transformers.Qwen3Config(**SMALL),
+    "mistral": transformers.MistralConfig(**SMALL, sliding_window=None),
+    "phi": transformers.PhiConfig(**SMALL | {"num_key_value_heads": 4, "partial_rotary_factor": 1}),
+    "gpt2": transformers.GPT2Config(
+        vocab_size=330, n_embd=32, n_layer=2, n_head=4, n_positions=256
+    ),
+}
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_families_of_models_sample_what_they_compute(family):
+    """Other heads, rotations, norms and positions: cached ragged sampling is still exact."""
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family])
+    policy = Policy(model, tiny_tokenizer())
+    session = Sampler(policy=policy, max_new_tokens=5).session(3)
+    played = [Episode("", "", 0, 0, "history", []) for _ in range(3)]
+    for _ in range(3):
+        new = [[7 + i] * (1 + 4 * i) for i in range(3)]
+        for ids, reply, episode in zip(
+            new, session.reply(range(3), new, generator()), played, strict=True
+        ):
+            episode.steps.append(Step("", "", "", ids, reply.ids, reply.logprobs))
+    batch = collate(make_rows(played))
+    with torch.no_grad():
+        logprobs, _ = token_logprobs(policy, batch)
+    assert (logprobs - batch.logprobs).abs().max() < 1e-4
+
+
+@pytest.mark.smollm2
+def test_smollm2_is_sampled_and_recomputed_exactly():
+    try:
+        policy = Policy.load("smollm2-135m")
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    prompt = "You are in a room. You see a bed 1, a desk 1. Your task is to: go to the desk."
+    for decode, actions in (("free", None), ("admissible", [ACTIONS] * 2)):
+        session = Sampler(policy=policy, decode=decode, max_new_tokens=12).session(2)
+        new = [list(policy.chat.opening(prompt * (i + 1))) for i in range(2)]
+        replies = session.reply([0, 1], new, generator(), actions)
+        steps = [
+            Step("", r.text, "", ids, r.ids, r.logprobs, r.entropies, r.allowed)
+            for ids, r in zip(new, replies, strict=True)
+        ]
+        batch = collate(make_rows([Episode("", "", 0, 0, "history", [s]) for s in steps]))
+        with torch.no_grad():
+            logprobs, _ = token_logprobs(policy, batch)
+        assert (logprobs - batch.logprobs).abs().max() < 1e-4
+        assert policy.chat.text(replies[0].ids) == replies[0].text
+
+
 def test_sliding_windows_are_refused():
     tokenizer = tiny_tokenizer()
     model = tiny_model(len(tokenizer))
     model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
+        Sampler(policy=Policy(model, tokenizer))
+    windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
+    model = transformers.AutoModelForCausalLM.from_config(windowed)
+    with pytest.raises(ValueError, match="has sliding_attention; use a model without"):
         Sampler(policy=Policy(model, tokenizer))

@@ -1,0 +1,157 @@
+"""Speed of sampling and of the update, one thread: python benchmarks/rollout.py [--rows 128].
+
+Conversations of fixed shape with a random model of the pocket policy's size, so that the figures
+need no data and do not change with what a policy has learnt. Times are CPU time of this process.
+Three tables: turns and tokens a second with the cache kept across turns, beside the same replies
+with every conversation encoded again at every turn; the share of Python in it; and the update's
+tokens a second for trajectories of growing length, which says whether its cost is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from trainer.batch import make_rows
+from trainer.episodes import Episode, Step
+from trainer.policy import Policy
+from trainer.sampling import Sampler
+from trainer.update import Learner, Update
+
+WORDS = 2048
+ENDS = 0.03  # share of conversations that end at a turn
+SHAPES = {  # tokens of the opening, of each message, of each reply; turns
+    "small room": (60, 14, 7, 12),
+    "real game": (350, 50, 10, 20),
+}
+TEMPLATE = (
+    "{% for m in messages %}{{ m['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|agent|>{% endif %}"
+)
+
+
+def pocket_sized(heads: int) -> Policy:
+    """A random policy of about a million parameters that hardly ever ends a reply."""
+    names = ["<|end|>", "<|agent|>", *(f"w{i}" for i in range(WORDS - 2))]
+    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, "w0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        eos_token="<|end|>",  # noqa: S106
+        additional_special_tokens=["<|agent|>"],
+        chat_template=TEMPLATE,
+    )
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=WORDS,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=heads,
+        max_position_embeddings=8192,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=0,
+    )
+    return Policy(Qwen2ForCausalLM(config), tokenizer)
+
+
+def play(policy: Policy, rows: int, shape: str, *, keep: bool) -> tuple[list[Episode], float]:
+    """Conversations of a shape, a few ending at every turn, and the CPU seconds they took."""
+    opening, message, reply, turns = SHAPES[shape]
+    draw = random.Random(0)
+
+    def words(count: int) -> list[int]:
+        return [draw.randrange(2, WORDS) for _ in range(draw.randint(count // 2, count * 3 // 2))]
+
+    sampler = Sampler(policy=policy, max_new_tokens=reply)
+    played = [Episode("", "", 0, 0, "history", []) for _ in range(rows)]
+    pasts: list[list[int]] = [[] for _ in range(rows)]
+    active, new = list(range(rows)), [words(opening) for _ in range(rows)]
+    session, rng = sampler.session(rows), torch.Generator().manual_seed(0)
+    start = time.process_time()
+    for _ in range(turns):
+        if keep:
+            replies = session.reply(active, new, rng)
+        else:
+            whole = [pasts[row] + ids for row, ids in zip(active, new, strict=True)]
+            session = sampler.session(len(active))
+            replies = session.reply(range(len(active)), whole, rng)
+        for row, ids, answer in zip(active, new, replies, strict=True):
+            played[row].steps.append(Step("", "", "", ids, answer.ids, answer.logprobs))
+            pasts[row] += ids + answer.ids
+        active = [row for row in active if draw.random() > ENDS]
+        new = [words(message) for _ in active]
+    return played, time.process_time() - start
+
+
+def sampling(rows: int) -> None:
+    """Print turns and tokens a second, with and without the cache kept."""
+    print(f"sampling, {rows} rows; re-encoding = the whole conversation at every turn")
+    print(f"{'shape':12} {'KV heads':>8} {'turns/s':>8} {'tokens/s':>9} {'re-encoding':>12}  ratio")
+    for shape in SHAPES:
+        for heads in (4, 1):
+            policy = pocket_sized(heads)
+            play(policy, rows, shape, keep=True)  # warm up memory and kernels
+            played, kept = play(policy, rows, shape, keep=True)
+            again = play(policy, rows, shape, keep=False)[1]
+            turns = sum(len(episode.steps) for episode in played)
+            tokens = sum(episode.tokens for episode in played)
+            print(
+                f"{shape:12} {heads:8} {turns / kept:8.0f} {tokens / kept:9.0f} "
+                f"{turns / again:8.0f} t/s {again / kept:6.1f}"
+            )
+
+
+def overhead() -> None:
+    """Print what one forward pass and one whole reply cost where there is next to no arithmetic."""
+    policy = pocket_sized(4)
+    session = Sampler(policy=policy, max_new_tokens=100).session(1)
+    rng = torch.Generator().manual_seed(0)
+    session.reply([0], [[5]], rng)
+    start = time.process_time()
+    count = len(session.reply([0], [[5]], rng)[0].ids)
+    each = (time.process_time() - start) / count
+    ids, keep = torch.tensor([[5]]), torch.ones(1, 1, dtype=torch.bool)
+    with torch.inference_mode():
+        start = time.process_time()
+        for _ in range(count):
+            policy.logits(ids, keep)
+        bare = (time.process_time() - start) / count
+    print(f"one row, one token: {1e3 * each:.2f} ms, of it {1e3 * bare:.2f} ms in the model")
+
+
+def update() -> None:
+    """Print the update's tokens a second for trajectories of growing length."""
+    print("update, 16 trajectories of one length, a quarter of their tokens in replies")
+    print(f"{'tokens':>8} {'tokens/s':>9}")
+    policy = pocket_sized(4)
+    for length in (256, 512, 1024, 2048):
+        step = Step("", "", "", [5] * 24, [7] * 8, [-1.0] * 8)
+        played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(16)]
+        rows = make_rows(played)
+        advantage = np.ones(16 * length // 32)
+        with tempfile.TemporaryDirectory() as folder:
+            learner = Learner(policy, folder=Path(folder), learning_rate=0.0, tokens=4096)
+            Update()(learner, rows[:2], advantage, rng=np.random.default_rng(0))
+            start = time.process_time()
+            Update()(learner, rows, advantage, rng=np.random.default_rng(0))
+        print(f"{length:8} {16 * length / (time.process_time() - start):9.0f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=128)
+    torch.set_num_threads(1)
+    sampling(parser.parse_args().rows)
+    overhead()
+    update()
