@@ -1,0 +1,69 @@
+"""GiGPO: a trajectory's advantage plus, at states that a group visited more than once, a turn's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credit import anchors, segments
+from credit.choices import choose, within
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from credit.turns import Turns
+
+BASELINES = ("trajectory", "step")
+
+
+def returns_to_go(turns: Turns, gamma: float) -> NDArray[np.float64]:
+    """R_t = Σ_k γ^k r_{t+k}: [N], r being the turn's reward, plus the outcome on the last turn."""
+    paid = turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
+    position = turns.position
+    returns = np.zeros((len(turns.group), int(position.max(initial=-1)) + 2))
+    returns[turns.trajectory, position] = paid
+    for step in range(returns.shape[1] - 2, -1, -1):
+        returns[:, step] += gamma * returns[:, step + 1]
+    return returns[turns.trajectory, position]
+
+
+@dataclass(frozen=True)
+class GiGPO:
+    """A = A^E + ω A^S: [N]. GiGPO (Feng et al., 2025); STAPO Eq. 6-7.
+
+    A^E is `grpo`. A^S standardizes the discounted return from the turn on within (group, anchor): a
+    state that was visited once gives 0, so with all anchors distinct this is GRPO.
+
+    Args:
+        omega: ω, weight of A^S.
+        gamma: γ, discount of the return, in [0, 1].
+        baseline: A^E's mean and deviation count each "trajectory" once, or weigh it by its "step"s.
+        eps: added to deviations.
+    """
+
+    omega: float = 1.0
+    gamma: float = 0.95
+    baseline: str = "trajectory"
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        within("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        choose("baseline", self.baseline, BASELINES)
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
+        """Advantage of each turn; `rng` is not used."""
+        return self.episode(turns) + self.omega * self.step(turns)
+
+    def episode(self, turns: Turns) -> NDArray[np.float64]:
+        """A^E: [N]."""
+        if self.baseline == "step":
+            outcome = turns.outcome[turns.trajectory]
+            return segments.standardize(outcome, turns.group_of_turn, eps=self.eps)
+        return segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
+
+    def step(self, turns: Turns) -> NDArray[np.float64]:
+        """A^S: [N]."""
+        states = anchors.exact(turns.anchor, turns.group_of_turn)
+        return segments.standardize(returns_to_go(turns, self.gamma), states, eps=self.eps)

@@ -1,0 +1,106 @@
+"""Statistics within segments of an array: x [N] values, ids [N] of their segments -> [N].
+
+Ids may be any integers in any order. A segment of one is 0 under every centring function, and a
+segment whose values are all equal is exactly 0. No loop over rows: sort, bincount and reduceat only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.intp]
+
+
+class _Segments(NamedTuple):
+    """Values checked and ids made consecutive."""
+
+    x: Array
+    ids: Ids
+    count: Ids  # [S] rows of each segment
+
+
+def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
+    values, given = np.asarray(x, dtype=np.float64), np.asarray(ids)
+    if values.ndim != 1 or values.shape != given.shape:
+        raise ValueError(
+            f"x and ids are vectors of one length, got shapes {values.shape} and {given.shape}"
+        )
+    _, dense = np.unique(given, return_inverse=True)
+    return _Segments(values, dense.astype(np.intp), np.bincount(dense))
+
+
+def count(ids: ArrayLike) -> Ids:
+    """Rows in the segment of each row: [N] -> [N]."""
+    given = np.asarray(ids)
+    _, dense, counts = np.unique(given, return_inverse=True, return_counts=True)
+    return np.asarray(counts[dense], dtype=np.intp)
+
+
+def mean(x: ArrayLike, ids: ArrayLike) -> Array:
+    """Mean of each row's segment: [N], [N] -> [N]. Exact where all values of a segment are equal."""
+    segments = _segments(x, ids)
+    return segments.x - _centered(segments)
+
+
+def center(x: ArrayLike, ids: ArrayLike) -> Array:
+    """x minus the mean of its segment: [N], [N] -> [N]."""
+    return _centered(_segments(x, ids))
+
+
+def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-6) -> Array:
+    """center / (std + eps) within segments: [N], [N] -> [N]; 0 in a segment of one.
+
+    ddof: 1 divides the squared deviations by n - 1, 0 by n.
+    """
+    segments = _segments(x, ids)
+    deviation = _centered(segments)
+    freedom = np.maximum(segments.count - ddof, 1)
+    variance = np.bincount(segments.ids, deviation**2, len(freedom)) / freedom
+    return deviation / (np.sqrt(variance) + eps)[segments.ids]
+
+
+def leave_one_out(x: ArrayLike, ids: ArrayLike) -> Array:
+    """x minus the mean of the others in its segment, m/(m-1) * center: [N], [N] -> [N]; 0 if alone."""
+    segments = _segments(x, ids)
+    factor = segments.count / np.maximum(segments.count - 1, 1)
+    return factor[segments.ids] * _centered(segments)
+
+
+def rank_position(ids: ArrayLike) -> Ids:
+    """How many earlier rows share the row's segment: [N] -> [N], the position of a turn, from 0."""
+    given = np.asarray(ids)
+    order = np.argsort(given, kind="stable")
+    in_order = given[order]
+    first = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]]) if len(given) else order
+    starts = np.repeat(first, np.diff(np.r_[first, len(given)]))
+    position = np.empty(len(given), dtype=np.intp)
+    position[order] = np.arange(len(given)) - starts
+    return position
+
+
+def labels(*columns: Any) -> Ids:
+    """One id for each distinct row of several columns: [N], ... -> [N], numbered from 0."""
+    ids = np.zeros(len(columns[0]), dtype=np.intp)
+    for column in columns:
+        _, dense = np.unique(np.asarray(column), return_inverse=True)
+        _, ids = np.unique(ids * (dense.max(initial=0) + 1) + dense, return_inverse=True)
+    return ids.astype(np.intp)
+
+
+def _centered(segments: _Segments) -> Array:
+    """Deviation from the segment's mean, exactly 0 where a segment's values are all equal.
+
+    Values are first shifted by the segment's first one: rounding then cannot turn a segment of equal
+    values into one with a spread of 1e-17, which standardising would blow up.
+    """
+    x, ids, counts = segments
+    if not len(x):
+        return x.copy()
+    first = np.empty(len(counts))
+    first[ids[::-1]] = x[::-1]
+    shifted = x - first[ids]
+    return shifted - (np.bincount(ids, shifted, len(counts)) / counts)[ids]
