@@ -11,12 +11,12 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs.alfworld.world import World
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import gymnasium as gym
-
-    from agent_envs.alfworld.world import World
 
 _PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 
@@ -51,9 +51,11 @@ def oracle(env: gym.Env[Any, Any]) -> list[str]:
     Raises:
         ValueError: not a native AlfWorld environment, not reset, or the goal is out of reach.
     """
-    world: World | None = getattr(env.unwrapped, "world", None)
-    if world is None:
-        raise ValueError(f"oracle needs a running AlfWorld-v0 with engine='native', got {env}")
+    world = getattr(env.unwrapped, "world", None)
+    if not isinstance(world, World):
+        raise ValueError(  # noqa: TRY004 - the episode is at fault, not its type
+            f"oracle needs AlfWorld-v0 with engine='native', after reset(), got {env}"
+        )
     commands = plan(world)
     if commands is None:
         raise ValueError(f"the goal of {world.game.task_id} cannot be reached any more from here")
@@ -128,6 +130,8 @@ class _Search:
             missing = self.game.goal.count - len(ready)
             things = self._alike(self.game.goal_objects - ready)
             for chosen in permutations(things, missing):
+                if self.world.held in chosen[1:]:  # what is in hand goes first
+                    continue
                 each = [list(self._deliveries(thing, receptacle)) for thing in chosen]
                 for parts in product(*each):
                     yield from self._with_free_hands(tuple(s for part in parts for s in part))
