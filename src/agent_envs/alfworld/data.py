@@ -1,7 +1,8 @@
-"""Where AlfWorld games come from: the embedded set, or a folder of public games.
+"""Library: where AlfWorld games come from, the embedded set or a folder of public games.
 
-A public folder is listed once; which of its games are solvable is remembered in the user's cache
-folder with each file's size and time, so that the next start reads nothing but directories.
+A public folder is listed, its games are read when they are played. Which games of it are marked
+unsolvable is remembered in the user's cache folder with each file's size and time, so that the next
+start reads nothing but directories.
 """
 
 from __future__ import annotations
@@ -11,85 +12,163 @@ import lzma
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, load_game, parse_game
+from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
 from agent_envs.panels import Panel, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
-DEFAULT_FOLDER = "~/.cache/alfworld"
-_SOLVABLE = re.compile(rb'"solvable"\s*:\s*true')
+USUAL = "~/.cache/alfworld"
+"""Where `alfworld-download` puts the games when $ALFWORLD_DATA is not set."""
+
+TASK = "TASK"
+"""Stands in the embedded grammar where the task sentence goes."""
+
+KEPT_GAMES = 32
+"""Parsed games kept for the next episode of the same task."""
+
 _LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader leaves out
+_ENTRY = ("size", "time", "solvable")
+_UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*false')
 
 
 @dataclass(frozen=True)
 class Library:
-    """The games of one split: their panel, and each of them by its id.
+    """The games of one split, or those of it that are of some task types.
 
-    Attributes:
-        source: "embedded" or "alfworld"; every task id starts with it.
-        panel: The split's tasks, ordered by id.
-        read: Makes the game of a task id.
+    panel: their ids "<source>/<split>/<task>/<trial>", sorted.
+    folder: where `$ALFWORLD_DATA` would point, None for the embedded set.
     """
 
-    source: str
     panel: Panel
-    read: Callable[[str], Game]
+    folder: Path | None
+
+    def load(self, task_id: str) -> Game:
+        """The game of a task.
+
+        Raises:
+            MissingAsset: its file is gone. BadAsset: it is broken; names file and place.
+        """
+        return _parsed(self.folder, task_id, _stamp(_path(self.folder, task_id)))
+
+    def data(self, task_id: str) -> tuple[Any, str]:
+        """What the game's file holds, and what to call it in errors.
+
+        Raises:
+            MissingAsset: its file is gone. BadAsset: it is not JSON.
+        """
+        return _data(self.folder, task_id)
 
 
-def open_library(data: str | os.PathLike[str], split: str, task_types: Iterable[str] | str) -> Library:
-    """The games of `split` whose type is asked for (all, when none is named).
+def open_library(
+    data: str | os.PathLike[str] = "auto",
+    split: str = "train",
+    task_types: Iterable[str] | str = (),
+) -> Library:
+    """The games of `split` whose type is asked for; all six types when none is named.
 
-    Args:
-        data: "auto" (`$ALFWORLD_DATA` or `~/.cache/alfworld` if it holds games, else embedded),
-            "embedded", or the folder that `$ALFWORLD_DATA` would name.
-        split: One of `SPLITS`.
-        task_types: Types, short names (`SHORT_NAMES`) or levels (`LEVELS`).
+    data: "auto" (`$ALFWORLD_DATA`, or `~/.cache/alfworld`, if it holds games, else embedded),
+        "embedded", or the folder that `$ALFWORLD_DATA` would name.
+    task_types: types, short names (`SHORT_NAMES`), levels (`LEVELS`), or one of them.
 
     Raises:
-        ValueError: an unknown split, type or level. MissingAsset: a folder without games.
+        ValueError: an unknown split, type or level, or a split without games of the types.
+        MissingAsset: a folder without games.
     """
     if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}{nearest(split, SPLITS)}; one of {', '.join(SPLITS)}")
-    kinds = task_type_set(task_types)
+        raise ValueError(f"unknown split {split!r}{nearest(str(split), SPLITS)}; known: {SPLITS}")
+    kinds = types_named(task_types)
     folder = _folder(data)
-    library = _embedded(split) if folder is None else _public(folder, split)
-    chosen = [i for i in library.panel.task_ids if _type_of(i) in kinds]
-    if not chosen:
-        raise ValueError(f"split {split!r} has no game of type {', '.join(sorted(kinds))}")
-    return Library(library.source, Panel(split, tuple(chosen)), library.read)
+    if folder is None:
+        return _embedded(split, kinds)
+    return _public(folder, split, kinds, _contents(folder / FOLDER / split))
 
 
-def task_type_set(task_types: Iterable[str] | str) -> frozenset[str]:
-    """Full type names for types, short names and levels; all six for none.
+def types_named(task_types: Iterable[str] | str) -> frozenset[str]:
+    """Full names for types, short names and levels; all six for none.
 
     Raises:
-        ValueError: a name that is none of these.
+        ValueError: a name that is none of these; the message has the nearest.
     """
-    named = [task_types] if isinstance(task_types, str) else list(task_types)
-    known = {full: (full,) for full in SHORT_NAMES.values()}
-    known |= {short: (full,) for short, full in SHORT_NAMES.items()}
-    known |= {level: tuple(SHORT_NAMES[s] for s in shorts) for level, shorts in LEVELS.items()}
+    named = (task_types,) if isinstance(task_types, str) else tuple(task_types)
+    known = {full: [full] for full in SHORT_NAMES.values()}
+    known |= {short: [full] for short, full in SHORT_NAMES.items()}
+    known |= {level: [SHORT_NAMES[short] for short in of] for level, of in LEVELS.items()}
     for name in named:
         if name not in known:
             raise ValueError(
                 f"unknown task type or level {name!r}{nearest(str(name), known)}; "
-                f"one of {', '.join(known)}"
+                f"known are {', '.join(known)}"
             )
     return frozenset(full for name in named or SHORT_NAMES for full in known[name])
 
 
-def has_games(folder: Path) -> bool:
-    """Does this folder hold any game of any split?"""
-    return any(next((folder / FOLDER / split).glob(f"*/*/{FILE}"), None) for split in SPLITS)
+def logic() -> dict[str, str]:
+    """Domain and grammar that the embedded games share, with `TASK` where the sentence goes."""
+    found: dict[str, str] = json.loads(_unpacked("logic.json.xz"))
+    return found
+
+
+def worded(rules: Mapping[str, str], task: str, *, place: str = TASK) -> dict[str, str]:
+    """Rules with the task sentence in their grammar where `place` stands."""
+    return {**rules, "grammar": rules["grammar"].replace(place, task)}
+
+
+@lru_cache(maxsize=len(SPLITS))
+def embedded_games(split: str) -> dict[str, dict[str, Any]]:
+    """The embedded games of a split without domain and grammar, by task id, sorted."""
+    lines = [json.loads(line) for line in _unpacked(f"{split}.jsonl.xz").splitlines()]
+    games = {f"embedded/{split}/{line['task_id']}": line for line in lines}
+    return dict(sorted(games.items()))
+
+
+def _unpacked(name: str) -> str:
+    packed = asset(f"alfworld/{name}")
+    try:
+        return lzma.decompress(packed.read_bytes()).decode()
+    except (lzma.LZMAError, UnicodeDecodeError) as error:
+        raise BadAsset(
+            f"{packed} is damaged ({error}); run `pip install --force-reinstall agent-envs`"
+        ) from error
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def _parsed(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
+    """The game of a task; `_stamp` makes it anew when its file changes."""
+    data, source = _data(folder, task_id)
+    return parse_game(data, task_id, source)
+
+
+def _data(folder: Path | None, task_id: str) -> tuple[Any, str]:
+    path = _path(folder, task_id)
+    if path is not None:
+        return read_game(path), str(path)
+    line = embedded_games(task_id.split("/")[1])[task_id]
+    return {**line, **worded(logic(), line["task"])}, f"embedded game {task_id}"
+
+
+def _path(folder: Path | None, task_id: str) -> Path | None:
+    """The file of a public game, None for an embedded one."""
+    return folder and folder.joinpath(FOLDER, *task_id.split("/")[1:], FILE)
+
+
+def _stamp(path: Path | None) -> tuple[int, ...]:
+    """Size and time of a file, nothing where there is none."""
+    if path is None or not path.is_file():
+        return ()
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _folder(data: str | os.PathLike[str]) -> Path | None:
@@ -97,121 +176,107 @@ def _folder(data: str | os.PathLike[str]) -> Path | None:
     if data == "embedded":
         return None
     if data == "auto":
-        usual = Path(os.environ.get("ALFWORLD_DATA") or DEFAULT_FOLDER).expanduser()
-        return usual if has_games(usual) else None
-    folder = Path(data).expanduser()
+        usual = Path(os.environ.get("ALFWORLD_DATA") or USUAL).expanduser().absolute()
+        return usual if _has_games(usual) else None
+    folder = Path(data).expanduser().absolute()
     if folder.name == FOLDER:
         folder = folder.parent
-    if not has_games(folder):
+    if not _has_games(folder):
         raise MissingAsset(
-            f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; run "
-            f"`alfworld-download`, name the folder that $ALFWORLD_DATA would name, or use "
-            f'data="embedded"'
+            f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; name "
+            'the folder that $ALFWORLD_DATA would name, run `alfworld-download`, or use "embedded"'
         )
     return folder
 
 
-def _type_of(task_id: str) -> str:
-    return task_id.split("/")[2].partition("-")[0]
+def _has_games(folder: Path) -> bool:
+    return any(next((folder / FOLDER / split).glob(f"*/*/{FILE}"), None) for split in SPLITS)
 
 
-def _embedded(split: str) -> Library:
-    lines = embedded_lines(split)
-    return Library("embedded", Panel(split, tuple(lines)), _EmbeddedReader(split))
+@lru_cache(maxsize=16)
+def _embedded(split: str, kinds: frozenset[str]) -> Library:
+    return Library(_panel(split, kinds, embedded_games(split)), None)
 
 
-@dataclass(frozen=True)
-class _EmbeddedReader:
-    """Reads one embedded game; made anew in every process from the wheel's file."""
-
-    split: str
-
-    def __call__(self, task_id: str) -> Game:
-        data = {**logic(), **json.loads(embedded_lines(self.split)[task_id])}
-        data["grammar"] = data["grammar"].replace("TASK", data["task"])
-        return parse_game(data, task_id, f"embedded {self.split}, game {task_id}")
-
-
-@lru_cache(maxsize=len(SPLITS))
-def embedded_lines(split: str) -> dict[str, str]:
-    """JSON text of each embedded game of a split, by task id, in the split's order."""
-    text = lzma.decompress(asset(f"alfworld/{split}.jsonl.xz").read_bytes()).decode()
-    lines = text.splitlines()
-    return {f"embedded/{split}/{json.loads(line)['task_id']}": line for line in lines}
-
-
-@lru_cache(maxsize=1)
-def logic() -> dict[str, str]:
-    """Our own wording of the domain and the grammar, which the embedded games share."""
-    found: dict[str, str] = json.loads(lzma.decompress(asset("alfworld/logic.json.xz").read_bytes()))
-    return found
-
-
-def _public(folder: Path, split: str) -> Library:
-    names = _listing(folder / FOLDER / split)
+@lru_cache(maxsize=16)
+def _public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> Library:
+    """The library of a folder; `_contents` makes it anew when the folder changes."""
+    names = solvable(folder / FOLDER / split)
     if not names:
         raise MissingAsset(
-            f"no games of split {split!r} in {folder}: expected {FOLDER}/{split}/<task>/<trial>/{FILE}; "
-            f"run `alfworld-download` or use another split"
+            f"no games of split {split!r} in {folder}: expected {FOLDER}/{split}/<task>/<trial>/"
+            f"{FILE} below it; run `alfworld-download` or use another split"
         )
-    panel = Panel(split, tuple(f"alfworld/{split}/{name}" for name in names))
-    return Library("alfworld", panel, _PublicReader(folder / FOLDER))
+    return Library(_panel(split, kinds, [f"alfworld/{split}/{name}" for name in names]), folder)
 
 
-@dataclass(frozen=True)
-class _PublicReader:
-    """Reads one public game from its file."""
-
-    root: Path
-
-    def __call__(self, task_id: str) -> Game:
-        return load_game(self.root / task_id.removeprefix("alfworld/") / FILE, task_id)
+def _panel(split: str, kinds: frozenset[str], task_ids: Iterable[str]) -> Panel:
+    chosen = tuple(i for i in task_ids if i.split("/")[2].partition("-")[0] in kinds)
+    if not chosen:
+        raise ValueError(f"split {split!r} has no game of type {', '.join(sorted(kinds))}")
+    return Panel(split, chosen)
 
 
-def _listing(split: Path) -> list[str]:
-    """`<task>/<trial>` of every solvable text game, sorted; ALFWorld's own loader picks the same."""
-    files: dict[str, list[int]] = {}
+def _contents(split: Path) -> str:
+    """A digest of a split's task folders and the times of the last change in each."""
+    if not split.is_dir():
+        return ""
+    with os.scandir(split) as tasks:
+        stamps = sorted((task.name, task.stat().st_mtime_ns) for task in tasks)
+    return blake2b(repr(stamps).encode(), digest_size=16).hexdigest()
+
+
+def solvable(split: Path) -> list[str]:
+    """`<task>/<trial>` of each text game below a split's folder, sorted.
+
+    Left out is what ALFWorld's own loader leaves out: movable receptacles, sliced objects, and
+    games marked as unsolvable. A file that is broken is listed, and refused when it is played.
+    """
+    cache = _cache_folder() / f"{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
+    known = _remembered(cache)
+    listing = {}
     for file in split.glob(f"*/*/{FILE}"):
-        name = "/".join(file.parts[-3:-1])
-        if name.partition("-")[0] in SHORT_NAMES.values() and not any(w in name for w in _LEFT_OUT):
-            stat = file.stat()
-            files[name] = [stat.st_size, stat.st_mtime_ns]
-    cache = _cache_folder() / f"{blake2b(str(split.resolve()).encode(), digest_size=8).hexdigest()}.json"
-    known = _read_cache(cache)
-    fresh = {
-        name: [*stamp, known[name][2]]
-        if known.get(name, [])[:2] == stamp
-        else [*stamp, _is_solvable(split / name / FILE)]
-        for name, stamp in files.items()
-    }
-    if fresh != known:
-        _write_cache(cache, fresh)
-    return sorted(name for name, entry in fresh.items() if entry[2])
+        name = f"{file.parts[-3]}/{file.parts[-2]}"
+        stamp = [*_stamp(file)]
+        entry = known.get(name, [])
+        listing[name] = entry if entry[:-1] == stamp else [*stamp, _is_solvable(file, name)]
+    if listing != known:
+        _remember(cache, listing)
+    return sorted(name for name, entry in listing.items() if entry[2])
 
 
-def _is_solvable(file: Path) -> bool:
-    return _SOLVABLE.search(file.read_bytes()) is not None
+def _is_solvable(file: Path, name: str) -> bool:
+    kind = name.partition("-")[0]
+    if kind not in SHORT_NAMES.values() or any(word in name for word in _LEFT_OUT):
+        return False
+    return _UNSOLVABLE.search(file.read_bytes()) is None
 
 
 def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-envs" / "alfworld"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-envs/alfworld"
 
 
-def _read_cache(cache: Path) -> dict[str, list[Any]]:
-    """What was found out before; nothing where the file is missing or not ours."""
+def _remembered(cache: Path) -> dict[str, list[int]]:
+    """What an earlier start found out; nothing where the file is missing or not ours."""
     try:
-        known = json.loads(cache.read_text(encoding="utf-8"))
+        known = json.loads(cache.read_bytes())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    good = isinstance(known, dict) and all(
+        isinstance(e, list) and len(e) > 2 for e in known.values()
+    )
+    return known if good else {}
 
 
-def _write_cache(cache: Path, entries: dict[str, list[Any]]) -> None:
-    """Keep it for the next start; a folder that cannot be written only costs that start its time."""
-    try:
+def _remember(cache: Path, listing: Mapping[str, Any]) -> None:
+    """Keep it for the next start; a folder that cannot be written costs that start its time."""
+    with suppress(OSError):
         cache.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache.parent, delete=False, encoding="utf-8") as file:
-            json.dump(entries, file)
-        Path(file.name).replace(cache)
-    except OSError:
-        return
+        descriptor, name = tempfile.mkstemp(dir=cache.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(listing, file)
+            Path(name).replace(cache)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

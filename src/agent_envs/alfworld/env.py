@@ -5,26 +5,119 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.data import Library, open_library
+from agent_envs.alfworld.distance import plan
+from agent_envs.alfworld.genuine import genuine_engine
 from agent_envs.alfworld.milestones import Milestones
-from agent_envs.alfworld.world import World
+from agent_envs.alfworld.world import DIALECTS, World
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import nearest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ENGINES = ("native", "textworld")
 PROGRESS = ("facts", "distance", "none")
 
+INVALID = re.compile(
+    r"nothing happens\.?$|you don't see that|you can't see that|that command is not understood"
+    r"|you haven't got|you are not(?! carrying anything\.$)|you need to|you must|you have to"
+    r"|that's not|not a valid|not valid|you cannot|you can not|not available",
+    re.IGNORECASE,
+)
+"""MGR's patterns of feedback that says nothing was done (appendix A.5), except the answer to
+`inventory` with empty hands, "You are not carrying anything.", which refuses nothing."""
+
+_FORMS = (
+    r"(?P<bare>look|inventory|help)|(?:go to|open|close) (?P<place>.+)|use (?P<thing>.+)"
+    r"|examine (?P<any>.+)|take (?P<taken>.+) from (?P<source>.+)|move (?P<moved>.+) to (?P<to>.+)"
+    r"|(?:clean|heat|cool) (?P<treated>.+) with (?P<tool>.+)"
+    r"|slice (?P<sliced>.+) with (?P<knife>.+)"
+)
+_FORM = {
+    "0.4": re.compile(_FORMS),
+    "0.3": re.compile(_FORMS + r"|put (?P<put>.+) in/on (?P<on>.+)"),
+}
+_PLACES = {"place", "source", "to", "tool", "on", "any"}
+_THINGS = {"thing", "taken", "moved", "treated", "sliced", "knife", "put", "any"}
+
 
 class AlfWorld(AgentEnv):
-    """Household tasks in text.
+    """Household tasks in text: ALFWorld's games on a native engine, or on the genuine one.
 
     Description:
-        Find things in a room, use its appliances, put things where the task says.
+        The agent is in a room, goes to its receptacles, opens, takes, moves, cleans, heats, cools,
+        and switches lamps on, until the task is done (Shridhar et al., ALFWorld, 2021). The native
+        engine answers as TextWorld does, to the byte, some ten thousand times as fast.
+
+    Observation:
+        TextWorld's text. The first names all receptacles and the task.
+
+    Action:
+        One command: `look`, `inventory`, `help`, `go to R`, `open R`, `close R`, `take O from R`,
+        `move O to R`, `clean|heat|cool O with R`, `use O`, `slice O with O`, `examine R|O`, with
+        names as in the text. Blanks around it are ignored, case matters.
+        `info["admissible_actions"]` has all that do something now, sorted.
+
+    Validity:
+        MGR's patterns on the feedback (`INVALID`), which here is the same as "the command was not
+        admissible". `invalid_reason` is "refused" for a command of the right form about things
+        that the game has, "unknown" for any other.
+
+    Progress:
+        "facts" (default): share of the goal's milestones reached, see `milestones`. "distance":
+        1 - remaining / remaining at the start, by a shortest solution from the present state;
+        privileged, for analysis; with `info["dead_end"]`, true where the goal has got out of reach
+        (progress 0). "none": 0 until the end. All are 1 exactly when the task is done.
+
+    Anchor:
+        Digest of the agent's location, the held object, what lies where, which doors are open, and
+        which objects are clean, hot, cold, sliced or switched on. What was looked at does not
+        matter, nor does the way there.
+
+    Reward:
+        `success_reward` on success, else 0.
+
+    Ends:
+        Success terminates, `max_turns` truncates. There is no terminal failure.
+
+    Tasks and splits:
+        `train`, `valid_seen`, `valid_unseen`. A task id is `<source>/<split>/<task>/<trial>` with
+        source "embedded" or "alfworld". `task_types` narrows the panel to types, short names
+        (pick, look, clean, heat, cool, pick2) or MGR's levels (L0, L1, L2).
+        `info["task_type"]` and `info["level"]` tell them.
+
+    Data:
+        `data="auto"`: the public games that `$ALFWORLD_DATA` (else `~/.cache/alfworld`) holds,
+        otherwise the embedded set of this package's own generator. "embedded", or a folder as
+        `$ALFWORLD_DATA` would name, picks one.
+
+    Source:
+        Shridhar et al., ALFWorld: Aligning Text and Embodied Environments for Interactive
+        Learning, ICLR 2021; MGR, appendix A.5, for validity and levels.
+
+    Args:
+        split: one of the three.
+        engine: "native", or "textworld" for the genuine packages (extra `alfworld`).
+        data: see Data.
+        task_types: see Tasks and splits; empty for all.
+        max_turns: turn limit; HAS used 40.
+        progress: see Progress; "distance" asks for the native engine.
+        success_reward: paid on success.
+        facts: adds `info["facts"]`, what holds now and can change.
+        walkthrough: adds `info["walkthrough"]`, the game's own solution.
+        dialect: "0.4", or "0.3" for the older `put O in/on R`, which is also read and printed then.
+            It is untested against genuine transcripts, and native only.
+        render_mode: None or "ansi".
+
+    Raises:
+        ValueError: an unknown option; the message has the nearest known one.
+        MissingAsset: a folder without games. BadAsset: at `reset`, a broken game file.
+        ImportError: `engine="textworld"` without its packages.
     """
+
+    world: World
 
     def __init__(
         self,
@@ -36,34 +129,103 @@ class AlfWorld(AgentEnv):
         max_turns: int = 50,
         progress: str = "facts",
         success_reward: float = 1.0,
+        facts: bool = False,
+        walkthrough: bool = False,
+        dialect: str = "0.4",
         render_mode: str | None = None,
     ) -> None:
+        _one_of("engine", engine, ENGINES)
+        _one_of("progress", progress, PROGRESS)
+        _one_of("dialect", dialect, DIALECTS)
+        if engine == "textworld" and dialect != "0.4":
+            raise ValueError(f"engine 'textworld' speaks dialect '0.4' only, got {dialect!r}")
+        self._start = genuine_engine() if engine == "textworld" else _native
         self.library = open_library(data, split, task_types)
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
+        self.progress = progress
         self.success_reward = success_reward
+        self.facts = facts
+        self.walkthrough = walkthrough
+        self.dialect = dialect
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
-        """The opening text of the task."""
-        self.game = self.library.read(task_id)
-        self.world = World(self.game)
-        self.milestones = Milestones(self.world)
-        return self.game.task, self._turn(self.world.intro)
+        """The opening text of the task.
+
+        Raises:
+            MissingAsset: the game's file is gone. BadAsset: it is broken.
+        """
+        self.world = self._start(self.library, task_id, self.dialect)
+        self._milestones = Milestones()
+        self._remaining: dict[str, int | None] = {}
+        self._at_start = self._left() if self.progress == "distance" else None
+        return self.world.game.task, self._turn(self.world.intro)
 
     def act(self, action: str) -> Turn:
         """One command."""
         observation = self.world.execute(action)
-        return self._turn(observation)
+        if self.world.accepted:
+            return self._turn(observation)
+        why = reason(action, self.world)
+        return self._turn(observation)._replace(valid=False, invalid_reason=why)
 
     def _turn(self, observation: str) -> Turn:
-        world = self.world
+        world, game = self.world, self.world.game
+        extra: dict[str, Any] = {"task_type": game.task_type, "level": game.level}
+        progress = 1.0 if world.won else 0.0
+        if self.progress == "facts":
+            progress = self._milestones(world)
+        elif self.progress == "distance":
+            left = self._left()
+            extra["dead_end"] = left is None
+            progress = max(0.0, 1 - left / self._at_start) if left and self._at_start else progress
+        if self.facts:
+            extra["facts"] = world.facts()
+        if self.walkthrough:
+            extra["walkthrough"] = list(game.walkthrough)
         return Turn(
             observation,
-            valid=world.accepted,
-            invalid_reason="" if world.accepted else "refused",
-            progress=self.milestones.progress(),
+            progress=progress,
             anchor=world.anchor(),
             reward=self.success_reward if world.won else 0.0,
             success=world.won,
             admissible_actions=world.admissible(),
-            extra={"task_type": self.game.task_type, "level": self.game.level},
+            extra=extra,
+        )
+
+    def _left(self) -> int | None:
+        """Steps of a shortest solution from here, None where there is none; kept per state."""
+        key = self.world.anchor()
+        if key not in self._remaining:
+            commands = plan(self.world)
+            self._remaining[key] = None if commands is None else len(commands)
+        return self._remaining[key]
+
+
+def reason(command: str, world: World) -> str:
+    """Why a command that was not admissible was not.
+
+    "refused": of the right form, about things and places that the game has; else "unknown".
+    """
+    form = _FORM[world.dialect].fullmatch(command.strip())
+    if form is None:
+        return "unknown"
+    game = world.game
+    for role, name in form.groupdict().items():
+        known = [
+            *(game.objects if role in _THINGS else ()),
+            *(game.receptacles if role in _PLACES else ()),
+        ]
+        if name is not None and role != "bare" and name not in known:
+            return "unknown"
+    return "refused"
+
+
+def _native(library: Library, task_id: str, dialect: str) -> World:
+    return World(library.load(task_id), dialect=dialect)
+
+
+def _one_of(option: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise ValueError(
+            f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
         )

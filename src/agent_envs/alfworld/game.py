@@ -154,8 +154,17 @@ def load_game(path: Path, task_id: str = "") -> Game:
     Raises:
         MissingAsset: no such file. BadAsset: not a game; names the file and the place in it.
     """
+    return parse_game(read_game(path), task_id or "/".join(path.parts[-4:-1]), str(path))
+
+
+def read_game(path: Path) -> Any:
+    """The JSON value in a `game.tw-pddl` file.
+
+    Raises:
+        MissingAsset: no such file. BadAsset: not JSON; names the file and the place in it.
+    """
     try:
-        data = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise MissingAsset(
             f"{path} is not there; give the folder that $ALFWORLD_DATA names, or get the games "
@@ -168,7 +177,6 @@ def load_game(path: Path, task_id: str = "") -> Game:
             f"{path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); the "
             "file may be cut short: get it anew with `alfworld-download`"
         ) from error
-    return parse_game(data, task_id or "/".join(path.parts[-4:-1]), str(path))
 
 
 def parse_game(data: Any, task_id: str, source: str) -> Game:
@@ -207,7 +215,7 @@ def _task(grammar: str, source: str) -> str:
     except (KeyError, IndexError, TypeError) as error:
         raise BadAsset(f"{source}: key 'grammar' has no rule 'task' with a text 'rhs'") from error
     if not isinstance(text, str) or not text.startswith(_TASK):
-        raise BadAsset(f"{source}: key 'grammar', rule 'task' says {text!r:.80}, not {_TASK!r}...")
+        raise BadAsset(f"{source}: key 'grammar', rule 'task': {text!r:.60} is not {_TASK!r}…")
     return text.removeprefix(_TASK)
 
 

@@ -1,49 +1,57 @@
-"""Progress by milestones: how much of the goal the facts say is reached, without knowing the way."""
+"""Milestones: progress by what the facts say is reached, without knowing the way."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-_DONE = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
+from agent_envs.alfworld.game import DONE
 
 if TYPE_CHECKING:
     from agent_envs.alfworld.world import World
 
 
 class Milestones:
-    """Share of the goal's milestones that are reached now, in [0, 1]; 1 exactly when the game is won.
+    """Share of the goal's milestones that are reached, in [0, 1]; 1 exactly when the game is won.
 
-    For each of the goal's things: seen, held, given the property where one is asked for, placed. For a
-    look task: thing seen, thing held, a lamp of the type seen, that lamp on beside the held thing.
-    A thing counts with the best that any object of its type has reached. Being seen stays; the rest is
-    undone when the world undoes it.
+    Per required object: seen, held, given the property where one is asked for, placed; to look at
+    something under a lamp: seen, held, that lamp on where the object is held. The objects that have
+    come furthest count. Being placed as asked includes the others; being held ends when the object
+    is put down elsewhere. Nothing counts that no observation has shown, so a policy learns nothing
+    from it that it could not know.
+
+    An instance keeps the last answer and works it out anew when something was done or first seen.
     """
 
-    __slots__ = ("world",)
+    __slots__ = ("_key", "_last")
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self) -> None:
+        self._key = (-1, -1)
+        self._last = 0.0
 
-    def progress(self) -> float:
-        """How far the goal is, by the facts of this moment."""
-        world = self.world
+    def __call__(self, world: World) -> float:
+        """The progress of a world."""
         if world.won:
             return 1.0
-        game, goal, seen = world.game, world.game.goal, world.seen
-        if goal.lamp:
-            held = world.held in game.goal_objects
-            found = held or not seen.isdisjoint(game.goal_objects)
-            return (found + held + (not seen.isdisjoint(game.goal_lamps))) / 4
-        steps = 4 if goal.treatment else 3
-        reached = sorted(map(self._reached, game.goal_objects), reverse=True)[: goal.count]
-        return min(sum(reached), steps * goal.count - 1) / (steps * goal.count)
+        key = (world.version, len(world.seen))
+        if key != self._key:
+            self._key, self._last = key, reached(world)
+        return self._last
 
-    def _reached(self, thing: int) -> int:
-        """Milestones that one object has reached, the last of which is being placed as asked."""
-        world, game = self.world, self.world.game
-        treatment = game.goal.treatment
-        ready = not treatment or thing in world.props[_DONE[treatment]]
-        treated = int(bool(treatment) and ready)
-        if ready and any(thing in world.contents[place] for place in game.goal_receptacles):
-            return 3 + treated
-        return 2 + treated if world.held == thing else int(thing in world.seen) + treated
+
+def reached(world: World) -> float:
+    """Share of the milestones that are reached in a world that is not won."""
+    game = world.game
+    goal = game.goal
+    done = world.props[DONE[goal.treatment]] if goal.treatment else game.goal_objects
+    whole = 4 if goal.treatment else 3
+    steps = {
+        thing: 1 + (thing == world.held) + (thing in done and bool(goal.treatment))
+        for thing in game.goal_objects & world.seen
+    }
+    best = sum(sorted(steps.values())[-goal.count :])
+    for receptacle in game.goal_receptacles:
+        placed = done & steps.keys() & set(world.contents[receptacle])
+        if placed:
+            counts = sorted(whole if thing in placed else steps[thing] for thing in steps)
+            best = max(best, sum(counts[-goal.count :]))
+    return best / (whole * goal.count)

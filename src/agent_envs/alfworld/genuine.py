@@ -1,0 +1,163 @@
+"""GenuineWorld: the interface of `world.World` over the genuine TextWorld engine, to compare with.
+
+Its packages are imported when they are asked for. The engine takes a second or two to start a game,
+keeps a megabyte or so of each, is not thread-safe, and writes over `sys.argv` and `$ALFWORLD_DATA`,
+which are put back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agent_envs.alfworld.data import worded
+from agent_envs.alfworld.game import PROPERTIES
+from agent_envs.alfworld.world import NOTHING, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent_envs.alfworld.data import Library
+    from agent_envs.alfworld.game import Game
+
+SENTENCE = "UNKNOWN GOAL"
+"""Stands in ALFWorld's own grammar where the task sentence goes."""
+
+_LISTED = re.compile(r"\ba (\S+ \d+)")
+
+
+def genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
+    """What starts a task of a library on the genuine engine.
+
+    Raises:
+        ImportError: its packages are not installed.
+    """
+    _packages()
+    return _start
+
+
+def _start(library: Library, task_id: str, _dialect: str) -> GenuineWorld:
+    game = library.load(task_id)
+    data, _ = library.data(task_id)
+    if library.folder is None:  # the embedded games are in our own words of the same rules
+        data = {**data, **worded(_own_logic(), data["task"], place=SENTENCE)}
+    return GenuineWorld(game, data)
+
+
+class GenuineWorld(World):
+    """A game on the genuine engine; what it says and what it holds possible is the engine's.
+
+    The state attributes are read off the engine's facts after each command, so that anchors,
+    progress and searches work as on the native engine. It can be neither copied nor pickled.
+    """
+
+    def __init__(self, game: Game, data: dict[str, Any]) -> None:
+        super().__init__(game)
+        pddl, alfworld = _packages()
+        infos = import_module("textworld").EnvInfos(facts=True, admissible_commands=True, won=True)
+        with _kept():
+            self._engine = alfworld.AlfredDemangler(pddl.PddlEnv(infos))
+            self._engine.load(data)
+            self._now = self._engine.reset()
+        self._opening = str(self._now.feedback)
+        self._read()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise TypeError("the genuine engine cannot be copied; use engine='native' to branch")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("the genuine engine cannot be copied or pickled; use engine='native'")
+
+    @property
+    def intro(self) -> str:
+        """The engine's opening text."""
+        return self._opening
+
+    def admissible(self) -> list[str]:
+        """The engine's admissible commands, in its order; a new list."""
+        return list(self._now["admissible_commands"])
+
+    def execute(self, command: str) -> str:
+        """The engine's feedback on a command."""
+        with _kept():
+            self._now, _, _ = self._engine.step(command)
+        feedback = str(self._now.feedback)
+        self.accepted = feedback != NOTHING
+        self._read()
+        if self.accepted:
+            listed = _LISTED.findall(feedback)
+            self.seen.update(i for i, name in enumerate(self.game.objects) if name in listed)
+        return feedback
+
+    def _read(self) -> None:
+        """Set the state to what the engine's facts say."""
+        game = self.game
+        said: dict[str, list[list[str]]] = {}
+        for fact in self._now["facts"]:
+            said.setdefault(fact.name, []).append([var.name.strip() for var in fact.arguments])
+        objects = {name: number for number, name in enumerate(game.objects)}
+        receptacles = {name: number for number, name in enumerate(game.receptacles)}
+        locations = {name: number for number, name in enumerate(game.locations)}
+        self.location = locations[said["atlocation"][0][1]]
+        self.held = next((objects[thing] for _, thing in said.get("holds", ())), -1)
+        self.contents = [[] for _ in receptacles]
+        for thing, receptacle in said.get("inreceptacle", ()):
+            self.contents[receptacles[receptacle]].append(objects[thing])
+        for things in self.contents:
+            things.sort()
+        self.opened = {receptacles[name] for (name,) in said.get("opened", ())}
+        self.props = {p: {objects[name] for (name,) in said.get(p, ())} for p in PROPERTIES}
+        self._object_at = {
+            (objects[thing], locations[place]) for thing, place in said.get("objectatlocation", ())
+        }
+        self.seen |= {self.held} - {-1}
+        self.won = bool(self._now["won"])
+        self.version += 1
+        self._code, self._anchor = self._encoded(), ""
+
+
+def _packages() -> tuple[Any, Any]:
+    """The modules `textworld.envs.pddl` and `alfworld.agents.environment.alfred_tw_env`.
+
+    Raises:
+        ImportError: one of the packages is not installed.
+    """
+    try:
+        with _kept():
+            return (
+                import_module("textworld.envs.pddl"),
+                import_module("alfworld.agents.environment.alfred_tw_env"),
+            )
+    except ImportError as error:
+        raise ImportError(
+            f"engine='textworld' needs the packages textworld and alfworld ({error}); run "
+            "`pip install 'agent-envs[alfworld]'`, or use engine='native'"
+        ) from error
+
+
+def _own_logic() -> dict[str, str]:
+    """Domain and grammar that come with ALFWorld."""
+    with _kept():
+        info = import_module("alfworld.info")
+    files = {"pddl_domain": info.ALFRED_PDDL_PATH, "grammar": info.ALFRED_TWL2_PATH}
+    return {key: Path(path).read_text(encoding="utf-8") for key, path in files.items()}
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Put back what the engine writes over: `sys.argv` and `$ALFWORLD_DATA`."""
+    argv, data = sys.argv, os.environ.get("ALFWORLD_DATA")
+    sys.argv = list(argv)
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if data is None:
+            os.environ.pop("ALFWORLD_DATA", None)
+        else:
+            os.environ["ALFWORLD_DATA"] = data
