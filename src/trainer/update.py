@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from trainer.policy import Policy
 
-RATIOS = ("token", "turn", "sequence")
-AGGREGATES = ("token-mean", "sequence-mean")
-DIVERGENCES = ("none", "k1", "k2", "k3")
+_CHOICES = {
+    "ratio": ("token", "turn", "sequence"),
+    "aggregate": ("token-mean", "sequence-mean"),
+    "kl": ("none", "k1", "k2", "k3"),
+}
 
 Loss: TypeAlias = "Callable[[Batch, Tensor, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]"
 """(batch, log-probabilities [P], entropies [P], weights [P]) -> loss and values [P] to report."""
@@ -153,6 +155,8 @@ class Learner:
     ) -> dict[str, float]:
         """One optimiser step on some rows; means over their reply tokens of what `loss` reports.
 
+        `logprob_gap` is the largest |recomputed - recorded| log-probability.
+
         The weights given to `loss` sum to 1 over the rows: equal for every token ("token-mean"),
         or for every row and inside it for every token ("sequence-mean"). `advantage` only goes
         into the file of a batch that is not finite.
@@ -161,6 +165,7 @@ class Learner:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
         """
         total = sum(len(row.at) for row in rows)
+        gap = 0.0
         sums: dict[str, float] = defaultdict(float)
         self.policy.model.train(self.policy.gradient_checkpointing)
         for _, batch in self.batches(rows):
@@ -174,6 +179,7 @@ class Learner:
             self._guard(value, "loss", rows, advantage)
             torch.autograd.backward(value)
             sums["loss"] += value.item()
+            gap = max(gap, (logprobs - batch.logprobs).abs().max().item())
             for name, values in {"entropy": entropies, **report}.items():
                 sums[name] += values.sum().item()
         self.policy.model.eval()
@@ -186,7 +192,7 @@ class Learner:
         self.optimizer.zero_grad()
         self.steps += 1
         means = {k: v if k == "loss" else v / total for k, v in sums.items()}
-        return means | {"grad_norm": norm.item(), "learning_rate": rate}
+        return means | {"logprob_gap": gap, "grad_norm": norm.item(), "learning_rate": rate}
 
     def _guard(
         self, value: Tensor, what: str, rows: Sequence[Row], advantage: Tensor | None
@@ -237,20 +243,13 @@ class Update:
     minibatch: int = 0
 
     def __post_init__(self) -> None:
-        choices = {"ratio": RATIOS, "aggregate": AGGREGATES, "kl": DIVERGENCES}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                given = getattr(self, name)
+        for name, allowed in _CHOICES.items():
+            if (given := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} is one of {', '.join(allowed)}, got {given!r}")
-        if not 0 <= self.clip_low <= 1 or self.clip_high < 0:
+        if not 0 <= self.clip_low <= 1 or min(self.clip_high, self.epochs - 1, self.minibatch) < 0:
             raise ValueError(
-                "ratios are clipped to [1 - clip_low, 1 + clip_high] with 0 <= clip_low <= 1 and "
-                f"clip_high >= 0, got clip_low={self.clip_low}, clip_high={self.clip_high}"
-            )
-        if self.epochs < 1 or self.minibatch < 0:
-            raise ValueError(
-                "epochs must be at least 1 and minibatch at least 0, "
-                f"got epochs={self.epochs}, minibatch={self.minibatch}"
+                "0 <= clip_low <= 1, clip_high >= 0, epochs >= 1 and minibatch >= 0 must hold, "
+                f"got {self}"
             )
 
     def __call__(
@@ -266,18 +265,40 @@ class Update:
 
         Means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from the
         policy that sampled), `grad_norm`, and `kl` (from the reference) where there is one; beside
-        them `logprob_gap`, the largest |recomputed - recorded| log-probability before the first
-        step, `learning_rate` and `kl_coefficient` for the next call. Without rows nothing happens.
+        them `logprob_gap` of the first step, `learning_rate` and `kl_coefficient` for the next call. Without rows nothing happens.
 
         Raises:
             ValueError: An advantage is not finite or missing, or a KL target without a coefficient.
             NotFiniteError: A loss or a gradient is NaN or infinite.
         """
+        values = self._checked(advantage, rows, kl_coefficient).to(learner.policy.device)
+        if not rows:
+            return {"kl_coefficient": kl_coefficient}
+        if self.kl != "none":
+            rows = _with_reference(learner, rows)
+        figures = [
+            learner.step(
+                minibatch,
+                lambda *given: self._loss(values, kl_coefficient, *given),
+                aggregate=self.aggregate,
+                entropy_gradient=self.entropy > 0,
+                advantage=values,
+            )
+            for minibatch in self._minibatches(rows, rng)
+        ]
+        means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
+        return means | {
+            "logprob_gap": figures[0]["logprob_gap"],
+            "learning_rate": figures[-1]["learning_rate"],
+            "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
+        }
+
+    def _checked(self, advantage: ArrayLike, rows: Sequence[Row], kl_coefficient: float) -> Tensor:
         values = torch.as_tensor(advantage, dtype=torch.float32)
-        if not torch.isfinite(values).all():
-            bad = int((~torch.isfinite(values)).nonzero()[0])
+        bad = (~torch.isfinite(values)).nonzero().flatten().tolist()
+        if bad:
             raise ValueError(
-                f"the advantage of turn {bad} is {values[bad].item()}; it must be finite"
+                f"the advantage of turn {bad[0]} is {values[bad[0]]}; it must be finite"
             )
         if (last := max((row.turn[-1] for row in rows), default=-1)) >= len(values):
             raise ValueError(f"the rows have turns up to {last}, got {len(values)} advantages")
@@ -286,42 +307,24 @@ class Update:
                 f"kl_target={self.kl_target} adapts a coefficient above 0 of a divergence, got "
                 f"kl={self.kl!r} with kl_coefficient={kl_coefficient}"
             )
-        if not rows:
-            return {"kl_coefficient": kl_coefficient}
-        if self.kl != "none":
-            rows = _with_reference(learner, rows)
-        values = values.to(learner.policy.device)
-        gaps: list[float] = []
+        return values
 
-        def loss(
-            batch: Batch, logprobs: Tensor, entropies: Tensor, weight: Tensor
-        ) -> tuple[Tensor, dict[str, Tensor]]:
-            if learner.steps == before:
-                gaps.append((logprobs - batch.logprobs).abs().max().item())
-            gain, report = self.gain(batch, logprobs, values[batch.turn])
-            gain = gain + self.entropy * entropies if self.entropy else gain
-            if batch.reference is not None:
-                report["kl"] = divergence(self.kl, logprobs, batch.reference)
-                gain = gain - kl_coefficient * report["kl"]
-            return -(weight * gain).sum(), report
-
-        before = learner.steps
-        figures = [
-            learner.step(
-                minibatch,
-                loss,
-                aggregate=self.aggregate,
-                entropy_gradient=bool(self.entropy),
-                advantage=values,
-            )
-            for minibatch in self._minibatches(rows, rng)
-        ]
-        means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
-        return means | {
-            "logprob_gap": max(gaps),
-            "learning_rate": figures[-1]["learning_rate"],
-            "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
-        }
+    def _loss(
+        self,
+        values: Tensor,
+        kl_coefficient: float,
+        batch: Batch,
+        logprobs: Tensor,
+        entropies: Tensor,
+        weight: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        gain, report = self.gain(batch, logprobs, values[batch.turn])
+        if self.entropy > 0:
+            gain = gain + self.entropy * entropies
+        if batch.reference is not None:
+            report["kl"] = divergence(self.kl, logprobs, batch.reference)
+            gain = gain - kl_coefficient * report["kl"]
+        return -(weight * gain).sum(), report
 
     def gain(
         self, batch: Batch, logprobs: Tensor, advantage: Tensor

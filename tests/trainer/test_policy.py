@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from trainer.policy import LoRA, Policy, resolve
+from trainer.sampling import Sampler
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -73,6 +74,17 @@ def test_gradient_checkpointing_changes_no_gradient(tiny_folder):
     torch.testing.assert_close(plain, checkpointed)
 
 
+def test_sampling_works_with_gradient_checkpointing(tiny_folder):
+    policy = Policy.load(str(tiny_folder), lora=LoRA(rank=2), gradient_checkpointing=True)
+    plain = Policy.load(str(tiny_folder))
+    prompts, rng = [[5, 6, 7]], torch.Generator()
+    one, other = (
+        Sampler(policy=p, temperature=0).session(1).reply([0], prompts, rng)[0]
+        for p in (policy, plain)
+    )
+    assert one.ids == other.ids
+
+
 def test_reference_is_the_policy_of_when_it_was_kept(policy):
     nudge(policy)
     before = logits(policy)
@@ -126,8 +138,8 @@ def test_a_saved_policy_loads_by_its_folder(policy, tmp_path):
     ("gone", "message"),
     [
         (["tokenizer.json", "tokenizer_config.json"], "has no tokenizer: .*tokenizer.save_pretrai"),
-        (["model.safetensors"], "has no weights: .*save them there with model.save_pretrained"),
-        (["config.json"], "has no config.json in .*save the model there"),
+        (["model.safetensors"], "has no weights: .*save it there with model.save_pretrained"),
+        (["config.json"], "has no configuration: .*config.json, adapter_config.json; save"),
     ],
 )
 def test_incomplete_folders_are_refused(tiny_folder, tmp_path, gone, message):
