@@ -71,12 +71,12 @@ def imitate(
         raise ValueError(
             "imitation needs at least one row, got 0; are all turns masked or too long?"
         )
-    figures = learner.step(rows, _cross_entropy, aggregate=aggregate)
+    figures = learner.step(rows, _likelihood, aggregate=aggregate)
     del figures["logprob_gap"]  # a demonstration has no recorded log-probabilities
     return figures
 
 
-def _cross_entropy(
-    _batch: Batch, logprobs: Tensor, _entropies: Tensor, weight: Tensor
+def _likelihood(
+    _batch: Batch, logprobs: Tensor, _entropies: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    return -(weight * logprobs).sum(), {}
+    return logprobs, {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -31,8 +32,8 @@ _CHOICES = {
     "kl": ("none", "k1", "k2", "k3"),
 }
 
-Loss: TypeAlias = "Callable[[Batch, Tensor, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]"
-"""(batch, log-probabilities [P], entropies [P], weights [P]) -> loss and values [P] to report."""
+Objective: TypeAlias = "Callable[[Batch, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]"
+"""(batch, log-probabilities [P], entropies [P]) -> what to maximise [P], values [P] to report."""
 
 
 class NotFiniteError(RuntimeError):
@@ -147,19 +148,18 @@ class Learner:
     def step(
         self,
         rows: Sequence[Row],
-        loss: Loss,
+        objective: Objective,
         *,
         aggregate: str = "token-mean",
         entropy_gradient: bool = False,
         advantage: Tensor | None = None,
     ) -> dict[str, float]:
-        """One optimiser step on some rows; means over their reply tokens of what `loss` reports.
+        """One optimiser step on some rows; means over their reply tokens of what it reports.
 
-        `logprob_gap` is the largest |recomputed - recorded| log-probability.
-
-        The weights given to `loss` sum to 1 over the rows: equal for every token ("token-mean"),
-        or for every row and inside it for every token ("sequence-mean"). `advantage` only goes
-        into the file of a batch that is not finite.
+        The loss is minus the weighted sum of the objective; weights sum to 1 over the rows, equal
+        for every token ("token-mean"), or for every row and inside it for every token
+        ("sequence-mean"). `logprob_gap` is the largest |recomputed - recorded| log-probability.
+        `advantage` only goes into the file of a batch that is not finite.
 
         Raises:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
@@ -175,7 +175,8 @@ class Learner:
             logprobs, entropies = token_logprobs(
                 self.policy, batch, temperature=self.temperature, entropy_gradient=entropy_gradient
             )
-            value, report = loss(batch, logprobs, entropies, weight)
+            gain, report = objective(batch, logprobs, entropies)
+            value = -(weight * gain).sum()
             self._guard(value, "loss", rows, advantage)
             torch.autograd.backward(value)
             sums["loss"] += value.item()
@@ -265,7 +266,8 @@ class Update:
 
         Means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from the
         policy that sampled), `grad_norm`, and `kl` (from the reference) where there is one; beside
-        them `logprob_gap` of the first step, `learning_rate` and `kl_coefficient` for the next call. Without rows nothing happens.
+        them `logprob_gap` of the first step, `learning_rate`, and `kl_coefficient` for the next
+        call. Without rows nothing happens.
 
         Raises:
             ValueError: An advantage is not finite or missing, or a KL target without a coefficient.
@@ -279,7 +281,7 @@ class Update:
         figures = [
             learner.step(
                 minibatch,
-                lambda *given: self._loss(values, kl_coefficient, *given),
+                partial(self._objective, values, kl_coefficient),
                 aggregate=self.aggregate,
                 entropy_gradient=self.entropy > 0,
                 advantage=values,
@@ -309,14 +311,13 @@ class Update:
             )
         return values
 
-    def _loss(
+    def _objective(
         self,
         values: Tensor,
         kl_coefficient: float,
         batch: Batch,
         logprobs: Tensor,
         entropies: Tensor,
-        weight: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         gain, report = self.gain(batch, logprobs, values[batch.turn])
         if self.entropy > 0:
@@ -324,7 +325,7 @@ class Update:
         if batch.reference is not None:
             report["kl"] = divergence(self.kl, logprobs, batch.reference)
             gain = gain - kl_coefficient * report["kl"]
-        return -(weight * gain).sum(), report
+        return gain, report
 
     def gain(
         self, batch: Batch, logprobs: Tensor, advantage: Tensor
