@@ -7,6 +7,7 @@ that is dropped gives its place to the last one.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,12 +62,14 @@ class RaggedCache(Cache):
         """Keep `rows` in this order of places; each row moves at most towards the front."""
         for place, row in enumerate(rows):
             if place != row:
-                length = self.lengths[row]
-                self.lengths[place] = length
-                for layer in self._held:
-                    for held in layer:
-                        held[place, :length] = held[row, :length]
+                self.copy(row, place)
         del self.lengths[len(rows) :]
+
+    def copy(self, source: int, target: int) -> None:
+        """Give one row what another holds."""
+        length = self.lengths[target] = self.lengths[source]
+        for held in chain(*self._held):
+            held[target, :length] = held[source, :length]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any

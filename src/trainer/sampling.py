@@ -1,11 +1,12 @@
 """Batched sampling with a key-value cache that lives as long as the conversations.
 
 Every row keeps its own length: token i of a row stands in column i of the cache, so nothing is
-padded into it, nothing that was encoded is encoded again, and a row that is done gives its place
-to another. A reply's log-probabilities and entropies are those of the distribution it was drawn
-from: the model's at the given temperature, renormalised over the allowed tokens where decoding is
-constrained. Training recomputes them at the same temperature and over the same tokens. Left out:
-top-k and top-p, which would draw from a distribution that the update does not know.
+padded into it, nothing that was encoded is encoded again, conversations that open alike are
+encoded once, and a row that is done gives its place to another. A reply's log-probabilities and
+entropies are those of the distribution it was drawn from: the model's at the given temperature,
+renormalised over the allowed tokens where decoding is constrained. Training recomputes them at the
+same temperature and over the same tokens. Left out: top-k and top-p, which would draw from a
+distribution that the update does not know.
 """
 
 from __future__ import annotations
@@ -216,6 +217,23 @@ class Session:
                     f"a conversation of {length} tokens is longer than the model's {self.limit} "
                     "positions; lower max_turns or use context='turn'"
                 )
+        first: dict[tuple[int, ...], int] = {}
+        twins = [
+            place if self._cache.lengths[place] else first.setdefault(tuple(feed), place)
+            for place, feed in zip(places, feeds, strict=True)
+        ]
+        single = [i for i, place in enumerate(places) if twins[i] == place]
+        logits = self._encode_each([places[i] for i in single], [feeds[i] for i in single])
+        if len(single) < len(places):  # equal openings, as of the rollouts of one task
+            for place, twin in zip(places, twins, strict=True):
+                if place != twin:
+                    self._cache.copy(twin, place)
+            at = {places[i]: n for n, i in enumerate(single)}
+            logits = logits[[at[twin] for twin in twins]]
+        return logits
+
+    def _encode_each(self, places: list[int], feeds: list[list[int]]) -> Tensor:
+        counts = [len(feed) for feed in feeds]
         everyone = len(self._rows)
         if max(counts) == 1 and 2 * len(places) > everyone:
             fed = dict(zip(places, feeds, strict=True))  # idle rows cost less than copying the rest

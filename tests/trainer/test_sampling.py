@@ -177,13 +177,30 @@ def test_probabilities_of_the_actions_sum_to_one():
     assert sum(probability.values()) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_nothing_is_encoded_twice(monkeypatch):
-    """Tokens given to the model over an episode are its tokens, each once."""
-    fed = []
-    logits = POLICY.logits
+@pytest.fixture
+def fed(monkeypatch):
+    """Token tensors given to the model from now on."""
+    given, logits = [], POLICY.logits
     monkeypatch.setattr(
-        Policy, "logits", lambda self, ids, keep, **c: (fed.append(ids), logits(ids, keep, **c))[1]
+        Policy, "logits", lambda _, ids, keep, **c: (given.append(ids), logits(ids, keep, **c))[1]
     )
+    return given
+
+
+def test_equal_openings_are_encoded_once(fed):
+    one, other = opening("You are in a room."), opening("look")
+    prompts = [one, other, one, one, other]
+    replies = (
+        Sampler(policy=POLICY, max_new_tokens=1).session(5).reply(range(5), prompts, generator())
+    )
+    assert sum(ids.numel() for ids in fed) <= 2 * len(one)
+    for prompt, reply in zip(prompts, replies, strict=True):
+        assert_recorded(prompt, reply)
+    assert len({r.ids[0] for r in replies}) > 1  # drawn one by one all the same
+
+
+def test_nothing_is_encoded_twice(fed):
+    """Tokens given to the model over an episode are its tokens, each once."""
     sampler = Sampler(policy=POLICY, max_new_tokens=6)
     session, new, total = sampler.session(1), opening("look"), 0
     for _ in range(4):
