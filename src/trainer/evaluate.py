@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rich.table import Table
+    from rich.console import Group
 
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
@@ -150,17 +150,18 @@ def paired(first: Evaluation, second: Evaluation) -> Paired:
     return Paired(only_first=lost, only_second=won, p=p)
 
 
-def table(result: Evaluation, *, before: Evaluation | None = None) -> Table:
+def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     """Success by kind of task and overall, beside an earlier evaluation of the same panel.
 
     Raises:
         PanelError: The panels differ.
     """
-    from rich.table import Table as Made
+    from rich.console import Group as Together
+    from rich.table import Table
 
     test = None if before is None else paired(before, result)
     title = f"{result.split}, {len(result.task_ids)} tasks, {result.decoding}"
-    made = Made(title=title, title_justify="left", box=None, pad_edge=False)
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("", "before", "now") if before else ("", "success"):
         made.add_column(name, no_wrap=True)
     earlier = before.by_type if before else {}
@@ -168,13 +169,13 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Table:
         made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
     made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
     made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")
+    said = "Intervals are Wilson's, 95%."
     if test:
-        made.caption = (
+        said = (
             f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
-            f"p = {test.p:.2g}. Intervals are Wilson's, 95%."
+            f"p = {test.p:.2g}. {said}"
         )
-        made.caption_justify = "left"
-    return made
+    return Together(made, said)
 
 
 def draw(panel: Panel, tasks: int) -> Panel:

@@ -37,7 +37,7 @@ class Corridor(AgentEnv):
             anchor=f"at {self.at}",
             reward=float(won),
             success=won,
-            admissible_actions=["east"],
+            admissible_actions=["east", "north"],
             extra={"task_type": "walk"},
         )
 

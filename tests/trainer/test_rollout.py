@@ -166,7 +166,8 @@ def test_an_invalid_last_turn_keeps_its_penalty():
 def test_constrained_decoding_gets_the_actions():
     script = Script(east, decode="admissible")
     rollouts().play(tasks(1, 2), script, RNG)
-    assert script.offered == [[["east"], ["east"]], [["east"]]]
+    both = ["east", "north"]
+    assert script.offered == [[both, both], [both]]
 
 
 @pytest.mark.parametrize("context", ["history", "turn"])

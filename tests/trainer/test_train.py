@@ -31,16 +31,17 @@ SHORT = [
     "env.data=auto",
     "sft.steps=6",
     "sft.episodes=3",
-    "sft.learning_rate=3e-3",
+    "sft.learning_rate=3e-4",
     "run.steps=6",
     "run.save_every=2",
     "run.threads=1",
     "run.episodes_every=2",
-    "sampling.tasks=2",
-    "sampling.rollouts=3",
+    "sampling.tasks=4",
+    "sampling.rollouts=4",
     "sampling.max_reply_tokens=40",
     "sampling.max_tokens=2000",
-    "update.learning_rate=1e-3",
+    "sampling.decode=admissible",  # so that a random policy succeeds now and then
+    "update.learning_rate=3e-4",
     "update.kl=k3",
     "update.kl_coefficient=0.02",
     "update.kl_target=0.01",
@@ -116,7 +117,7 @@ def test_the_advantages_lie_beside_the_episodes(whole):
 
 def test_recomputed_logprobs_are_the_sampled_ones(whole):
     gaps = [line["logprob_gap"] for line in figures(whole) if "logprob_gap" in line]
-    assert gaps
+    assert len(gaps) >= 3
     assert max(gaps) < 1e-4
 
 
@@ -335,7 +336,7 @@ def test_seeds_of_purposes_and_steps_differ():
 
 def test_warnings_of_a_collapse(tiny_folder, corridor, tmp_path):
     console = quiet()
-    options = ["sft.steps=0", "sampling.temperature=0.01", "sampling.max_reply_tokens=2"]
+    options = ["sft.steps=0", "sampling.temperature=1e-5", "sampling.decode=free"]
     train(short(tiny_folder, *options, "eval.every=0"), tmp_path, console=console)
     assert "gave the same replies in every rollout" in console.file.getvalue()
     assert metrics.read(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
