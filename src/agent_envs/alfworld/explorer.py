@@ -7,11 +7,10 @@ fits. It never looks at the game's state, so that what it does can be learned fr
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agent_envs.alfworld.layouts import CHANCE, OPENABLE, TOOLS, habits
+from agent_envs.alfworld.memory import Memory, kind_of, named, read_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,130 +21,6 @@ if TYPE_CHECKING:
 REFUSED = "Nothing happens."
 _OPENABLE = frozenset(name.lower() for name in OPENABLE)
 _TOOLS = {verb: tool.lower() for verb, tool in TOOLS.items()}
-_OPPOSITE = {"heat": "cool", "cool": "heat"}
-_VERBS = {"clean": "clean", "heat": "heat", "hot": "heat", "cool": "cool"}
-
-_TASK = re.compile(r"Your task is to: (.*?)\.?\s*$", re.MULTILINE)
-_LIGHT = re.compile(r"(?:look at|examine) (?:an? |the |some )?(\w+) (?:under|with) the (\w+)")
-_PLACE = re.compile(
-    r"(?:(?P<before>clean|heat|cool) some |(?:put|find) (?P<count>two|some|an?) )"
-    r"(?:(?P<state>clean|hot|cool) )?(?P<thing>\w+) "
-    r"(?:and put (?:it|them) )?(?:in|on) (?P<place>\w+)"
-)
-_NAME = re.compile(r"\ban? (\S+ \d+)")
-_FACING = re.compile(r"You are facing the (.*?)\. ")
-_ARRIVE = re.compile(r"You arrive at (\S+ \d+)\.")
-_CLOSED = re.compile(r"The (\S+ \d+) is closed\.|You close the (\S+ \d+)\.")
-_VIEW = re.compile(r"(?:On the|The) (\S+ \d+)(?: is open\. In it)?, you see (.*)\.")
-_TAKE = re.compile(r"You pick up the (\S+ \d+) from the (\S+ \d+)\.")
-_PUT = re.compile(r"You (?:move|put) the (\S+ \d+) (?:to|in/on) the (\S+ \d+)\.")
-_TREAT = re.compile(r"You (clean|heat|cool) the (\S+ \d+) using")
-_CARRY = re.compile(r"You are carrying: an? (\S+ \d+)\.")
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What the task line asks for: `count` things of a type, `verb` done to each, in a place.
-
-    `light` says that the place is a lamp under which the thing is to be looked at.
-    """
-
-    thing: str
-    place: str
-    count: int = 1
-    verb: str = ""
-    light: bool = False
-
-
-def read_task(text: str) -> Task:
-    """The task named in an opening text (or in a bare task line).
-
-    Raises:
-        ValueError: no task line, or one of a wording that AlfWorld does not use.
-    """
-    line = _TASK.search(text)
-    wording = line[1] if line else text.strip().rstrip(".")
-    if found := _LIGHT.match(wording):
-        return Task(found[1], found[2], light=True)
-    if found := _PLACE.match(wording):
-        verb = _VERBS.get(found["before"] or found["state"] or "", "")
-        return Task(found["thing"], found["place"], 2 if found["count"] == "two" else 1, verb)
-    raise ValueError(
-        f"no AlfWorld task in {text[-200:]!r}; expected a line such as "
-        f"'Your task is to: put a clean mug in shelf.'"
-    )
-
-
-def _type(name: str) -> str:
-    """`drawer 3` -> `drawer`."""
-    return name.partition(" ")[0]
-
-
-@dataclass(slots=True)
-class Memory:
-    """What the observations told so far."""
-
-    places: list[str]  # every receptacle, in the order of the opening text
-    here: set[str] = field(default_factory=set)  # receptacles within reach
-    together: dict[str, set[str]] = field(default_factory=dict)  # those that share a spot
-    seen: dict[str, list[str]] = field(default_factory=dict)  # contents, oldest view first
-    closed: set[str] = field(default_factory=set)
-    held: str = ""
-    treated: dict[str, set[str]] = field(default_factory=dict)  # thing -> clean, heat, cool
-    unfit: set[tuple[str, str]] = field(default_factory=set)  # (thing, place or verb) refused
-
-    def arrive(self, place: str) -> None:
-        """The agent now stands at this place, and at all that share its spot."""
-        self.here = self.together.setdefault(place, {place})
-
-    def share(self, places: set[str]) -> None:
-        """These places turn out to stand at one spot, the agent's."""
-        group = set(places)
-        for place in places:
-            group |= self.together.get(place, set())
-        for place in group:
-            self.together[place] = group
-        self.here = group
-
-    def view(self, place: str, things: list[str]) -> None:
-        """The agent sees what is in a place."""
-        self.seen.pop(place, None)
-        self.seen[place] = things
-        self.closed.discard(place)
-
-    def shut(self, place: str) -> None:
-        """The agent sees a closed door; what it saw behind it stays known."""
-        self.closed.add(place)
-
-    def take(self, thing: str, place: str) -> None:
-        """The agent took a thing."""
-        self.held = thing
-        self.forget(thing, place)
-
-    def put(self, thing: str, place: str) -> None:
-        """The agent put a thing down."""
-        self.held = ""
-        self.seen.setdefault(place, []).append(thing)
-
-    def forget(self, thing: str, place: str) -> None:
-        """A thing is no longer where it was seen."""
-        if thing in self.seen.get(place, ()):
-            self.seen[place].remove(thing)
-
-    def treat(self, verb: str, thing: str) -> None:
-        """The agent cleaned, heated or cooled a thing."""
-        done = self.treated.setdefault(thing, set())
-        done.add(verb)
-        done.discard(_OPPOSITE.get(verb, ""))
-
-    def find(self, kind: str) -> list[tuple[str, str]]:
-        """Every (thing, place) of a type that was seen and not taken away since."""
-        return [
-            (thing, place)
-            for place, things in self.seen.items()
-            for thing in things
-            if _type(thing) == kind and thing != self.held
-        ]
 
 
 class Explorer:
@@ -163,10 +38,10 @@ class Explorer:
     def __init__(self, opening: str, rng: np.random.Generator | None = None) -> None:
         self.task = read_task(opening)
         room, _, _ = opening.partition("Your task is to:")
-        self.memory = Memory(_NAME.findall(room))
+        self.memory = Memory(named(room))
         self._number = {
-            kind: sum(_type(place) == kind for place in self.memory.places)
-            for kind in {_type(place) for place in self.memory.places}
+            kind: sum(kind_of(place) == kind for place in self.memory.places)
+            for kind in {kind_of(place) for place in self.memory.places}
         }
         self._taste = dict.fromkeys(self.memory.places, 1.0)
         if rng is not None:
@@ -189,26 +64,10 @@ class Explorer:
 
     def observe(self, action: str, observation: str) -> None:
         """Take in what an action brought, be it the expert's own or somebody else's."""
-        memory = self.memory
         if observation.strip() == REFUSED:
             self._refused(action.strip())
-            return
-        if found := _ARRIVE.search(observation):
-            memory.arrive(found[1])
-        if found := _FACING.search(observation):
-            memory.share({name.removeprefix("and ") for name in found[1].split(", ")})
-        if found := _CLOSED.search(observation):
-            memory.shut(found[1] or found[2])
-        if found := _VIEW.search(observation):
-            memory.view(found[1], _NAME.findall(found[2]))
-        if found := _TAKE.search(observation):
-            memory.take(found[1], found[2])
-        if found := _PUT.search(observation):
-            memory.put(found[1], found[2])
-        if found := _TREAT.search(observation):
-            memory.treat(found[1], found[2])
-        if found := _CARRY.search(observation):
-            memory.held = found[1]
+        else:
+            self.memory.learn(observation)
 
     def _refused(self, action: str) -> None:
         """Learn from a refusal, if the expert would have tried the same."""
@@ -232,7 +91,9 @@ class Explorer:
                 memory.view(" ".join(words), [])
 
     def _useful(self, thing: str) -> bool:
-        return _type(thing) == self.task.thing and (thing, self.task.verb) not in self.memory.unfit
+        return (
+            kind_of(thing) == self.task.thing and (thing, self.task.verb) not in self.memory.unfit
+        )
 
     def _light(self) -> str:
         """Hold the thing where a lamp is and switch the lamp on."""
@@ -246,7 +107,9 @@ class Explorer:
 
     def _treat(self) -> str:
         """Clean, heat or cool what is held."""
-        tool = self._nearest([p for p in self.memory.places if _type(p) == _TOOLS[self.task.verb]])
+        tool = self._nearest(
+            [p for p in self.memory.places if kind_of(p) == _TOOLS[self.task.verb]]
+        )
         return self._reach(tool, door=False) or f"{self.task.verb} {self.memory.held} with {tool}"
 
     def _fetch(self) -> str:
@@ -269,18 +132,18 @@ class Explorer:
         fit = [
             place
             for place in memory.places
-            if _type(place) == self.task.place and (memory.held, place) not in memory.unfit
+            if kind_of(place) == self.task.place and (memory.held, place) not in memory.unfit
         ]
-        kinds = {p: sum(_type(t) == self.task.thing for t in memory.seen.get(p, ())) for p in fit}
+        kinds = {p: sum(kind_of(t) == self.task.thing for t in memory.seen.get(p, ())) for p in fit}
         most = max(kinds.values(), default=0) if self.task.count > 1 else 0
         return self._nearest([place for place in fit if kinds[place] >= most])
 
     def _put_down(self) -> str:
         """Get rid of a thing that is of no use, where it is likely to be allowed."""
-        memory, kind = self.memory, _type(self.memory.held)
+        memory, kind = self.memory, kind_of(self.memory.held)
         fit = [place for place in memory.places if (memory.held, place) not in memory.unfit]
         weights = habits().get(kind, {})
-        liked = [p for p in fit if weights.get(_type(p), 0.0) > 0] or fit
+        liked = [p for p in fit if weights.get(kind_of(p), 0.0) > 0] or fit
         place = self._nearest(liked)
         return self._reach(place) or f"move {memory.held} to {place}"
 
@@ -293,7 +156,7 @@ class Explorer:
         weights = habits().get(kind, {})
 
         def promise(place: str) -> float:
-            weight = weights.get(_type(place), CHANCE) / self._number[_type(place)]
+            weight = weights.get(kind_of(place), CHANCE) / self._number[kind_of(place)]
             return weight * self._taste[place] / max(self._cost(place), 1)
 
         return self._view(max(fresh, key=promise))
@@ -310,7 +173,7 @@ class Explorer:
     def _cost(self, place: str) -> int:
         """Steps until a place can be used, by what is known of its door."""
         memory = self.memory
-        unknown = place not in memory.seen and _type(place) in _OPENABLE
+        unknown = place not in memory.seen and kind_of(place) in _OPENABLE
         return (place not in memory.here) + (place in memory.closed or unknown)
 
     def _nearest(self, places: Sequence[str]) -> str:
@@ -399,7 +262,7 @@ def _slip(expert: Explorer, rng: np.random.Generator) -> str:
     slips = [
         f"go to {place}",  # nothing to do there
         f"go to {_pick(list(memory.seen), rng) or place}",  # seen already
-        f"go to {_type(place)} {number + 20}",  # no such place
+        f"go to {kind_of(place)} {number + 20}",  # no such place
         f"take {expert.task.thing} {number} from {here or place}",  # not there, or behind a door
         _pick(["look", "inventory", f"examine {here or place}"], rng),
     ]
@@ -415,7 +278,7 @@ def _slip(expert: Explorer, rng: np.random.Generator) -> str:
 def _loose(memory: Memory, place: str) -> list[str]:
     """Things within sight that can be taken from a place and surely be put back there."""
     things = [] if place in memory.closed else memory.seen.get(place, [])
-    return [thing for thing in things if _type(place) in habits().get(_type(thing), {})]
+    return [thing for thing in things if kind_of(place) in habits().get(kind_of(thing), {})]
 
 
 def _pick(names: Sequence[str], rng: np.random.Generator) -> str:

@@ -17,21 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.alfworld.data import open_library
-from agent_envs.alfworld.explorer import read_task
 from agent_envs.alfworld.game import SHORT_NAMES, Game, load_game, parse_game
 from agent_envs.alfworld.generate import (
-    KINDS,
-    draw_job,
-    draw_room,
     furnish,
     generate_game,
     generate_splits,
-    jobs,
     main,
     pack,
     read_rules,
 )
 from agent_envs.alfworld.layouts import habits, scenes, things
+from agent_envs.alfworld.memory import read_task
+from agent_envs.alfworld.rooms import KINDS, draw_job, draw_room, jobs
 from agent_envs.alfworld.world import World
 from agent_envs.assets import MissingAsset, asset
 
@@ -238,6 +235,7 @@ def test_a_game_that_came_out_wrong_is_not_kept_quiet(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.genuine
+@pytest.mark.filterwarnings("ignore")  # the genuine packages leave files open
 @pytest.mark.parametrize("own", [True, False])
 def test_genuine_engine_plays_generated_games(own: bool, tmp_path: Path):
     alfworld = pytest.importorskip("alfworld")
