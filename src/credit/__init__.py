@@ -7,7 +7,6 @@ and, called with turns, gives one advantage a turn.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from credit.trajectory import GRPO, RLOO, DrGRPO, Reinforce, ReinforcePP
 from credit.turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 

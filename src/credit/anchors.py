@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-def exact(keys: Sequence[Any], group: ArrayLike) -> NDArray[np.intp]:
+def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> NDArray[np.intp]:
     """Ids of equal (group, key) pairs: [N], [N] -> [N], numbered from 0. GiGPO's anchor states."""
     return segments.labels(group, keys)

@@ -1,4 +1,4 @@
-"""GiGPO: a trajectory's advantage plus, at states that a group visited more than once, a turn's own."""
+"""GiGPO: a trajectory's advantage plus, at states a group met more than once, a turn's own."""
 
 from __future__ import annotations
 

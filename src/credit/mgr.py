@@ -1,4 +1,4 @@
-"""MGR, multiplicative gated rewards: an action's validity gives the sign, its trajectory the size."""
+"""MGR, multiplicative gated rewards: validity gives the sign, the trajectory the size."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ class MGR:
         occurrences = np.zeros(len(turns))
         actions = segments.labels(turns.trajectory[valid], turns.action[valid])
         occurrences[valid] = segments.rank_position(actions) + 1
-        return sign + self.beta * sign * turned - self.alpha * np.maximum(occurrences - self.q, 0)
+        local: NDArray[np.float64] = (
+            sign + self.beta * sign * turned - self.alpha * np.maximum(occurrences - self.q, 0)
+        )
+        return local
 
     def standing(self, turns: Turns) -> NDArray[np.float64]:
         """R_global of each turn's trajectory: [N]. Eq. 6."""
@@ -149,7 +152,7 @@ class MGR:
         )
 
     def _gates(self, turns: Turns, rng: np.random.Generator | None) -> NDArray[np.float64]:
-        """g of each turn, +1 or -1: [N]."""
+        """Sign g of each turn, +1 or -1: [N]."""
         if self.gate == "none":
             return np.ones(len(turns))
         draw = np.random.default_rng(0) if rng is None else rng

@@ -1,7 +1,7 @@
 """Statistics within segments of an array: x [N] values, ids [N] of their segments -> [N].
 
-Ids may be any integers in any order. A segment of one is 0 under every centring function, and a
-segment whose values are all equal is exactly 0. No loop over rows: sort, bincount and reduceat only.
+Ids may be any integers in any order. A segment of one is 0 under every centring function, and
+a segment of equal values is exactly 0. No loop over rows, only sorting and counting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Segments(NamedTuple):
 
     x: Array
     ids: Ids
-    count: Ids  # [S] rows of each segment
+    sizes: Ids  # [S] rows of each segment
 
 
 def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
@@ -41,32 +41,33 @@ def count(ids: ArrayLike) -> Ids:
 
 
 def mean(x: ArrayLike, ids: ArrayLike) -> Array:
-    """Mean of each row's segment: [N], [N] -> [N]. Exact where all values of a segment are equal."""
+    """Mean of each row's segment: [N], [N] -> [N]; exact where its values are all equal."""
     segments = _segments(x, ids)
     return segments.x - _centered(segments)
 
 
 def center(x: ArrayLike, ids: ArrayLike) -> Array:
-    """x minus the mean of its segment: [N], [N] -> [N]."""
+    """Subtract the mean of the segment from x: [N], [N] -> [N]."""
     return _centered(_segments(x, ids))
 
 
 def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-6) -> Array:
-    """center / (std + eps) within segments: [N], [N] -> [N]; 0 in a segment of one.
+    """Divide what `center` gives by (std + eps): [N], [N] -> [N]; 0 in a segment of one.
 
     ddof: 1 divides the squared deviations by n - 1, 0 by n.
     """
     segments = _segments(x, ids)
     deviation = _centered(segments)
-    freedom = np.maximum(segments.count - ddof, 1)
+    freedom = np.maximum(segments.sizes - ddof, 1)
     variance = np.bincount(segments.ids, deviation**2, len(freedom)) / freedom
-    return deviation / (np.sqrt(variance) + eps)[segments.ids]
+    scale = np.sqrt(variance) + eps
+    return deviation / np.where(scale > 0, scale, 1.0)[segments.ids]
 
 
 def leave_one_out(x: ArrayLike, ids: ArrayLike) -> Array:
-    """x minus the mean of the others in its segment, m/(m-1) * center: [N], [N] -> [N]; 0 if alone."""
+    """Subtract the mean of the others in the segment: [N], [N] -> [N]; 0 if there are none."""
     segments = _segments(x, ids)
-    factor = segments.count / np.maximum(segments.count - 1, 1)
+    factor = segments.sizes / np.maximum(segments.sizes - 1, 1)
     return factor[segments.ids] * _centered(segments)
 
 
@@ -94,8 +95,8 @@ def labels(*columns: Any) -> Ids:
 def _centered(segments: _Segments) -> Array:
     """Deviation from the segment's mean, exactly 0 where a segment's values are all equal.
 
-    Values are first shifted by the segment's first one: rounding then cannot turn a segment of equal
-    values into one with a spread of 1e-17, which standardising would blow up.
+    Values are first shifted by the segment's first one: rounding then cannot give a segment of
+    equal values a spread of 1e-17, which standardising would blow up.
     """
     x, ids, counts = segments
     if not len(x):

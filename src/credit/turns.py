@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +10,9 @@ import numpy as np
 from credit import segments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 _PER_TRAJECTORY = ("group", "outcome", "goal")
@@ -98,7 +99,9 @@ class Turns:
     @property
     def last(self) -> NDArray[np.bool_]:
         """[N] is it its trajectory's last turn."""
-        return np.r_[np.diff(self.trajectory) > 0, np.ones(min(len(self), 1), dtype=bool)]
+        ends: NDArray[np.bool_] = np.ones(len(self), dtype=np.bool_)
+        ends[:-1] = np.diff(self.trajectory) > 0
+        return ends
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Any]) -> Turns:

@@ -1,0 +1,76 @@
+"""Segment statistics: worked numbers, and relations on any input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from credit import segments
+
+LENGTH = st.shared(st.integers(0, 60), key="length")
+VALUES = arrays(np.float64, LENGTH, elements=st.floats(-1e3, 1e3))
+IDS = arrays(np.int64, LENGTH, elements=st.integers(-3, 3))
+CENTRED = [segments.center, segments.standardize, segments.leave_one_out]
+
+
+def test_worked_numbers():  # segment 5: 1, 2, 6, mean 3; segment 9: 4 alone
+    x, ids = [1.0, 4.0, 2.0, 6.0], [5, 9, 5, 5]
+    assert segments.mean(x, ids) == pytest.approx([3, 4, 3, 3])
+    assert segments.center(x, ids) == pytest.approx([-2, 0, -1, 3])
+    # squared deviations 4 + 1 + 9 = 14 over 3 - 1: std sqrt(7)
+    assert segments.standardize(x, ids, eps=0.0) == pytest.approx(
+        np.array([-2, 0, -1, 3]) / np.r_[7**0.5, 1, 7**0.5, 7**0.5]
+    )
+    # 1 - (2 + 6) / 2, then 2 - (1 + 6) / 2 and 6 - (1 + 2) / 2
+    assert segments.leave_one_out(x, ids) == pytest.approx([-3, 0, -1.5, 4.5])
+    assert segments.count(ids).tolist() == [3, 1, 3, 3]
+    assert segments.rank_position(ids).tolist() == [0, 0, 1, 2]
+
+
+def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
+    assert segments.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
+
+
+@pytest.mark.parametrize("function", CENTRED)
+def test_equal_values_give_exactly_zero(function):
+    x = np.full(7, 0.1)  # whose mean rounds to another number than 0.1
+    assert (function(x, [0, 0, 0, 1, 1, 1, 1]) == 0).all()
+
+
+@pytest.mark.parametrize("function", CENTRED)
+def test_a_segment_of_one_gives_zero(function):
+    assert function([3.0, -5.0], [0, 1]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("function", [*CENTRED, segments.mean])
+def test_lengths_must_agree(function):
+    with pytest.raises(ValueError, match=r"one length, got shapes \(2,\) and \(3,\)"):
+        function([1.0, 2.0], [0, 0, 0])
+
+
+@given(VALUES, IDS)
+def test_sums_to_zero_within_segments(x, ids):
+    for function in CENTRED:
+        result = function(x, ids)
+        for one in np.unique(ids):
+            assert result[ids == one].sum() == pytest.approx(0, abs=1e-6)
+
+
+@given(VALUES, IDS, st.randoms(use_true_random=False))
+def test_order_of_rows_does_not_matter(x, ids, random):
+    order = np.array(random.sample(range(len(x)), len(x)), dtype=int)
+    for function in (segments.center, segments.leave_one_out):
+        assert function(x[order], ids[order]) == pytest.approx(function(x, ids)[order], abs=1e-9)
+
+
+@given(VALUES, IDS)
+def test_mean_plus_center_is_the_value(x, ids):
+    assert segments.mean(x, ids) + segments.center(x, ids) == pytest.approx(x, abs=1e-9)
+
+
+def test_labels_tell_pairs_apart():
+    assert segments.labels([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
+    assert segments.labels([2, 2, 2], ["b", "a", "b"]).tolist() == [1, 0, 1]

@@ -1,0 +1,70 @@
+"""Trajectory-level methods: numbers by hand and relations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import credit
+from tests.credit.batches import batch, batches
+
+METHODS = ["reinforce", "reinforce_pp", "grpo", "dr_grpo", "rloo", "loop"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # group 3 has outcomes 1, 0, 0 (mean 1/3), group 8 has 1, 1
+        ("reinforce", [1, 1, 0, 0, 1, 1]),
+        ("dr_grpo", [2 / 3, 2 / 3, -1 / 3, -1 / 3, 0, 0]),
+        # variance (4/9 + 1/9 + 1/9) / 2 = 1/3: deviations times sqrt(3)
+        ("grpo", [1.1547005, 1.1547005, -0.5773503, -0.5773503, 0, 0]),
+        # 1 - 0, then 0 - 1/2 for both failures
+        ("rloo", [1, 1, -0.5, -0.5, 0, 0]),
+        # whole batch 1, 0, 0, 1, 1: mean 3/5, variance (3 * 4/25 + 2 * 9/25) / 4 = 3/10
+        ("reinforce_pp", [0.7302967, 0.7302967, -1.0954451, -1.0954451, 0.7302967, 0.7302967]),
+    ],
+)
+def test_worked_numbers(name, expected):
+    turns = batch([2, 1, 1, 1, 1], [1.0, 0.0, 0.0, 1.0, 1.0], [3, 3, 3, 8, 8])
+    assert credit.make(name)(turns) == pytest.approx(expected, abs=2e-6)
+
+
+@given(batches())
+def test_groups_sum_to_zero(turns):
+    first = turns.position == 0
+    for name in ("grpo", "dr_grpo", "rloo"):
+        advantage = credit.make(name)(turns)[first]
+        for group in np.unique(turns.group):
+            assert advantage[turns.group == group].sum() == pytest.approx(0, abs=1e-9)
+
+
+@given(batches())
+def test_a_constant_added_to_the_outcome_changes_nothing(turns):
+    shifted = batch(
+        np.bincount(turns.trajectory).tolist(), (turns.outcome + 3).tolist(), turns.group.tolist()
+    )
+    for name in ("reinforce_pp", "grpo", "dr_grpo", "rloo"):
+        method = credit.make(name)
+        assert method(shifted) == pytest.approx(method(turns), abs=1e-9)
+
+
+def test_tasks_do_not_leak():
+    one = batch([1, 1], [1.0, 0.0], [0, 0])
+    both = batch([1, 1, 1, 1], [1.0, 0.0, 5.0, 9.0], [0, 0, 1, 1])
+    for name in ("grpo", "dr_grpo", "rloo"):
+        method = credit.make(name)
+        assert method(both)[:2].tolist() == method(one).tolist()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_empty_batch_gives_an_empty_array(name):
+    assert credit.make(name)(batch([], [], [])).shape == (0,)
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="unknown credit method 'grop'; did you mean 'grpo'"):
+        credit.make("grop")
+    with pytest.raises(ValueError, match="mgr has no option 'bata'; did you mean 'beta'"):
+        credit.make("mgr", bata=0.1)

@@ -1,0 +1,123 @@
+"""The batch: what it refuses, what it derives, and that it survives a file."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from credit import Turns
+from tests.credit.batches import batch, batches
+
+GOOD: dict[str, Any] = {
+    "group": [0, 0],
+    "outcome": [1.0, 0.0],
+    "goal": ["g", "g"],
+    "trajectory": [0, 0, 1],
+    "reward": [0.0, 0.0, 0.0],
+    "valid": [True, False, True],
+    "progress": [0.0, 0.5, 1.0],
+    "anchor": ["a", "b", "a"],
+    "action": ["x", "y", "z"],
+}
+
+
+def test_positions_and_ends():
+    turns = Turns(**GOOD)
+    assert turns.position.tolist() == [0, 1, 0]
+    assert turns.last.tolist() == [False, True, True]
+    assert turns.group_of_turn.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"outcome": [1.0]}, "outcome has 1 rows, group has 2"),
+        ({"valid": [True]}, "valid has 1 rows, trajectory has 3"),
+        ({"entropy": [0.1]}, "entropy has 1 rows"),
+        ({"trajectory": [0, 1, 0]}, "trajectory row 2 is 0 after 1"),
+        ({"trajectory": [0, 0, 0]}, "trajectory 1 of 2 has no turn"),
+        ({"trajectory": [0, 1, 2]}, "trajectory row 2 is 2, group has 2 rows"),
+        ({"reward": [0.0, np.nan, 0.0]}, "reward row 1 is nan"),
+        ({"outcome": [np.inf, 0.0]}, "outcome row 0 is inf"),
+        ({"progress": [0.0, 1.5, 0.0]}, r"progress row 1 must lie in \[0, 1\], got 1.5"),
+        ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
+        ({"reward": [[0.0], [0.0], [0.0]]}, r"reward is a vector, got shape \(3, 1\)"),
+    ],
+)
+def test_refusals_name_column_and_row(change, message):
+    with pytest.raises(ValueError, match=message):
+        Turns(**{**GOOD, **change})
+
+
+def test_columns_cannot_be_written():
+    given = np.zeros(3)
+    turns = Turns(**{**GOOD, "reward": given})
+    with pytest.raises(ValueError, match="read-only"):
+        turns.reward[0] = 1.0
+    given[0] = 5.0  # the caller's own array stays the caller's
+    assert turns.reward[0] == 0.0
+
+
+def test_from_episodes():
+    turn = SimpleNamespace(
+        reward=0.5, valid=True, progress=0.25, anchor="s", action="go", entropy=0.1
+    )
+    episode = SimpleNamespace(group=4, outcome=1.0, goal="win", turns=[turn, turn])
+    turns = Turns.from_episodes([episode, episode])
+    assert (len(turns), turns.trajectory.tolist()) == (4, [0, 0, 1, 1])
+    assert turns.entropy == pytest.approx([0.1] * 4)
+    assert turns.turn_reward is None
+
+
+def test_from_episodes_with_verifiers():
+    def turn(**rewards):
+        return SimpleNamespace(
+            reward=0.0, valid=True, progress=0.0, anchor="s", action="go", turn_reward=rewards
+        )
+
+    episode = SimpleNamespace(
+        group=0, outcome=1.0, goal="", turns=[turn(a=1.0, b=2.0), turn(b=4.0, a=3.0)]
+    )
+    turns = Turns.from_episodes([episode])
+    assert turns.turn_reward_names == ("a", "b")
+    assert turns.turn_reward.tolist() == [[1, 2], [3, 4]]
+    episode.turns[1].turn_reward = {"a": 1.0}
+    with pytest.raises(ValueError, match=r"turn_reward row 1 has \['a'\]"):
+        Turns.from_episodes([episode])
+
+
+@given(batches())
+@settings(max_examples=20)
+def test_round_trips_through_parquet(tmp_path_factory, turns):
+    path = tmp_path_factory.mktemp("turns") / "turns.parquet"
+    turns.to_parquet(path)
+    again = Turns.from_parquet(path)
+    for name in GOOD:
+        assert getattr(again, name).tolist() == getattr(turns, name).tolist()
+    assert again.entropy is None
+
+
+def test_optional_columns_round_trip(tmp_path):
+    turns = batch(
+        [2, 1],
+        [1.0, 0.0],
+        [0, 0],
+        entropy=[0.1, 0.2, 0.3],
+        turn_reward=[[1.0, 0.0], [0.5, 2.0], [0.0, 0.0]],
+        turn_reward_names=("tool", "answer"),
+    )
+    turns.to_parquet(tmp_path / "t.parquet")
+    again = Turns.from_parquet(tmp_path / "t.parquet")
+    assert again.turn_reward.tolist() == turns.turn_reward.tolist()
+    assert again.turn_reward_names == ("tool", "answer")
+    assert again.entropy.tolist() == [0.1, 0.2, 0.3]
+
+
+def test_empty_batch(tmp_path):
+    empty = batch([], [], [])
+    empty.to_parquet(tmp_path / "empty.parquet")
+    assert len(Turns.from_parquet(tmp_path / "empty.parquet")) == 0
