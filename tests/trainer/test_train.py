@@ -117,7 +117,7 @@ def test_the_advantages_lie_beside_the_episodes(whole):
 
 def test_recomputed_logprobs_are_the_sampled_ones(whole):
     gaps = [line["logprob_gap"] for line in figures(whole) if "logprob_gap" in line]
-    assert len(gaps) >= 3
+    assert gaps  # steps in which some group was alive
     assert max(gaps) < 1e-4
 
 
@@ -140,6 +140,23 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     ours = weights(tmp_path, 12)
     assert all(np.array_equal(ours[name], value) for name, value in weights(whole, 12).items())
     assert [line["step"] for line in figures(tmp_path)] == list(range(1, 13))
+
+
+def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
+    options = ["policy.lora_rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
+    chosen = short(tiny_folder, *options, "run.save_every=1", "run.keep=9")
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(chosen, whole, console=quiet())
+    shutil.copytree(whole, cut)
+    for step in (4, 5):
+        shutil.rmtree(cut / "checkpoints" / f"step_{step}")
+    train(chosen, cut, resume=True, console=quiet())
+    name = "checkpoints/step_5/adapter_model.safetensors"
+    one, other = load_file(whole / name), load_file(cut / name)
+    assert len(one) == 28  # two matrices for each of 7 projections in 2 layers
+    assert all(np.array_equal(value, other[key]) for key, value in one.items())
+    assert any(np.abs(value).max() > 0 for key, value in one.items() if "lora_B" in key)
+    assert figures(whole) == figures(cut)
 
 
 RUN = """
