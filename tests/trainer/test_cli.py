@@ -153,6 +153,24 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
     assert "Traceback" not in said
 
 
+def test_ctrl_c_says_how_to_go_on(call, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainer.train.train", interrupted)
+    code, out, _ = call("train", "quickstart", "--out", tmp_path)
+    assert code == 130
+    assert f"agent-envs train {tmp_path} --resume" in out
+
+
+def test_a_run_that_explodes_keeps_its_batch(call, corridor, tiny_folder, tmp_path):
+    options = [*SHORT, f"policy.model={tiny_folder}", "sft.learning_rate=1e30"]
+    code, _, said = call("train", "quickstart", *options, "--out", tmp_path)
+    assert code == 1
+    (kept,) = tmp_path.glob("not_finite*.pt")
+    assert str(kept) in said
+
+
 def test_a_wrong_call_exits_with_2(call):
     assert call("trian")[0] == 2
     assert call("train")[0] == 2
