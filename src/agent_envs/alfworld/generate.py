@@ -13,6 +13,7 @@ import argparse
 import json
 import lzma
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,11 +86,16 @@ def complete(line: Mapping[str, Any], rules: Mapping[str, str] | None = None) ->
         rules: pddl_domain and grammar, with TASK where the task goes; by default our own.
     """
     return {
-        **worded(logic() if rules is None else rules, line["task"]),
+        **worded(rules or _own_rules(), line["task"]),
         "pddl_problem": line["pddl_problem"],
         "solvable": True,
         "walkthrough": list(line["walkthrough"]),
     }
+
+
+@cache
+def _own_rules() -> dict[str, str]:
+    return logic()
 
 
 def generate_game(rng: np.random.Generator, *, size: float, task_type: str) -> dict[str, Any]:

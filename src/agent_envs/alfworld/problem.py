@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, scenes, things
@@ -42,6 +43,7 @@ def problem(room: Room, job: Job, items: Sequence[Item]) -> Iterator[str]:
     yield f")\n(:goal\n{_goal(job)}\n))"
 
 
+@cache
 def _receptacle_types() -> list[str]:
     """All receptacle types of all scenes, sorted."""
     every = {t for s in scenes().values() for t in (*s.always, *(extra for extra, _ in s.extras))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.alfworld.game import SHORT_NAMES
@@ -97,7 +98,7 @@ class Item:
     spot: Spot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Room:
     """A room with its furniture and without loose things; `plan` is its number."""
 
@@ -106,13 +107,14 @@ class Room:
     spots: tuple[Spot, ...]
     start: str
 
-    def types(self) -> list[str]:
+    @cached_property
+    def types(self) -> tuple[str, ...]:
         """The receptacle types in it, each once."""
-        return list(dict.fromkeys(spot.type for spot in self.spots))
+        return tuple(dict.fromkeys(spot.type for spot in self.spots))
 
     def offers(self, name: str, *, without: str = "") -> list[tuple[str, float]]:
         """(receptacle type, weight) of the places here for a type of thing, but for one type."""
-        places, types = things()[name].places, self.types()
+        places, types = things()[name].places, self.types
         return [(t, weight) for t, weight in places.items() if t in types and t != without]
 
 
@@ -176,7 +178,7 @@ def jobs(room: Room, task: str) -> list[Job]:
     if task == "look":
         lamps = [thing.name for thing in found if "light" in thing.abilities]
         return [Job(task, thing.name, lamp) for thing in found if loose(thing) for lamp in lamps]
-    if task in TOOLS and TOOLS[task] not in room.types():
+    if task in TOOLS and TOOLS[task] not in room.types:
         return []
     return [
         Job(task, thing.name, place)
@@ -201,7 +203,7 @@ def draw_job(rng: np.random.Generator, room: Room, task: str) -> Job:
     """
     possible = jobs(room, task)
     if not possible:
-        raise ValueError(f"a {room.kind} with {', '.join(room.types())} has no job {task!r}")
+        raise ValueError(f"a {room.kind} with {', '.join(room.types)} has no job {task!r}")
     draw = Draw(rng)
     thing = draw.one(list(dict.fromkeys(job.thing for job in possible)))
     return draw.one([job for job in possible if job.thing == thing])
