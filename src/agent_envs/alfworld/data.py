@@ -262,10 +262,9 @@ def _remembered(cache: Path) -> dict[str, list[int]]:
         known = json.loads(cache.read_bytes())
     except (OSError, ValueError):
         return {}
-    good = isinstance(known, dict) and all(
-        isinstance(e, list) and len(e) > 2 for e in known.values()
-    )
-    return known if good else {}
+    entries = known.values() if isinstance(known, dict) else [None]
+    ours = all(isinstance(entry, list) and len(entry) == len(_ENTRY) for entry in entries)
+    return known if ours else {}
 
 
 def _remember(cache: Path, listing: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ ABLE = {"clean": "cleanable", "heat": "heatable", "cool": "coolable"}
 DONE = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 """Treatment: what the domain calls an object that it was done to."""
 
-PROPERTIES = ("isclean", "ishot", "iscool", "issliced", "istoggled", "ison")
+PROPERTIES = ("isclean", "ishot", "iscool", "issliced", "istoggled")
 _KNIVES = ("knifetype", "butterknifetype")
 _SINKS = ("sinktype", "sinkbasintype")
 _TASK = "Your task is to: "
@@ -261,9 +261,8 @@ def _formula(goal: Goal) -> list[Atom]:
 
 
 def _shape(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
-    """The atoms with each variable replaced by all that is said of it; repetition does not count."""
-    once = set(atoms) | {("differ", *sorted(atom[1:])) for atom in atoms if atom[0] == "differ"}
-    once -= {atom for atom in once if atom[0] == "differ" and list(atom[1:]) != sorted(atom[1:])}
+    """The atoms, each once, with each variable replaced by all that is said of it."""
+    once = set(atoms)
     said: dict[str, list[str]] = {}
     for name, *words in once:
         known = " ".join(word for word in words if not word.startswith("?"))

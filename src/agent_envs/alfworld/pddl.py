@@ -38,7 +38,7 @@ SIGNATURES = {
 }
 """The domain's predicates: the declared class of each argument."""
 
-_LIST = re.compile(r"\(([^()]*)\)|([()]|[^\s()]+)")
+_LIST = re.compile(r"\(([^()]*)\)|([()]|[^\s()][^()]*)")  # a flat list, a parenthesis, words
 _COMMENT = re.compile(r";[^\n]*")
 _OPEN, _CLOSE = "()"
 
@@ -100,8 +100,10 @@ class Problem:
                 if not stack:
                     raise self._wrong(number, "a ')' that closes nothing")
                 current = stack.pop()
+            elif token:
+                current += token.split()
             else:
-                current.append(token or [number, *words.split()])
+                current.append([number, *words.split()])
         if stack:
             raise self._wrong(current, "this '(' is never closed; the text may be cut short")
         match top[1:]:
@@ -145,24 +147,23 @@ class Problem:
         facts: dict[str, dict[Atom, None]] = {name: {} for name in SIGNATURES}
         kind_of = self.symbols.get
         for fact in section[2:]:
-            match fact:
-                case [_, str(name), *words]:
-                    signature = SIGNATURES.get(name)
-                case _:
-                    raise self._wrong(section, f"expected facts, got {fact!r:.60}")
-            if signature is None:
-                if name == "=":  # the cost of travel, which no rule reads
-                    continue
-                raise self._wrong(
-                    fact, f"unknown predicate {name!r}; known are {', '.join(SIGNATURES)}"
-                )
-            if [kind_of(str(word)) for word in words] != [*signature]:
-                wanted = ", ".join(signature)
-                raise self._wrong(
-                    fact, f"{name} takes declared names of ({wanted}), got {words!r:.160}"
-                )
-            facts[name][tuple(words)] = None
+            _, name, *words = fact if isinstance(fact, list) and len(fact) > 1 else (0, "")
+            if tuple(map(kind_of, map(str, words))) == SIGNATURES.get(str(name)):
+                facts[name][tuple(words)] = None
+            elif name != "=":  # the cost of travel, which no rule reads
+                raise self._misfit(fact, section)
         return {name: list(group) for name, group in facts.items()}
+
+    def _misfit(self, fact: Node | str, section: Node) -> BadAsset:
+        """What is wrong with what should be a fact."""
+        if isinstance(fact, str) or len(fact) == 1 or isinstance(fact[1], list):
+            return self._wrong(section, f"expected facts, got {fact!r:.60}")
+        name, words = fact[1], fact[2:]
+        if name not in SIGNATURES:
+            known = ", ".join(SIGNATURES)
+            return self._wrong(fact, f"unknown predicate {name!r:.60}; known are {known}")
+        kinds = ", ".join(SIGNATURES[name])
+        return self._wrong(fact, f"{name} takes declared names of ({kinds}), got {words!r:.160}")
 
     def _goal_atoms(self, section: Node) -> list[Atom]:
         match section[2:]:
@@ -179,7 +180,8 @@ class Problem:
                 bound = {f"{w}": f"{w}@{number}" for w in words if str(w).startswith("?")}
                 return self._flat(body, variables | bound)
             case [_, "not", [_, "=", str(one), str(other)]]:
-                return [("differ", variables.get(one, one), variables.get(other, other))]
+                pair = sorted((variables.get(one, one), variables.get(other, other)))
+                return [("differ", *pair)]
             case [_, str(name), *words] if all(isinstance(word, str) for word in words):
                 return [(name, *(variables.get(word, word) for word in words))]
         raise self._wrong(formula, f"not a formula that ALFWorld's goals use: {formula[1:]!r:.80}")

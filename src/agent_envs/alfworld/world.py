@@ -322,7 +322,6 @@ class World:
         return f"You {verb} the {self.game.objects[thing]} using the {self._name(receptacle)}."
 
     def _use(self, thing: int, _: int) -> str:
-        self.props["ison"] ^= {thing}
         self._mark("istoggled", thing)
         self._changed()
         return f"You turn on the {self.game.objects[thing]}."
