@@ -84,7 +84,7 @@ class Game:
     task: the task sentence, "put a clean mug in coffeemachine."
     object_type, receptacle_type: lower-cased PDDL symbols, "mugtype"; "" where none is given.
     place: location of each receptacle; `at` has the receptacles of each location.
-    fits: the receptacles that can take each object.
+    fits: the receptacles that can take each object, ascending.
     inner: what lies inside each object that can hold others; it never changes.
     contents: objects in each receptacle at the start. object_at: (object, location) at the start.
     props: per predicate of `PROPERTIES` the objects for which it holds at the start.
@@ -116,7 +116,7 @@ class Game:
     sinks: frozenset[int]
     microwaves: frozenset[int]
     fridges: frozenset[int]
-    fits: tuple[frozenset[int], ...]
+    fits: tuple[tuple[int, ...], ...]
     inner: tuple[tuple[int, ...], ...]
     start: int
     held: int
@@ -384,13 +384,16 @@ def _pair(fact: Atom) -> tuple[str, str]:
 
 def _fits(
     problem: Problem, object_type: Sequence[str], receptacle_type: Sequence[str]
-) -> tuple[frozenset[int], ...]:
-    """The receptacles that can take each object, by `cancontain`."""
+) -> tuple[tuple[int, ...], ...]:
+    """The receptacles that can take each object, by `cancontain`, ascending."""
     takers: dict[str, set[str]] = {}
     for taker, taken in problem.facts["cancontain"]:
         takers.setdefault(taken, set()).add(taker)
-    by_type = {t: _of_types(receptacle_type, takers.get(t, ())) for t in set(object_type)}
-    return tuple(by_type[t] for t in object_type)
+    by_type = {
+        kind: tuple(r for r, taker in enumerate(receptacle_type) if taker in takers.get(kind, ()))
+        for kind in set(object_type)
+    }
+    return tuple(by_type[kind] for kind in object_type)
 
 
 def _of_types(types: Sequence[str], wanted: Iterable[str]) -> frozenset[int]:
