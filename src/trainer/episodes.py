@@ -6,7 +6,7 @@ reads episodes without torch.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -155,7 +155,8 @@ def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
             raise ValueError(f"episode {index} ({episode.task_id}) has no step; drop it first")
         head = {name: getattr(episode, name) for name in _EPISODE}
         for turn, step in enumerate(episode.steps):
-            yield {**head, **asdict(step), "episode": index, "turn": turn}
+            cells = {name: getattr(step, name) for name in _STEP}
+            yield {**head, **cells, "episode": index, "turn": turn}
 
 
 def _schema() -> pa.Schema:
