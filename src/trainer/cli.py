@@ -46,11 +46,10 @@ def main() -> None:
     from gymnasium.error import Error as GymError
 
     from trainer.commands import app
-    from trainer.update import NotFiniteError
 
     try:
         app()
-    except (ValueError, OSError, GymError, NotFiniteError) as error:
+    except (ValueError, OSError, GymError, FloatingPointError) as error:
         if os.environ.get(TRACEBACK):
             raise
         sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")

@@ -36,7 +36,7 @@ Objective: TypeAlias = "Callable[[Batch, Tensor, Tensor], tuple[Tensor, dict[str
 """(batch, log-probabilities [P], entropies [P]) -> what to maximise [P], values [P] to report."""
 
 
-class NotFiniteError(RuntimeError):
+class NotFiniteError(FloatingPointError):
     """A loss or a gradient was NaN or infinite; the message names the file with its batch."""
 
 
