@@ -25,6 +25,9 @@ _DAY = "26 Jul 2024"  # Llama-3 templates would print today's date: the same see
 class Chat:
     """Token pieces by the chat template of `tokenizer`.
 
+    `opening(text)` gives the tokens up to the first reply, `message(text)` those between two
+    replies, `reply(text)` those of a reply given as text; all three remember what they were asked.
+
     Attributes:
         end: Token that ends a reply.
         ends: All tokens that end a reply: `end` and the tokenizer's end of sequence.
@@ -54,6 +57,7 @@ class Chat:
         self.ends = frozenset({self.end} | {i for i in [tokenizer.eos_token_id] if i is not None})
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.message = lru_cache(maxsize=4096)(self._message)
+        self.reply = lru_cache(maxsize=65536)(self._reply)  # constrained decoding asks again
 
     def _opening(self, text: str) -> tuple[int, ...]:
         """Tokens from the start of the conversation to the first reply; `text` is its message."""
@@ -73,9 +77,9 @@ class Chat:
         closed = bool(reply_ids) and reply_ids[-1] in self.ends
         return list(tail[1:] if closed else tail)
 
-    def reply(self, text: str) -> list[int]:
+    def _reply(self, text: str) -> tuple[int, ...]:
         """Tokens of a reply given as text, its end included."""
-        return [*self._encode(text), self.end]
+        return (*self._encode(text), self.end)
 
     def text(self, reply_ids: Sequence[int]) -> str:
         """Text of a sampled reply, its end left out."""
@@ -88,7 +92,7 @@ class Chat:
         for observation, reply in turns:
             first = not pieces
             prompt = self.opening(observation) if first else self.message(observation)[1:]
-            pieces.append((list(prompt), self.reply(reply)))
+            pieces.append((list(prompt), list(self.reply(reply))))
         return pieces
 
     def _tail(self, text: str) -> str:

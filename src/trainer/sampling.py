@@ -12,7 +12,6 @@ distribution that the update does not know.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +20,7 @@ import torch
 from trainer.cache import RaggedCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
 
@@ -83,7 +82,6 @@ class Sampler:
     max_new_tokens: int = 64
     decode: str = "free"
     form: str = FORM
-    tokens: Callable[[str], list[int]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
@@ -101,10 +99,6 @@ class Sampler:
                 f"sampling keeps a cache of full-attention layers, but {self.policy.name!r} has "
                 f"{', '.join(sorted(kinds))}; use a model without them"
             )
-        reply = self.policy.chat.reply
-        object.__setattr__(
-            self, "tokens", lru_cache(maxsize=65536)(lambda action: reply(self.form.format(action)))
-        )
 
     def session(self, rows: int) -> Session:
         """`rows` new conversations."""
@@ -189,7 +183,7 @@ class Session:
         root: Trie = {}
         for action in actions:
             node = root
-            for token in self.sampler.tokens(action):
+            for token in self.sampler.policy.chat.reply(self.sampler.form.format(action)):
                 node = node.setdefault(token, {})
         return root
 

@@ -151,7 +151,7 @@ def test_constrained_replies_are_actions_with_their_renormalised_probability():
     for _ in range(3):
         for i, reply in enumerate(session.reply(range(8), new, rng, [ACTIONS] * 8)):
             assert reply.text in {f"<think></think><action>{a}</action>" for a in ACTIONS}
-            assert reply.ids == POLICY.chat.reply(reply.text)
+            assert tuple(reply.ids) == POLICY.chat.reply(reply.text)
             assert all(t in a for t, a in zip(reply.ids, reply.allowed, strict=True))
             assert_recorded(histories[i], reply)
             new[i] = POLICY.chat.after(reply.ids, "ok")

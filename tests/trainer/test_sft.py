@@ -17,7 +17,7 @@ def test_a_demonstration_is_the_conversation_of_its_replies(tiny_policy):
     shown = demonstration(chat, TURNS, task_id="embedded/train/x", goal="g")
     assert [s.action for s in shown.steps] == ["go to desk 1", "look"]
     assert shown.steps[0].reply == "<think></think><action>go to desk 1</action>"
-    assert shown.steps[0].reply_ids == chat.reply(shown.steps[0].reply)
+    assert tuple(shown.steps[0].reply_ids) == chat.reply(shown.steps[0].reply)
     first = shown.steps[0]
     assert first.prompt_ids == list(chat.opening(TURNS[0][0]))
     assert shown.steps[1].prompt_ids == chat.after(first.reply_ids, TURNS[1][0])
