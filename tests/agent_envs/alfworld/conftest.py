@@ -1,0 +1,59 @@
+"""The small kitchen as fixtures; tests and the processes they start import it as a module."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_envs.alfworld.game import Game, parse_game
+from agent_envs.alfworld.world import World
+
+sys.path.insert(0, str(Path(__file__).parent))
+from small_kitchen import kitchen_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def data() -> Callable[..., dict[str, Any]]:
+    """Makes the kitchen's file for a task, with further facts."""
+    return kitchen_data
+
+
+@pytest.fixture
+def kitchen() -> Callable[..., World]:
+    """Makes a kitchen being played: a task, and further facts of its start."""
+
+    def make(task: str = "pick", also: str = "", **options: Any) -> World:
+        return World(parse_game(kitchen_data(task, also), f"toy/train/{task}/1", "toy"), **options)
+
+    return make
+
+
+@pytest.fixture
+def game(data: Callable[..., dict[str, Any]]) -> Game:
+    """The kitchen's tables."""
+    return parse_game(data(), "toy/train/pick/1", "toy")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of five public games: three in train, one of them not for text, and two others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    for split, task, kind in (
+        ("train", "pick_heat_then_place_in_recep-Mug-None-CounterTop-1/trial_b", "heat"),
+        ("train", "pick_and_place_simple-Mug-None-Fridge-1/trial_a", "pick"),
+        ("train", "pick_and_place_with_movable_recep-Mug-Pan-Fridge-1/trial_c", "pick"),
+        ("valid_seen", "look_at_obj_in_light-Mug-None-DeskLamp-1/trial_d", "look"),
+        ("valid_unseen", "pick_two_obj_and_place-Mug-None-Fridge-9/trial_e", "pick2"),
+    ):
+        file = tmp_path / "games" / "json_2.1.1" / split / task / "game.tw-pddl"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(kitchen_data(kind)), encoding="utf-8")
+    return tmp_path / "games"
