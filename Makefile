@@ -10,7 +10,7 @@ OUT    ?= runs/quickstart
 .PHONY: train test check format clean
 
 train: $(VENV)/train.stamp
-	$(RUN)/agent-envs train quickstart --out $(OUT)
+	$(RUN)/agent-envs train quickstart --out $(OUT) --resume
 
 test: $(VENV)/dev.stamp
 	$(RUN)/python -m pytest -n 2

@@ -1,0 +1,103 @@
+"""The pocket policy: how it is made, and that the committed one is what the script says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+import env_assets
+from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.world import World
+from trainer import pocket
+from trainer.policy import Policy
+from trainer.rollout import INSTRUCTION
+
+FOLDER = Path(env_assets.__file__).parent / "pocket"
+SMALL = pocket.Pretraining(
+    cycles=(4, 2), grow=4, tokens_per_step=256, warmup=1, vocabulary=400, hidden=16, layers=1,
+    heads=2, intermediate=16,
+)  # fmt: skip
+
+
+@pytest.fixture
+def tokenizer():
+    return AutoTokenizer.from_pretrained(FOLDER)
+
+
+def test_mistakes_are_seen_but_not_learned(tokenizer):
+    item = pocket.Lesson(
+        ["room", "no", "yes"], ["<action>a", "<action>b", "<action>c"], [False, True, False]
+    )
+    ids, weights = pocket.encode(item, tokenizer, echo=0.25)
+    end = tokenizer.convert_tokens_to_ids("<|end|>")
+    closing = [weight for token, weight in zip(ids, weights, strict=True) if token == end]
+    assert closing == [0.25, 1.0, 0.25, 0.0, 0.25, 1.0]  # message, reply, message, mistake, ...
+    assert tokenizer.decode(ids).startswith("<|user|>room<|end|><|assistant|><action>a<|end|>")
+
+
+def test_lessons_solve_their_task_in_the_reply_format():
+    rng = np.random.default_rng(3)
+    item = pocket.lesson(rng, size=0.2, mistake=0.0)
+    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
+    assert all(reply.startswith("<think></think><action>") for reply in item.replies)
+    assert not any(item.mistakes)
+
+
+def test_chunks_are_the_same_whoever_makes_them(tokenizer):
+    one, two = (pocket.chunk(SMALL, tokenizer, 1) for _ in range(2))
+    assert one == two != pocket.chunk(SMALL, tokenizer, 2)
+    tokens = sum(len(ids) for rows in one for ids, _ in rows)
+    assert tokens >= SMALL.tokens_per_step * pocket.STEPS_A_CHUNK
+
+
+def test_padding_has_no_weight():
+    ids, weights = pocket.pad([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
+    assert ids.shape == weights.shape == (2, 64)
+    assert weights.sum(1).tolist() == [2.5, 1.0]
+
+
+def test_pretraining_makes_a_policy_that_loads_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(pocket, "CORPUS", 3)
+    threads = torch.get_num_threads()
+    pocket.pretrain(SMALL, tmp_path, cycle=0, threads=threads, compiled=False)
+    before = Policy.load(str(tmp_path)).model.state_dict()
+    pocket.pretrain(SMALL, tmp_path, cycle=1, threads=threads, compiled=False)
+    after = Policy.load(str(tmp_path)).model.state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert all(torch.isfinite(weight).all() for weight in after.values())
+
+
+def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
+    # AutoTokenizer rebuilds the tokenizers of some architectures by their own rules
+    monkeypatch.setattr(pocket, "CORPUS", 3)
+    made = pocket.train_tokenizer(pocket.corpus(SMALL), 500)
+    made.save_pretrained(tmp_path)
+    pocket.build_model(SMALL, made).save_pretrained(tmp_path)
+    text = "<|user|>On the desk 12, you see a mug 3.<|end|><|assistant|><action>go to desk 12"
+    assert AutoTokenizer.from_pretrained(tmp_path).tokenize(text) == made.tokenize(text)
+
+
+def test_committed_weights_are_small_and_name_how_they_were_made():
+    files = list(FOLDER.iterdir())
+    assert sum(file.stat().st_size for file in files) <= 4 * 2**20
+    told = json.loads((FOLDER / "pretraining.json").read_text())
+    assert told["cycles"] == list(pocket.Pretraining.cycles)
+    assert (FOLDER / "README.md").is_file()
+
+
+def test_test_tasks_are_not_in_the_lessons():
+    openings = {
+        World(library.load(task_id)).intro
+        for split in ("valid_seen", "valid_unseen")
+        for library in [open_library("embedded", split)]
+        for task_id in library.panel.task_ids
+    }
+    rng = np.random.default_rng([pocket.Pretraining.seed, 0])  # the first chunk's generator
+    for _ in range(300):
+        item = pocket.lesson(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
+        assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings
