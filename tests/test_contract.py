@@ -86,3 +86,10 @@ def test_vectors_show_what_single_environments_show(env_id, make, mode):
             assert info[key].tolist() == [step[4][key] for step in stepped]
     finally:
         vector.close()
+
+
+@pytest.mark.parametrize("progress", ["facts", "distance", "none"])
+def test_alfworld_on_the_public_games(alfworld_data, progress):
+    env = gym.make("AlfWorld-v0", data=str(alfworld_data), split="valid_seen", progress=progress)
+    assert len(env.unwrapped.panel) == 140
+    check_agent_env(env, oracle=oracle("AlfWorld-v0"))
