@@ -1,18 +1,192 @@
-"""Anchor groups: which turns were taken in the same state of the same task."""
+"""Anchor groups: which turns were taken in the same state of the same task.
 
-from __future__ import annotations
+`exact` compares keys, `similar` joins keys whose texts are much alike. The latter gives exactly
+what comparing each key with every cluster by `difflib.SequenceMatcher.ratio` would, but bounds the
+ratio from above first, so that few pairs are compared: the characters that two texts share in any
+order, then the length of their longest common subsequence for all clusters at once.
+"""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
+from credit.choices import choose, within
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+ASSIGN = ("best", "first")
+_BUCKETS = 128  # characters are counted by code modulo this: merging some only loosens the bound
+_MANY = 6  # candidates beyond which bounding all clusters at once is cheaper than comparing them
+_AUTOJUNK = 200  # from this length on, difflib ignores popular characters
 
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
-
-def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> NDArray[np.intp]:
+def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> segments.Ids:
     """Ids of equal (group, key) pairs: [N], [N] -> [N], numbered from 0. GiGPO's anchor states."""
     return segments.labels(group, keys)
+
+
+def similar(
+    keys: Sequence[str] | NDArray[np.object_],
+    group: ArrayLike,
+    threshold: float = 0.9,
+    *,
+    assign: str = "best",
+) -> segments.Ids:
+    """Ids of clusters of like texts within groups: [N], [N] -> [N]. STAPO §3.1.
+
+    In order of rows, a key joins the cluster of its group whose first member it is most like, by
+    `SequenceMatcher(None, key, first).ratio() >= threshold` (the earlier one if two are equal), or
+    opens one.
+
+    Args:
+        keys: texts of the states.
+        group: task groups; clusters do not cross them.
+        threshold: in (0, 1].
+        assign: "best" joins the most similar cluster, "first" the first that is similar enough.
+
+    Raises:
+        ValueError: an option out of range, or unequal lengths.
+    """
+    choose("assign", assign, ASSIGN)
+    within("threshold", threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
+    groups = np.asarray(group)
+    if len(groups) != len(keys):
+        raise ValueError(f"keys has {len(keys)} rows, group has {len(groups)}; give as many")
+    clusters: dict[Any, _Clusters] = {}
+    places = [
+        clusters.setdefault(of, _Clusters(threshold, first=assign == "first")).place(str(key))
+        for of, key in zip(groups.tolist(), keys, strict=True)
+    ]
+    return segments.labels(groups, np.asarray(places, dtype=np.intp))
+
+
+class _Clusters:
+    """The clusters of one group, grown key by key."""
+
+    def __init__(self, threshold: float, *, first: bool) -> None:
+        self.threshold, self.first = threshold, first
+        self.heads: list[str] = []
+        self.known: dict[str, tuple[int, float, int]] = {}  # cluster, ratio, clusters seen
+        self.counts = np.zeros((8, _BUCKETS), dtype=np.int32)
+        self.pool = _Pool()
+
+    def place(self, key: str) -> int:
+        """The cluster of a key; opens one if none is similar enough."""
+        cluster, ratio, seen = self.known.get(key, (-1, 0.0, 0))
+        if ratio < 1 and seen < len(self.heads) and not (self.first and cluster >= 0):
+            cluster, ratio = self._search(key, cluster, ratio, seen)
+        if cluster < 0:
+            cluster, ratio = len(self.heads), 1.0
+            self._open(key)
+        self.known[key] = cluster, ratio, len(self.heads)
+        return cluster
+
+    def _search(self, key: str, cluster: int, ratio: float, seen: int) -> tuple[int, float]:
+        """The best of what was found before and the clusters from `seen` on."""
+        bounds = _bound(_counts(key), self.counts[: len(self.heads)])
+        bounds[:seen] = 0.0
+        if np.count_nonzero(bounds >= self.threshold) > _MANY:
+            bounds = np.minimum(bounds, self.pool.bounds(key))
+        candidates = np.flatnonzero(bounds >= max(self.threshold, ratio))
+        if self.first:
+            return self._first(key, candidates)
+        for candidate in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
+            if bounds[candidate] < ratio:
+                break
+            found = _ratio(key, self.heads[candidate])
+            if found >= self.threshold and (found, -candidate) > (ratio, -cluster):
+                cluster, ratio = candidate, found
+        return cluster, ratio
+
+    def _first(self, key: str, candidates: segments.Ids) -> tuple[int, float]:
+        for candidate in candidates.tolist():
+            found = _ratio(key, self.heads[candidate])
+            if found >= self.threshold:
+                return candidate, found
+        return -1, 0.0
+
+    def _open(self, key: str) -> None:
+        if len(self.heads) == len(self.counts):
+            self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
+        self.counts[len(self.heads)] = _counts(key)
+        self.heads.append(key)
+        self.pool.add(key)
+
+
+class _Pool:
+    """Texts side by side in one long bit vector, a zero bit after each."""
+
+    def __init__(self) -> None:
+        self.masks: dict[str, int] = {}
+        self.starts: list[int] = []
+        self.sizes: list[int] = []
+        self.full = 0  # every bit but those between texts
+        self.end = 0
+
+    def add(self, text: str) -> None:
+        """Append a text."""
+        bits: dict[str, int] = {}
+        for place, character in enumerate(text):
+            bits[character] = bits.get(character, 0) | 1 << place
+        for character, mask in bits.items():
+            self.masks[character] = self.masks.get(character, 0) | mask << self.end
+        self.full |= ((1 << len(text)) - 1) << self.end
+        self.starts.append(self.end)
+        self.sizes.append(len(text))
+        self.end += len(text) + 1
+
+    def bounds(self, text: str) -> NDArray[np.float64]:
+        """2 LCS / (sum of lengths) with each text of the pool: [K], at least difflib's ratio.
+
+        Hyyrö's bit-parallel LCS (2004) for all texts at once: a bit is cleared for each character
+        of a longest common subsequence, and the zero bit after a text stops its carry.
+        """
+        row = full = self.full
+        for character in text:
+            hit = row & self.masks.get(character, 0)
+            if hit:
+                row = ((row + hit) | (row - hit)) & full
+        packed = np.frombuffer((full & ~row).to_bytes(self.end // 8 + 1, "little"), np.uint8)
+        cleared = np.unpackbits(packed, bitorder="little")
+        common = np.add.reduceat(cleared, self.starts, dtype=np.intp)
+        total = np.asarray(self.sizes, dtype=np.float64) + len(text)
+        bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1.0)
+        return bounds
+
+
+def _counts(text: str) -> NDArray[np.int32]:
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32) % _BUCKETS
+    return np.bincount(codes.astype(np.intp), minlength=_BUCKETS).astype(np.int32)
+
+
+def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
+    """2 (characters in common) / (sum of lengths): [V], [K, V] -> [K], at least the ratio."""
+    common = np.minimum(heads, counts).sum(axis=1)
+    return 2.0 * common / np.maximum(heads.sum(axis=1) + counts.sum(), 1)
+
+
+def _ratio(key: str, head: str) -> float:
+    """`SequenceMatcher(None, key, head).ratio()`."""
+    if len(head) >= _AUTOJUNK:
+        return SequenceMatcher(None, key, head).ratio()
+    total = len(key) + len(head)
+    return 2.0 * _matched(key, head) / total if total else 1.0
+
+
+def _matched(a: str, b: str) -> int:
+    """Characters in difflib's matching blocks of two short texts.
+
+    The longest common block, the earliest in `a` and then in `b`, and so on left and right of it.
+    """
+    size = at = 0
+    for start in range(len(a)):
+        while start + size < len(a) and a[start : start + size + 1] in b:
+            size, at = size + 1, start
+        if size >= len(a) - start:
+            break
+    if not size:
+        return 0
+    there = b.index(a[at : at + size])
+    return size + _matched(a[:at], b[:there]) + _matched(a[at + size :], b[there + size :])

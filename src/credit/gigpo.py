@@ -1,32 +1,22 @@
 """GiGPO: a trajectory's advantage plus, at states a group met more than once, a turn's own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credit import anchors, segments
 from credit.choices import choose, within
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from credit.turns import Turns
+from credit.turns import Turns
 
 BASELINES = ("trajectory", "step")
+ANCHORS = ("exact", "similar")
 
 
 def returns_to_go(turns: Turns, gamma: float) -> NDArray[np.float64]:
     """R_t = Σ_k γ^k r_{t+k}: [N], r being the turn's reward, plus the outcome on the last turn."""
     paid = turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
-    position = turns.position
-    returns = np.zeros((len(turns.group), int(position.max(initial=-1)) + 2))
-    returns[turns.trajectory, position] = paid
-    for step in range(returns.shape[1] - 2, -1, -1):
-        returns[:, step] += gamma * returns[:, step + 1]
-    return returns[turns.trajectory, position]
+    return segments.discounted(paid, turns.trajectory, gamma)
 
 
 @dataclass(frozen=True)
@@ -40,17 +30,24 @@ class GiGPO:
         omega: ω, weight of A^S.
         gamma: γ, discount of the return, in [0, 1].
         baseline: A^E's mean and deviation count each "trajectory" once, or weigh it by its "step"s.
+        anchors: states are the same if their keys are "exact"ly equal, or "similar" texts.
+        threshold: similarity from which texts are of one state, in (0, 1].
         eps: added to deviations.
     """
 
     omega: float = 1.0
     gamma: float = 0.95
     baseline: str = "trajectory"
+    anchors: str = "exact"
+    threshold: float = 0.9
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
         within("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        within("omega", self.omega, 0, np.inf, "it weighs an advantage")
+        within("threshold", self.threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
         choose("baseline", self.baseline, BASELINES)
+        choose("anchors", self.anchors, ANCHORS)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""
@@ -65,5 +62,12 @@ class GiGPO:
 
     def step(self, turns: Turns) -> NDArray[np.float64]:
         """A^S: [N]."""
-        states = anchors.exact(turns.anchor, turns.group_of_turn)
-        return segments.standardize(returns_to_go(turns, self.gamma), states, eps=self.eps)
+        return segments.standardize(
+            returns_to_go(turns, self.gamma), self.states(turns), eps=self.eps
+        )
+
+    def states(self, turns: Turns) -> segments.Ids:
+        """Ids of the states that turns were taken in: [N]."""
+        if self.anchors == "exact":
+            return anchors.exact(turns.anchor, turns.group_of_turn)
+        return anchors.similar(turns.anchor, turns.group_of_turn, self.threshold)

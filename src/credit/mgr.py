@@ -1,19 +1,13 @@
 """MGR, multiplicative gated rewards: validity gives the sign, the trajectory the size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, within
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from credit.turns import Turns
+from credit.choices import choose, positive, within
+from credit.turns import Turns
 
 GATES = ("trajectory", "turn", "none")
 
@@ -91,8 +85,10 @@ class MGR:
         within("alpha", self.alpha, 0, np.inf, "it is a penalty")
         within("q", self.q, 0, np.inf, "it counts occurrences")
         within("p_min", self.p_min, 0, 1, "it is a probability")
-        if self.gamma <= 0:
-            raise ValueError(f"gamma scales rewards and must be positive, got {self.gamma}")
+        positive("gamma", self.gamma, "it scales rewards")
+        for name in ("theta_v", "theta_c1", "theta_c2"):
+            within(name, getattr(self, name), 0, 1, "it is compared with a share")
+        within("delta", self.delta, 0, np.inf, "it lowers a probability")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn."""
@@ -118,13 +114,7 @@ class MGR:
 
     def standing(self, turns: Turns) -> NDArray[np.float64]:
         """R_global of each turn's trajectory: [N]. Eq. 6."""
-        wrong = np.flatnonzero((turns.outcome != 0) & (turns.outcome != 1))
-        if len(wrong):
-            row = wrong[0]
-            raise ValueError(
-                f"MGR's outcome is success, 0 or 1 (Eq. 6), got {turns.outcome[row]} in row {row}; "
-                f"pass success as outcome"
-            )
+        turns.check_binary("S(τ) of MGR is success (Eq. 6)")
         return segments.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
 
     def p_retain(self, turns: Turns) -> float:
@@ -134,7 +124,7 @@ class MGR:
         completion, validity = float(turns.outcome.mean()), float(turns.valid.mean())
         if validity < self.theta_v or completion < self.theta_c1:
             return 1.0
-        return 1 - self.delta * completion if completion < self.theta_c2 else self.p_min
+        return max(1 - self.delta * completion, 0) if completion < self.theta_c2 else self.p_min
 
     def diagnostics(self, turns: Turns, rng: np.random.Generator | None = None) -> Diagnostics:
         """What `rewards` with the same `rng` state does to this batch."""

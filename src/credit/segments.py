@@ -4,8 +4,6 @@ Ids may be any integers in any order. A segment of one is 0 under every centring
 a segment of equal values is exactly 0. No loop over rows, only sorting and counting.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,13 +81,38 @@ def rank_position(ids: ArrayLike) -> Ids:
     return position
 
 
+def discounted(x: ArrayLike, ids: ArrayLike, gamma: float) -> Array:
+    """Σ_k γ^k x_{t+k} to the end of each row's segment, in order of rows: [N], [N] -> [N]."""
+    given = np.asarray(ids)
+    order = np.argsort(given, kind="stable")  # segments one after the other
+    returns = np.array(x, dtype=np.float64)[order]
+    place = rank_position(given)[order]
+    rows = np.argsort(place, kind="stable")
+    ends = np.cumsum(np.bincount(place)) if len(place) else np.zeros(0, dtype=np.intp)
+    for step in range(len(ends) - 1, 0, -1):
+        later = rows[ends[step - 1] : ends[step]]
+        returns[later - 1] += gamma * returns[later]
+    result = np.empty_like(returns)
+    result[order] = returns
+    return result
+
+
 def labels(*columns: Any) -> Ids:
     """One id for each distinct row of several columns: [N], ... -> [N], numbered from 0."""
     ids = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
-        _, dense = np.unique(np.asarray(column), return_inverse=True)
+        dense = _dense(np.asarray(column))
         _, ids = np.unique(ids * (dense.max(initial=0) + 1) + dense, return_inverse=True)
     return ids.astype(np.intp)
+
+
+def _dense(column: NDArray[Any]) -> Ids:
+    """Ids of the values of one column; text is told apart by hash, numbers by sorting."""
+    if column.dtype.kind not in "OUS":
+        return np.unique(column, return_inverse=True)[1].astype(np.intp)
+    values = column.tolist()
+    known = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return np.fromiter(map(known.__getitem__, values), np.intp, len(values))
 
 
 def _centered(segments: _Segments) -> Array:

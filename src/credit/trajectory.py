@@ -1,18 +1,12 @@
 """One advantage a trajectory, given to each of its turns: REINFORCE, GRPO, RLOO and their kin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credit import segments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from credit.turns import Turns
+from credit.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -63,3 +57,15 @@ class RLOO:
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""
         return segments.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
+
+
+@dataclass(frozen=True)
+class MergedGRPO:
+    """A(τ) = `grpo` of R^O + Σ of the trajectory's turn rewards: [N]. MT-GRPO §5.1, GRPO-MR."""
+
+    eps: float = 1e-6
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
+        """Advantage of each turn; `rng` is not used."""
+        whole = turns.outcome + np.bincount(turns.trajectory, turns.verified(), len(turns.group))
+        return segments.standardize(whole, turns.group, eps=self.eps)[turns.trajectory]

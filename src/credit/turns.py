@@ -1,25 +1,18 @@
 """Turns: one batch of trajectories as columns, the only thing that estimators read."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credit import segments
+from credit.choices import nearest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-_PER_TRAJECTORY = ("group", "outcome", "goal")
-_KINDS: dict[str, Any] = {
-    "group": np.int64,
-    "outcome": np.float64,
-    "goal": object,
+_PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
+_PER_TURN: dict[str, Any] = {
     "trajectory": np.int64,
     "reward": np.float64,
     "valid": np.bool_,
@@ -28,6 +21,7 @@ _KINDS: dict[str, Any] = {
     "action": object,
 }
 _NUMBERS = ("outcome", "reward", "progress", "turn_reward", "entropy")
+_PREFIX = "turn_reward."
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +42,8 @@ class Turns:
         turn_reward_names: R names.
         entropy: [N] mean token entropy of the action in nats, or None.
 
+    Columns may be any sequences; they are copied, checked and made read-only.
+
     Raises:
         ValueError: unequal lengths, a trajectory without turns or out of order, NaN or infinity,
             progress outside [0, 1]; names column and row.
@@ -64,23 +60,25 @@ class Turns:
     action: NDArray[np.object_]
     turn_reward: NDArray[np.float64] | None = None
     turn_reward_names: tuple[str, ...] = ()
-    entropy: NDArray[np.float64] | None = field(default=None)
+    entropy: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            object.__setattr__(self, name, _column(name, getattr(self, name), kind))
-        object.__setattr__(self, "turn_reward_names", tuple(self.turn_reward_names))
+        columns = {
+            name: _column(name, getattr(self, name), kind)
+            for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
+        }
         if self.entropy is not None:
-            object.__setattr__(self, "entropy", _column("entropy", self.entropy, np.float64))
+            columns["entropy"] = _column("entropy", self.entropy, np.float64)
+        names = tuple(self.turn_reward_names)
         if self.turn_reward is not None:
-            rewards = np.asarray(self.turn_reward, dtype=np.float64)
-            rewards = (
-                rewards.reshape(0, len(self.turn_reward_names)) if not rewards.size else rewards
-            )
-            object.__setattr__(self, "turn_reward", rewards)
+            columns["turn_reward"] = _table(self.turn_reward, names)
+        for name, value in (columns | {"turn_reward_names": names}).items():
+            object.__setattr__(self, name, value)
         self._check_lengths()
         self._check_order()
-        self._check_numbers()
+        for name in _NUMBERS:
+            _check_finite(name, getattr(self, name))
+        self._check_progress()
 
     def __len__(self) -> int:
         """Number of turns N."""
@@ -94,7 +92,8 @@ class Turns:
     @property
     def position(self) -> NDArray[np.intp]:
         """[N] place of each turn in its trajectory, from 0."""
-        return segments.rank_position(self.trajectory)
+        first = np.searchsorted(self.trajectory, np.arange(len(self.group)))
+        return np.arange(len(self)) - first[self.trajectory]
 
     @property
     def last(self) -> NDArray[np.bool_]:
@@ -103,8 +102,52 @@ class Turns:
         ends[:-1] = np.diff(self.trajectory) > 0
         return ends
 
+    def segment(self, by: str) -> NDArray[np.intp]:
+        """[N] ids of turns to compare: of one "group", and there of one "position" or "anchor"."""
+        if by == "group":
+            return segments.labels(self.group_of_turn)
+        return segments.labels(self.group_of_turn, getattr(self, by))
+
+    def verified(self, name: str | None = None) -> NDArray[np.float64]:
+        """[N] reward of the verifier of that name, or the sum over all verifiers.
+
+        Raises:
+            ValueError: there is no `turn_reward`, or none of that name.
+        """
+        if not len(self):
+            return np.zeros(0)
+        if self.turn_reward is None or (name and name not in self.turn_reward_names):
+            wanted = f"a turn_reward named {name!r}" if name else "the column turn_reward"
+            raise ValueError(f"this method reads {wanted}{nearest('', self.turn_reward_names)}")
+        if name:
+            return self.turn_reward[:, self.turn_reward_names.index(name)]
+        total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
+        return total
+
+    def uncertainty(self) -> NDArray[np.float64]:
+        """[N] the column entropy.
+
+        Raises:
+            ValueError: it was not recorded.
+        """
+        if self.entropy is None and len(self):
+            raise ValueError(
+                f"this method reads the column entropy, which none of {len(self)} turns has; "
+                f"record the mean token entropy of each action at sampling"
+            )
+        return np.zeros(0) if self.entropy is None else self.entropy
+
+    def check_binary(self, why: str) -> None:
+        """Refuse outcomes other than 0 and 1."""
+        wrong = np.flatnonzero((self.outcome != 0) & (self.outcome != 1))
+        if len(wrong):
+            raise ValueError(
+                f"outcome must be 0 or 1, because {why}, got {self.outcome[wrong[0]]} in row "
+                f"{wrong[0]}; pass success as outcome"
+            )
+
     @classmethod
-    def from_episodes(cls, episodes: Iterable[Any]) -> Turns:
+    def from_episodes(cls, episodes: Iterable[Any]) -> Self:
         """The batch of recorded episodes.
 
         An episode has `group`, `outcome`, `goal` and `turns` (or `steps`), a turn has `reward`,
@@ -112,114 +155,75 @@ class Turns:
         `entropy` and `turn_reward` (a mapping of verifier names to rewards), on all turns or none.
         """
         played = list(episodes)
-        taken = [_turns_of(episode) for episode in played]
+        taken = [
+            episode.turns if hasattr(episode, "turns") else episode.steps for episode in played
+        ]
         rows = [turn for turns in taken for turn in turns]
+        owner = np.repeat(np.arange(len(played)), [len(turns) for turns in taken])
+        columns: dict[str, Any] = {n: [getattr(e, n) for e in played] for n in _PER_TRAJECTORY}
+        columns |= {n: [getattr(t, n) for t in rows] for n in _PER_TURN if n != "trajectory"}
         entropies = [getattr(turn, "entropy", None) for turn in rows]
-        verified = [getattr(turn, "turn_reward", None) for turn in rows]
-        names = tuple(verified[0]) if verified and verified[0] is not None else ()
-        return cls(
-            group=[episode.group for episode in played],  # type: ignore[arg-type]
-            outcome=[episode.outcome for episode in played],  # type: ignore[arg-type]
-            goal=[episode.goal for episode in played],  # type: ignore[arg-type]
-            trajectory=np.repeat(np.arange(len(played)), [len(turns) for turns in taken]),
-            **{
-                name: [getattr(turn, name) for turn in rows]  # type: ignore[arg-type]
-                for name in ("reward", "valid", "progress", "anchor", "action")
-            },
-            turn_reward=_verified(verified, names) if names else None,
-            turn_reward_names=names,
-            entropy=None if None in entropies or not rows else entropies,  # type: ignore[arg-type]
-        )
+        if rows and None not in entropies:
+            columns["entropy"] = entropies
+        return cls(trajectory=owner, **columns, **_verifiers(rows))
 
     def to_parquet(self, path: str | Path) -> None:
         """Write one row a turn, its trajectory's columns repeated (needs pyarrow)."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = {
-            name: list(getattr(self, name)) for name in _KINDS if name not in _PER_TRAJECTORY
-        }
-        columns |= {name: list(getattr(self, name)[self.trajectory]) for name in _PER_TRAJECTORY}
+        columns = {name: getattr(self, name) for name in _PER_TURN}
+        columns |= {name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY}
         if self.entropy is not None:
-            columns["entropy"] = list(self.entropy)
-        for place, name in enumerate(self.turn_reward_names):
-            if self.turn_reward is not None:
-                columns[f"turn_reward.{name}"] = list(self.turn_reward[:, place])
-        types = {"trajectory": pa.int64(), "group": pa.int64(), "valid": pa.bool_()}
+            columns["entropy"] = self.entropy
+        columns |= {_PREFIX + name: self.verified(name) for name in self.turn_reward_names}
         texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
-        arrays = {
-            n: pa.array(v, types.get(n, texts.get(n, pa.float64()))) for n, v in columns.items()
-        }
+        arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
         pq.write_table(pa.table(arrays), path)
 
     @classmethod
-    def from_parquet(cls, path: str | Path) -> Turns:
+    def from_parquet(cls, path: str | Path) -> Self:
         """Read what `to_parquet` wrote."""
         import pyarrow.parquet as pq
 
-        columns = pq.read_table(path).to_pydict()
-        trajectory = np.asarray(columns["trajectory"], dtype=np.int64)
-        first = np.flatnonzero(np.r_[True, np.diff(trajectory) > 0][: len(trajectory)])
-        prefix = "turn_reward."
-        names = tuple(name.removeprefix(prefix) for name in columns if name.startswith(prefix))
-        verified = np.array([columns[prefix + name] for name in names], dtype=np.float64).T
-        named = {n: columns[n] for n in _KINDS if n not in _PER_TRAJECTORY}
-        named |= {n: [columns[n][row] for row in first] for n in _PER_TRAJECTORY}
-        return cls(
-            **named,
-            turn_reward=verified if names else None,
-            turn_reward_names=names,
-            entropy=columns.get("entropy"),
-        )
+        table = pq.read_table(path)
+        columns = {n: table[n].to_numpy() for n in table.column_names}
+        first = np.unique(columns["trajectory"], return_index=True)[1]
+        named: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY}
+        named |= {n: columns[n] for n in (*_PER_TURN, "entropy") if n in columns}
+        names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
+        if names:
+            named["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
+        return cls(**named, turn_reward_names=names)
 
     def _check_lengths(self) -> None:
-        for one, names in (
-            (len(self.group), _PER_TRAJECTORY),
-            (
-                len(self),
-                [n for n in _KINDS if n not in _PER_TRAJECTORY] + ["turn_reward", "entropy"],
-            ),
+        for like, names in (
+            ("group", tuple(_PER_TRAJECTORY)),
+            ("trajectory", (*_PER_TURN, "turn_reward", "entropy")),
         ):
+            rows = len(getattr(self, like))
             for name in names:
                 column = getattr(self, name)
-                if column is not None and len(column) != one:
-                    like = "group" if name in _PER_TRAJECTORY else "trajectory"
-                    raise ValueError(
-                        f"{name} has {len(column)} rows, {like} has {one}; give as many"
-                    )
-        shape = () if self.turn_reward is None else self.turn_reward.shape[1:]
-        if self.turn_reward is not None and shape != (len(self.turn_reward_names),):
-            raise ValueError(
-                f"turn_reward has shape {self.turn_reward.shape}, turn_reward_names has "
-                f"{len(self.turn_reward_names)} names; give [N, R] rewards and R names"
-            )
+                if column is not None and len(column) != rows:
+                    raise ValueError(f"{name} has {len(column)} rows, {like} has {rows}")
 
     def _check_order(self) -> None:
         owners, expected = self.trajectory, len(self.group)
-        wrong = np.flatnonzero(np.diff(np.r_[-1, owners]) < 0)
+        wrong = np.flatnonzero(np.diff(owners, prepend=0) < 0)
         if len(wrong):
             raise ValueError(
-                f"trajectory row {wrong[0]} is {owners[wrong[0]]} after {owners[wrong[0] - 1]}; "
-                f"rows of a trajectory stand together, in order"
+                f"trajectory row {wrong[0]} is {owners[wrong[0]]} after "
+                f"{owners[wrong[0] - 1] if wrong[0] else 'nothing'}; "
+                f"rows of a trajectory stand together, in order, from 0"
             )
         missing = np.setdiff1d(np.arange(expected), owners)
-        if len(missing) or (len(owners) and owners[-1] >= expected):
-            raise ValueError(
-                f"trajectory {missing[0]} of {expected} has no turn; every trajectory needs one"
-                if len(missing)
-                else f"trajectory row {len(owners) - 1} is {owners[-1]}, group has {expected} rows"
-            )
+        if len(missing):
+            raise ValueError(f"trajectory {missing[0]} of {expected} has no turn; each needs one")
+        if len(owners) and owners[-1] >= expected:
+            row = int(np.searchsorted(owners, expected))
+            raise ValueError(f"trajectory row {row} is {owners[row]}, group has {expected} rows")
 
-    def _check_numbers(self) -> None:
-        for name in _NUMBERS:
-            column = getattr(self, name)
-            if column is None:
-                continue
-            wrong = np.argwhere(~np.isfinite(column))
-            if len(wrong):
-                raise ValueError(
-                    f"{name} row {wrong[0][0]} is {column[tuple(wrong[0])]}, not finite"
-                )
+    def _check_progress(self) -> None:
         outside = np.flatnonzero((self.progress < 0) | (self.progress > 1))
         if len(outside):
             row = outside[0]
@@ -230,25 +234,52 @@ def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
     """A vector of the column's type, read-only; the caller's own array is left as it is."""
     if kind is object:
         column = np.empty(len(given), dtype=object)
-        column[:] = [str(text) for text in given]
+        column[:] = list(map(str, given))
     else:
-        column = np.array(given, dtype=kind)
+        plain = np.asarray(given)
+        column = np.array(plain, dtype=kind)
+        if kind is not np.float64 and plain.size and (column != plain).any():
+            row = np.argwhere(column != plain)[0][0]
+            raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
     if column.ndim != 1:
         raise ValueError(f"{name} is a vector, got shape {column.shape}")
     column.flags.writeable = False
     return column
 
 
-def _turns_of(episode: Any) -> Sequence[Any]:
-    turns: Sequence[Any] = episode.turns if hasattr(episode, "turns") else episode.steps
-    return turns
+def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+    rewards = np.array(given, dtype=np.float64)
+    if not rewards.size:
+        rewards = rewards.reshape(-1 if names else 0, len(names))
+    if rewards.shape[1:] != (len(names),):
+        raise ValueError(
+            f"turn_reward has shape {rewards.shape}, turn_reward_names has {len(names)} names; "
+            f"give [N, R] rewards and R names"
+        )
+    rewards.flags.writeable = False
+    return rewards
 
 
-def _verified(rewards: Sequence[Any], names: tuple[str, ...]) -> NDArray[np.float64]:
-    for row, given in enumerate(rewards):
-        if given is None or set(given) != set(names):
+def _check_finite(name: str, column: NDArray[np.float64] | None) -> None:
+    if column is None:
+        return
+    wrong = np.argwhere(~np.isfinite(column))
+    if len(wrong):
+        value = column[tuple(wrong[0])]
+        raise ValueError(f"{name} row {wrong[0][0]} is {value}, not finite")
+
+
+def _verifiers(rows: Sequence[Any]) -> dict[str, Any]:
+    """The columns turn_reward and turn_reward_names of turns, if these have them."""
+    given = [getattr(turn, "turn_reward", None) for turn in rows]
+    if not given or not given[0]:
+        return {}
+    names = tuple(given[0])
+    for row, rewards in enumerate(given):
+        if set(rewards or ()) != set(names):
             raise ValueError(
-                f"turn_reward row {row} has {sorted(given or ())}, the first has {sorted(names)}; "
-                f"every turn needs the same verifiers"
+                f"turn_reward row {row} has {sorted(rewards or ())}, the first has "
+                f"{sorted(names)}; every turn needs the same verifiers"
             )
-    return np.array([[given[name] for name in names] for given in rewards], dtype=np.float64)
+    table = [[turn.turn_reward[name] for name in names] for turn in rows]
+    return {"turn_reward": table, "turn_reward_names": names}

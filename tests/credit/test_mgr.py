@@ -108,7 +108,7 @@ def test_without_a_generator_it_is_the_same_every_time():
     ("options", "message"),
     [
         ({"gate": "step"}, "gate is one of trajectory, turn, none, got 'step'"),
-        ({"gamma": 0.0}, "gamma scales rewards and must be positive, got 0.0"),
+        ({"gamma": 0.0}, "gamma must be positive because it scales rewards, got 0.0"),
         ({"p_min": 1.2}, r"p_min must lie in \[0, 1\]"),
         ({"alpha": -0.5}, "alpha must lie in"),
     ],
@@ -119,5 +119,5 @@ def test_options_out_of_range(options, message):
 
 
 def test_outcome_must_be_success():
-    with pytest.raises(ValueError, match=r"success, 0 or 1 .* got 0.5 in row 1"):
+    with pytest.raises(ValueError, match=r"0 or 1.*success.*got 0.5 in row 1"):
         MGR()(batch([1, 1], [1.0, 0.5], [0, 0]))

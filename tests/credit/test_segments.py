@@ -73,4 +73,4 @@ def test_mean_plus_center_is_the_value(x, ids):
 
 def test_labels_tell_pairs_apart():
     assert segments.labels([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
-    assert segments.labels([2, 2, 2], ["b", "a", "b"]).tolist() == [1, 0, 1]
+    assert segments.labels([2, 2, 2], ["b", "a", "b"]).tolist() == [0, 1, 0]
