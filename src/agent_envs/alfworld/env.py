@@ -9,7 +9,8 @@ from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.genuine import genuine_engine
 from agent_envs.alfworld.milestones import Milestones
-from agent_envs.alfworld.world import DIALECTS, World
+from agent_envs.alfworld.wording import DIALECTS
+from agent_envs.alfworld.world import World
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import nearest
 

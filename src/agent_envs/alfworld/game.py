@@ -311,10 +311,6 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
     object_type = tuple(types.get(o, "") for o in objects)
     receptacle_type = tuple(types.get(r, "") for r in receptacles)
 
-    def having(predicate: str) -> frozenset[int]:
-        return frozenset(number[fact[0]] for fact in facts[predicate])
-
-    able = having(ABLE[goal.treatment]) if goal.treatment else frozenset(range(len(objects)))
     place = dict(pairs["receptacleatlocation"])
     agent, start, held = _agent(problem)
     listing = "\n".join((*objects, "", *receptacles, "", *locations))
@@ -331,18 +327,6 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
         receptacle_type=receptacle_type,
         place=tuple(place.get(r, -1) for r in range(len(receptacles))),
         at=_grouped(((location, r) for r, location in place.items()), len(locations)),
-        openable=having("openable"),
-        pickupable=having("pickupable"),
-        cleanable=having("cleanable"),
-        heatable=having("heatable"),
-        coolable=having("coolable"),
-        toggleable=having("toggleable"),
-        sliceable=having("sliceable"),
-        containers=having("isreceptacleobject"),
-        knives=_of_types(object_type, _KNIVES),
-        sinks=_of_types(receptacle_type, _SINKS),
-        microwaves=_of_types(receptacle_type, ("microwavetype",)),
-        fridges=_of_types(receptacle_type, ("fridgetype",)),
         fits=_fits(problem, object_type, receptacle_type),
         inner=_grouped(
             ((number[outer], number[thing]) for thing, outer in facts["inreceptacleobject"]),
@@ -351,16 +335,40 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
         start=number[start],
         held=number.get(held, -1),
         contents=_grouped(((r, thing) for thing, r in pairs["inreceptacle"]), len(receptacles)),
-        opened=having("opened"),
         object_at=frozenset(pairs["objectatlocation"]),
-        props={name: having(name) for name in PROPERTIES},
-        goal_objects=_of_types(object_type, (goal.object_type,)) & able,
-        goal_receptacles=_of_types(receptacle_type, (goal.receptacle_type,)),
-        goal_lamps=_of_types(object_type, (goal.lamp,)) & having("toggleable"),
+        props={p: frozenset(number[thing] for (thing,) in facts[p]) for p in PROPERTIES},
         key=blake2b(listing.encode(), digest_size=16).digest(),
         a_object=tuple(f"a {names[o]}" for o in objects),
         goto=dict(sorted((f"go to {names[receptacles[r]]}", r) for r in place)),
+        **_sets(facts, number, goal, object_type, receptacle_type),
     )
+
+
+def _sets(
+    facts: Mapping[str, Sequence[Atom]],
+    number: Mapping[str, int],
+    goal: Goal,
+    object_type: Sequence[str],
+    receptacle_type: Sequence[str],
+) -> dict[str, frozenset[int]]:
+    """The objects and receptacles of which something holds."""
+    same = (*ABLE.values(), "openable", "opened", "pickupable", "toggleable", "sliceable")
+    having = {
+        name: frozenset(number[fact[0]] for fact in facts[name])
+        for name in (*same, "isreceptacleobject")
+    }
+    goal_objects = _of_types(object_type, (goal.object_type,))
+    return {
+        **{name: having[name] for name in same},
+        "containers": having["isreceptacleobject"],
+        "knives": _of_types(object_type, _KNIVES),
+        "sinks": _of_types(receptacle_type, _SINKS),
+        "microwaves": _of_types(receptacle_type, ("microwavetype",)),
+        "fridges": _of_types(receptacle_type, ("fridgetype",)),
+        "goal_objects": goal_objects & having.get(ABLE.get(goal.treatment, ""), goal_objects),
+        "goal_receptacles": _of_types(receptacle_type, (goal.receptacle_type,)),
+        "goal_lamps": _of_types(object_type, (goal.lamp,)) & having["toggleable"],
+    }
 
 
 def _agent(problem: Problem) -> tuple[str, str, str]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_envs.alfworld.data import worded
 from agent_envs.alfworld.game import PROPERTIES
-from agent_envs.alfworld.world import NOTHING, World
+from agent_envs.alfworld.wording import NOTHING
+from agent_envs.alfworld.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

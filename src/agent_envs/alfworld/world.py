@@ -17,49 +17,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.alfworld.game import DONE
+from agent_envs.alfworld.wording import DIALECTS, EXAMINED, HELP, MOVE, NOTHING, WELCOME, enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from agent_envs.alfworld.game import Game
 
-NOTHING = "Nothing happens."
-WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
-DIALECTS = ("0.4", "0.3")
-
-_HELP = """\
-Available commands:
-  look:                             look around your current location
-  inventory:                        check your current inventory
-  go to (receptacle):               move to a receptacle
-  open (receptacle):                open a receptacle
-  close (receptacle):               close a receptacle
-  take (object) from (receptacle):  take an object from a receptacle
-  {move}:  place an object in or on a receptacle
-  examine (something):              examine a receptacle or an object
-  use (object):                     use an object
-  heat (object) with (receptacle):  heat an object using a receptacle
-  clean (object) with (receptacle): clean an object using a receptacle
-  cool (object) with (receptacle):  cool an object using a receptacle
-  slice (object) with (object):     slice an object using a sharp object
-"""
-_MOVE = {
-    "0.4": ("move {} to {}", "You move the {} to the {}."),
-    "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
-}
 _BIT = {"isclean": 1, "ishot": 2, "iscool": 4, "issliced": 8, "istoggled": 16}
-_EXAMINED = (  # what must hold of the object in hand, first match first, and the words for it
-    (("isclean", "ishot", "issliced"), "hot and clean sliced "),
-    (("isclean", "iscool", "issliced"), "cool and clean sliced "),
-    (("isclean", "issliced"), "clean sliced "),
-    (("ishot", "issliced"), "hot sliced "),
-    (("iscool", "issliced"), "cool sliced "),
-    (("isclean", "ishot"), "hot and clean "),
-    (("isclean", "iscool"), "cool and clean "),
-    (("ishot",), "hot "),
-    (("isclean",), "clean "),
-    (("iscool",), "cold "),
-)
 _ALWAYS = ("help", "inventory", "look")
 _AGENT, _DOORS = 16, 20  # where the encoded state has location and held object, and open doors
 
@@ -196,7 +161,7 @@ class World:
         if self.dialect != "0.3" or not command.startswith("move ") or self._commands is None:
             return None
         thing, _, place = command.removeprefix("move ").partition(" to ")
-        return self._commands.get(_MOVE["0.3"][0].format(thing, place))
+        return self._commands.get(MOVE["0.3"][0].format(thing, place))
 
     def _local(self) -> dict[str, Action]:
         """The commands that are admissible besides `go to`, with what they do."""
@@ -214,11 +179,16 @@ class World:
                 self._offer_held(commands, r)
             elif self.reachable(r):
                 self._offer_things(commands, r)
-        if held >= 0:
-            commands[f"examine {game.objects[held]}"] = ("examine", held, -1)
+        return commands if held < 0 else commands | self._in_hand()
+
+    def _in_hand(self) -> dict[str, Action]:
+        """What can be done with the object in hand anywhere."""
+        game, held = self.game, self.held
+        name = game.objects[held]
+        commands: dict[str, Action] = {f"examine {name}": ("examine", held, -1)}
         if held in game.knives:
             for o in game.sliceable.intersection(self._lying()):
-                commands[f"slice {game.objects[o]} with {game.objects[held]}"] = ("slice", o, held)
+                commands[f"slice {game.objects[o]} with {name}"] = ("slice", o, held)
         return commands
 
     def _offer_things(self, commands: dict[str, Action], r: int) -> None:
@@ -238,7 +208,7 @@ class World:
         game, o = self.game, self.held
         thing, place = game.objects[o], game.receptacles[r]
         if r in game.fits[o] and self.reachable(r):
-            commands[_MOVE[self.dialect][0].format(thing, place)] = ("move", o, r)
+            commands[MOVE[self.dialect][0].format(thing, place)] = ("move", o, r)
         if r in game.sinks and o in game.cleanable:
             commands[f"clean {thing} with {place}"] = ("clean", o, r)
         if r in game.microwaves and o in game.heatable:
@@ -303,7 +273,7 @@ class World:
         self._taken.discard((thing, receptacle))
         self._object_at.add((thing, self.location))
         self._changed()
-        return _MOVE[self.dialect][1].format(self.game.objects[thing], self._name(receptacle))
+        return MOVE[self.dialect][1].format(self.game.objects[thing], self._name(receptacle))
 
     def _clean(self, thing: int, receptacle: int) -> str:
         return self._treat("clean", thing, receptacle, "isclean")
@@ -392,7 +362,7 @@ class World:
             return f"The {name} is closed."
         things = self.contents[receptacle]
         self.seen.update(things)
-        listed = _list([game.a_object[o] for o in things])
+        listed = enumerated([game.a_object[o] for o in things])
         if receptacle in game.openable:
             return f"The {name} is open. In it, you see {listed}."
         return f"On the {name}, you see {listed}."
@@ -405,13 +375,13 @@ class World:
         lying = self._lying() if self._taken else ()
         floor = sorted(o for o, place in self._taken if place in here and o in lying)
         self.seen.update(floor)
-        facing = _list([game.receptacles[r] for r in here])
-        listed = _list([game.a_object[o] for o in floor])
+        facing = enumerated([game.receptacles[r] for r in here])
+        listed = enumerated([game.a_object[o] for o in floor])
         return f"You are facing the {facing}. Next to it, you see {listed}."
 
     def _overview(self) -> str:
         game = self.game
-        around = _list(
+        around = enumerated(
             [f"a {name}" for r, name in enumerate(game.receptacles) if game.place[r] >= 0]
         )
         return f"You are in the middle of a room. Looking quickly around you, you see {around}."
@@ -422,15 +392,15 @@ class World:
         return f"You are carrying: {self.game.a_object[self.held]}."
 
     def _help(self, *_: int) -> str:
-        return _HELP.format(move=_MOVE[self.dialect][0].format("(object)", "(receptacle)"))
+        return HELP.format(move=MOVE[self.dialect][0].format("(object)", "(receptacle)"))
 
     def _examine(self, thing: int, _: int) -> str:
         game, props = self.game, self.props
         name = game.objects[thing]
         if thing in game.containers:
-            inside = _list([game.a_object[o] for o in game.inner[thing]])
+            inside = enumerated([game.a_object[o] for o in game.inner[thing]])
             return f"This is a normal {name}. In it, you see {inside}."
-        for needed, words in _EXAMINED:
+        for needed, words in EXAMINED:
             if all(thing in props[prop] for prop in needed):
                 return f"This is a {words}{name}."
         if thing in game.toggleable & props["istoggled"]:
@@ -455,10 +425,3 @@ class World:
         "use": _use,
         "slice": _slice,
     }
-
-
-def _list(items: list[str]) -> str:
-    """`x`, `x, and y`, `x, y, and z`; `nothing` for none."""
-    if len(items) > 1:
-        return f"{', '.join(items[:-1])}, and {items[-1]}"
-    return items[0] if items else "nothing"

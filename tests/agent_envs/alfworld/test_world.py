@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from small_kitchen import kitchen_data
 
 from agent_envs.alfworld.game import load_game, parse_game
-from agent_envs.alfworld.world import NOTHING, World
+from agent_envs.alfworld.wording import NOTHING
+from agent_envs.alfworld.world import World
 
 TRANSCRIPTS = range(42)
 GET = "go to drawer 1, take mug 3 from countertop 2"
