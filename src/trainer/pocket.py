@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent_envs.alfworld.explorer import demonstration
+from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
@@ -52,7 +52,8 @@ class Pretraining:
     """How the weights were made; stored beside them in `pretraining.json`."""
 
     seed: int = 1
-    cycles: tuple[int, ...] = (2000, 2500)  # steps; each starts with a fresh optimiser
+    cycles: tuple[int, ...] = (2000, 2500, 1800)  # steps; each starts with a fresh optimiser
+    thoughts: int = 4496  # first step whose lessons show what the explorer is after
     grow: int = 1333  # steps until rooms of any size come up
     tokens_per_step: int = 4096
     learning_rate: float = 3e-3
@@ -69,14 +70,16 @@ class Pretraining:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One demonstration as text: the messages a policy would have seen, and which replies to learn."""
+    """One demonstration as text: the messages a policy would see, and which replies to learn."""
 
     prompts: list[str]
     replies: list[str]
     mistakes: list[bool]
 
 
-def lesson(rng: np.random.Generator, *, size: float, mistake: float) -> Lesson:
+def lesson(
+    rng: np.random.Generator, *, size: float, mistake: float, thoughts: bool = True
+) -> Lesson:
     """The explorer's play of one generated game, with mistakes it recovers from."""
     task_type = TASK_TYPES[int(rng.integers(len(TASK_TYPES)))]
     data = generate_game(rng, size=size, task_type=task_type)
@@ -84,9 +87,11 @@ def lesson(rng: np.random.Generator, *, size: float, mistake: float) -> Lesson:
     prompts: list[str] = []
     replies: list[str] = []
     mistakes: list[bool] = []
-    for observation, action, wrong in demonstration(world, rng, mistake=mistake):
+    expert = Explorer(world.intro)
+    for observation, action, wrong in demonstration(world, rng, mistake=mistake, expert=expert):
         prompts.append(observation if prompts else f"{INSTRUCTION}\n\n{observation}")
-        replies.append(f"<think></think><action>{action}</action>")
+        thought = expert.think() if thoughts else ""
+        replies.append(f"<think>{thought}</think><action>{action}</action>")
         mistakes.append(wrong)
     return Lesson(prompts[:MAX_TURNS], replies[:MAX_TURNS], mistakes[:MAX_TURNS])
 
@@ -165,7 +170,8 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     while sum(len(ids) for ids, _ in rows) < budget:
         largest = 0.1 + 0.9 * min(1.0, step / config.grow)
         size = float(rng.uniform(0.0, largest))
-        rows.append(encode(lesson(rng, size=size, mistake=config.mistake), tokenizer, config.echo))
+        item = lesson(rng, size=size, mistake=config.mistake, thoughts=step >= config.thoughts)
+        rows.append(encode(item, tokenizer, config.echo))
     rows.sort(key=lambda row: len(row[0]))
     bounds = np.linspace(0, budget, STEPS_A_CHUNK + 1)
     ends = np.searchsorted(np.cumsum([len(ids) for ids, _ in rows]), bounds)
@@ -227,7 +233,7 @@ def corpus(config: Pretraining) -> Iterator[str]:
     """The texts that the tokenizer is made from."""
     rng = np.random.default_rng([config.seed, 10**9])
     for _ in range(CORPUS):
-        item = lesson(rng, size=float(rng.uniform()), mistake=0.0)
+        item = lesson(rng, size=float(rng.uniform()), mistake=0.0, thoughts=False)
         yield from item.prompts
         yield from item.replies
 

@@ -108,6 +108,9 @@ class Expert(Protocol):
     def act(self) -> str:
         """The next action."""
 
+    def think(self) -> str:
+        """What it is after, in a few words; "" for nothing to say."""
+
 
 def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], Expert]:
     """The function `explorer(env) -> Expert` of the environment's module, or of its package.
@@ -183,17 +186,27 @@ class Rollouts:
         explorer, context = explorer_of(env), self.prompt.context
         observation, info = env.reset(seed=task.seed, options={"task_id": task.task_id})
         turns: list[tuple[str, str]] = []
+        thoughts: list[str] = []
         done = False
         while not done:
-            action = explorer(env).act()
+            expert = explorer(env)
+            action = expert.act()
             seen = observation if turns or context == "turn" else opening(observation)
             turns.append((seen, action))
-            observation, _, terminated, truncated, info = env.step(FORM.format(action))
+            thoughts.append(expert.think())
+            observation, _, terminated, truncated, info = env.step(
+                FORM.format(thought="", action=action)
+            )
             done = terminated or truncated
         if not info["success"]:
             return None
         return demonstration(
-            chat, turns, context=context, task_id=info["task_id"], goal=info["goal"]
+            chat,
+            turns,
+            thoughts=thoughts,
+            context=context,
+            task_id=info["task_id"],
+            goal=info["goal"],
         )
 
     def _wave(

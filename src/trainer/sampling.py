@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainer.policy import Policy
 
 DECODES = ("free", "admissible")
-FORM = "<think></think><action>{}</action>"
+FORM = "<think>{thought}</think><action>{action}</action>"
 _CHUNK = {"cpu": 1024}  # tokens encoded together; small chunks pad less and stay in the CPU's cache
 _WIDE = 65536
 _NEVER = -1e9
@@ -70,8 +70,8 @@ class Sampler:
         policy: The policy.
         temperature: Divides the logits; 0 takes the likeliest token (and records temperature 1).
         max_new_tokens: Length at which a free reply is cut.
-        decode: "free", or "admissible": the reply is `form` around one of the given actions.
-        form: Reply around an action, for constrained decoding; its thinking is empty.
+        decode: "free", or "admissible": the reply is `FORM` around one of the given actions,
+            its thought empty.
 
     Raises:
         ValueError: A setting out of its range, or a model with sliding-window or recurrent layers.
@@ -81,7 +81,6 @@ class Sampler:
     temperature: float = 1.0
     max_new_tokens: int = 64
     decode: str = "free"
-    form: str = FORM
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
@@ -183,7 +182,7 @@ class Session:
         root: Trie = {}
         for action in actions:
             node = root
-            for token in self.sampler.policy.chat.reply(self.sampler.form.format(action)):
+            for token in self.sampler.policy.chat.reply(FORM.format(thought="", action=action)):
                 node = node.setdefault(token, {})
         return root
 

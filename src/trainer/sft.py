@@ -26,15 +26,15 @@ def demonstration(
     turns: Sequence[tuple[str, str]],
     *,
     context: str = "history",
-    form: str = FORM,
+    thoughts: Sequence[str] = (),
     task_id: str = "",
     goal: str = "",
 ) -> Episode:
     """The episode of (what the agent saw, the action it took) pairs, tokens included.
 
     With context "history" the first text is the whole opening message and later ones are the
-    environment's messages; with "turn" each is the turn's whole prompt. A reply is `form` around
-    the action.
+    environment's messages; with "turn" each is the turn's whole prompt. A reply holds
+    the action and, where they are given, the expert's thoughts.
 
     Raises:
         ValueError: No turn, or an unknown context.
@@ -43,7 +43,11 @@ def demonstration(
         raise ValueError(f"context is one of {', '.join(CONTEXTS)}, got {context!r}")
     if not turns:
         raise ValueError(f"the demonstration of {task_id!r} has no turn; leave it out")
-    replies = [(observation, form.format(action)) for observation, action in turns]
+    said = thoughts or [""] * len(turns)
+    replies = [
+        (observation, FORM.format(thought=thought, action=action))
+        for (observation, action), thought in zip(turns, said, strict=True)
+    ]
     pieces = (
         chat.conversation(replies)
         if context == "history"

@@ -62,6 +62,19 @@ class Explorer:
         target = self._target()
         return self._reach(target) or f"move {memory.held} to {target}"
 
+    def think(self) -> str:
+        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        task, memory = self.task, self.memory
+        if memory.held and not self._useful(memory.held):
+            return memory.held
+        if not memory.held:
+            return self._wanted()[0] or task.thing
+        if task.light:
+            return next((lamp for lamp, _ in memory.find(task.place)), task.place)
+        if task.verb and task.verb not in memory.treated.get(memory.held, ()):
+            return self._tool()
+        return self._target() or task.place
+
     def observe(self, action: str, observation: str) -> None:
         """Take in what an action brought, be it the expert's own or somebody else's."""
         if observation.strip() == REFUSED:
@@ -107,24 +120,31 @@ class Explorer:
 
     def _treat(self) -> str:
         """Clean, heat or cool what is held."""
-        tool = self._nearest(
-            [p for p in self.memory.places if kind_of(p) == _TOOLS[self.task.verb]]
-        )
+        tool = self._tool()
         return self._reach(tool, door=False) or f"{self.task.verb} {self.memory.held} with {tool}"
 
     def _fetch(self) -> str:
         """Take a thing of the task's type that is not yet where it belongs."""
+        thing, place = self._wanted()
+        if not thing:
+            return self._search(self.task.thing)
+        return self._reach(place) or f"take {thing} from {place}"
+
+    def _tool(self) -> str:
+        """The nearest receptacle that cleans, heats or cools."""
+        kind = _TOOLS[self.task.verb]
+        return self._nearest([place for place in self.memory.places if kind_of(place) == kind])
+
+    def _wanted(self) -> tuple[str, str]:
+        """The nearest known thing of the task's type that is not where it belongs, and its place."""
         target = self._target() if self.task.count > 1 else ""
         known = [
             (thing, place)
             for thing, place in self.memory.find(self.task.thing)
             if place != target and self._useful(thing)
         ]
-        if not known:
-            return self._search(self.task.thing)
         place = self._nearest([place for _, place in known])
-        thing = next(thing for thing, where in known if where == place)
-        return self._reach(place) or f"take {thing} from {place}"
+        return next((thing for thing, where in known if where == place), ""), place
 
     def _target(self) -> str:
         """The place to fill: the one that holds most of the things, else the nearest."""
