@@ -164,7 +164,9 @@ def _counts(text: str) -> NDArray[np.int32]:
 def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
     """2 (characters in common) / (sum of lengths): [V], [K, V] -> [K], at least the ratio."""
     common = np.minimum(heads, counts).sum(axis=1)
-    return 2.0 * common / np.maximum(heads.sum(axis=1) + counts.sum(), 1)
+    total = heads.sum(axis=1) + counts.sum()
+    bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1)
+    return bounds
 
 
 def _ratio(key: str, head: str) -> float:

@@ -1,0 +1,120 @@
+"""Anchor groups: similarity is difflib's to the last bit, only faster."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from credit import anchors
+from credit.gigpo import GiGPO
+from tests.credit.batches import batch
+
+TEXT = st.text(alphabet="ab c", max_size=30)
+
+
+def plain(keys, groups, threshold, assign):
+    """The rule as STAPO §3.1 words it, every pair compared."""
+    clusters, places = {}, []
+    for key, group in zip(keys, groups, strict=True):
+        firsts = clusters.setdefault(group, [])
+        ratios = [SequenceMatcher(None, key, first).ratio() for first in firsts]
+        fit = [place for place, ratio in enumerate(ratios) if ratio >= threshold]
+        if not fit:
+            firsts.append(key)
+            fit = [len(firsts) - 1]
+        elif assign == "best":
+            fit = [max(fit, key=lambda place: (ratios[place], -place))]
+        places.append((group, fit[0]))
+    return places
+
+
+def same_partition(ids, places):
+    pairs = set(zip(ids.tolist(), places, strict=True))
+    return len(pairs) == len(set(ids.tolist())) == len(set(places))
+
+
+@given(TEXT, TEXT)
+@example("", "")
+@example("a" * 40, "a" * 41)
+def test_ratio_of_short_texts_is_difflibs(a, b):
+    assert anchors._ratio(a, b) == SequenceMatcher(None, a, b).ratio()
+
+
+@given(st.lists(TEXT, min_size=1, max_size=12), TEXT)
+def test_bounds_are_never_below_the_ratio(heads, key):
+    pool = anchors._Pool()
+    for head in heads:
+        pool.add(head)
+    counts = np.stack([anchors._counts(head) for head in heads])
+    ratios = [SequenceMatcher(None, key, head).ratio() if key or head else 0.0 for head in heads]
+    for bounds in (pool.bounds(key), anchors._bound(anchors._counts(key), counts)):
+        assert (np.asarray(bounds) >= ratios).all()
+    assert (pool.bounds(key) <= anchors._bound(anchors._counts(key), counts)).all()
+
+
+@given(
+    st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=60),
+    st.floats(0.3, 1.0),
+    st.sampled_from(["best", "first"]),
+)
+def test_clusters_are_those_of_comparing_every_pair(rows, threshold, assign):
+    keys, groups = [key for key, _ in rows], [group for _, group in rows]
+    ids = anchors.similar(keys, groups, threshold, assign=assign)
+    assert same_partition(ids, plain(keys, groups, threshold, assign))
+
+
+def test_long_texts_follow_difflibs_rule_for_popular_characters():
+    rng = np.random.default_rng(1)
+    words = [f"word{k}" for k in range(30)]
+    keys = [" ".join(rng.choice(words, 60)) for _ in range(6)]
+    keys += [key[:150] + key[160:] for key in keys]
+    assert len(keys[0]) > 300
+    for assign in ("best", "first"):
+        ids = anchors.similar(keys, [0] * 12, 0.5, assign=assign)
+        assert same_partition(ids, plain(keys, [0] * 12, 0.5, assign))
+
+
+def test_a_repeated_key_may_find_a_better_cluster_later():
+    # "abcdefgh" joins "abcdefxx" (ratio 2*6/16 = 0.75); then "abcdefgx" opens no cluster at 0.75,
+    # but "zbcdefgh", unlike the first (2*5/16), opens one that is nearer (2*7/16 = 0.875)
+    keys = ["abcdefxx", "abcdefgh", "zbcdefgh", "abcdefgh"]
+    assert anchors.similar(keys, [0] * 4, 0.75).tolist() == [0, 0, 1, 1]
+    assert anchors.similar(keys, [0] * 4, 0.75, assign="first").tolist() == [0, 0, 1, 0]
+
+
+def test_threshold_one_is_equality():
+    keys, groups = ["a", "b", "a", "a"], [0, 0, 0, 1]
+    similar = anchors.similar(keys, groups, 1.0)
+    assert same_partition(similar, anchors.exact(keys, groups).tolist())
+
+
+def test_gigpo_over_similar_states():
+    # the two states differ in a digit of 20 characters: one state, returns 1 and 0.95
+    anchor = ["you are at shelf 1..", "x", "you are at shelf 2.."]
+    turns = batch([2, 1], [1.0, 1.0], [0, 0], anchor=anchor)
+    half = 0.5**0.5
+    assert GiGPO(anchors="similar")(turns) == pytest.approx([-half, 0, half], abs=1e-4)
+    assert GiGPO()(turns) == pytest.approx([0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 0.0}, "threshold must lie in"),
+        ({"threshold": 1.1}, "threshold must lie in .* got 1.1"),
+        ({"assign": "last"}, "assign is one of best, first, got 'last'"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        anchors.similar(["a"], [0], **options)
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match="keys has 1 rows, group has 2"):
+        anchors.similar(["a"], [0, 0])
+    assert anchors.similar([], []).shape == (0,)

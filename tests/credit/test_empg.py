@@ -1,0 +1,58 @@
+"""EMPG: one batch by hand and what it reduces to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import credit
+from credit.empg import EMPG, min_max
+from tests.credit.batches import batch, batches
+
+
+def test_by_hand():
+    # entropies 1, 2, 3 -> 0, 1/2, 1; g = e^0, e^-1/2, e^-1 over their mean
+    turns = batch([2, 1], [1.0, 0.0], [0, 0], entropy=[1.0, 2.0, 3.0])
+    g = np.exp([0, -0.5, -1]) / np.exp([0, -0.5, -1]).mean()
+    a = 0.5**0.5  # of outcomes 1 and 0
+    # the turn before entropy 2 gets 0.05 e^-1/2, last turns nothing
+    whole = np.array([a * g[0] + 0.05 * np.exp(-0.5), a * g[1], -a * g[2]])
+    assert EMPG()(turns) == pytest.approx(whole - whole.mean(), abs=1e-5)
+
+
+def test_future_clarity_has_a_constant_of_its_own():  # only f is left: 0.1 e^{-2 * 1/2} on turn 0
+    turns = batch([3], [1.0], [0], entropy=[1.0, 2.0, 3.0])
+    f = 0.1 * np.exp([-1, -2, -np.inf])
+    assert EMPG(zeta=0.1, k_prime=2.0)(turns) == pytest.approx(f - f.mean())
+
+
+@given(batches())
+def test_without_entropy_weights_it_is_grpo_centred(turns):
+    known = batch(
+        np.bincount(turns.trajectory).tolist(),
+        turns.outcome.tolist(),
+        turns.group.tolist(),
+        entropy=turns.progress,
+    )
+    grpo = credit.make("grpo")(known)
+    assert EMPG(k=0.0, zeta=0.0)(known) == pytest.approx(grpo - grpo.mean(), abs=1e-9)
+    assert EMPG()(known).sum() == pytest.approx(0, abs=1e-8)
+
+
+def test_sure_turns_count_more():
+    turns = batch([2, 2], [1.0, 0.0], [0, 0], entropy=[0.1, 2.0, 0.1, 2.0])
+    advantage = EMPG(zeta=0.0)(turns)
+    assert advantage[0] > advantage[1] > 0 > advantage[3] > advantage[2]
+    assert advantage[0] == pytest.approx(-advantage[2])
+
+
+def test_min_max():
+    assert min_max(np.array([2.0, 4.0, 3.0])) == pytest.approx([0, 1, 0.5])
+    assert min_max(np.full(3, 0.1)).tolist() == [0, 0, 0]
+
+
+def test_options_and_empty_batch():
+    assert EMPG()(batch([], [], [])).shape == (0,)
+    with pytest.raises(ValueError, match="zeta must lie in .* got -1"):
+        EMPG(zeta=-1)

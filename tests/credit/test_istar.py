@@ -1,0 +1,92 @@
+"""iStar and PRIME from implicit rewards: numbers by hand, reductions, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import credit
+from credit.istar import IStar, Prime
+from tests.credit.batches import batch, batches
+
+HALF = 0.5**0.5
+
+
+def with_rewards(rewards, lengths=(2, 1), outcomes=(1.0, 0.0), **columns):
+    return batch(
+        list(lengths),
+        list(outcomes),
+        [0] * len(lengths),
+        turn_reward=np.reshape(rewards, (-1, 1)),
+        turn_reward_names=("implicit",),
+        **columns,
+    )
+
+
+def test_istar_by_hand():  # rewards 1, 2, 3: -1, 0, 1 deviations over all turns of the group
+    turns = with_rewards([1, 2, 3])
+    expected = [HALF - 1, HALF, -HALF + 1]
+    assert IStar()(turns) == pytest.approx(expected, abs=1e-5)
+    assert IStar(alpha=0.5)(turns) == pytest.approx([HALF - 0.5, HALF, -HALF + 0.5], abs=1e-5)
+    assert IStar(base="rloo")(turns) == pytest.approx([0, 1, 0], abs=1e-5)
+
+
+def test_merged():  # 1 + 0.25 + 0.25 against 0 + 3.5: leave-one-out -2 and 2
+    turns = with_rewards([0.25, 0.25, 3.5])
+    assert IStar(variant="merged", base="rloo")(turns) == pytest.approx([-2, -2, 2])
+    assert IStar(variant="merged")(turns) == pytest.approx([-HALF, -HALF, HALF], abs=1e-5)
+
+
+def test_environment_rewards():  # rewards 3, 2, 1 of the environment instead
+    turns = with_rewards([0, 0, 0], reward=[3.0, 2.0, 1.0])
+    assert IStar(variant="environment", base="rloo")(turns) == pytest.approx([2, 1, -2], abs=1e-5)
+
+
+def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 0, 1
+    turns = with_rewards([0, 0, 0])
+    advantage = IStar(base="rloo").tokens(turns, [0.0, 1.0, 2.0], [0, 0, 2])
+    assert advantage == pytest.approx([0, 1, 0], abs=1e-5)
+
+
+@given(batches())
+def test_equal_models_give_the_base_method(turns):
+    none = np.zeros(len(turns))
+    for base in ("grpo", "rloo", "reinforce_pp"):
+        plain = credit.make(base)(turns).tolist()
+        assert IStar(base=base).advantage(turns, none).tolist() == plain
+        assert IStar(base=base, variant="merged").advantage(turns, none).tolist() == plain
+
+
+def test_prime_by_hand():
+    # mean rewards 1.5 and 3: baselines 3 and 1.5. Turns: 1 - 3, 2 - 3 | 3 - 1.5; to go -3, -1 | 1.5
+    # leave-one-out of outcomes 1 and 0: +1 and -1
+    assert Prime()(with_rewards([1, 2, 3])) == pytest.approx([-2, 0, 0.5])
+    assert Prime(gamma=0.5)(with_rewards([1, 2, 3])) == pytest.approx([-1.5, 0, 0.5])
+
+
+@given(batches())
+def test_prime_without_rewards_is_rloo(turns):
+    none, rows = np.zeros(len(turns)), np.arange(len(turns))
+    assert Prime().advantage(turns, none, rows) == pytest.approx(credit.make("rloo")(turns))
+
+
+def test_prime_alone_in_its_group():
+    assert Prime()(with_rewards([1, 2], lengths=[2], outcomes=[1.0])) == pytest.approx([0, 0])
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="outcome must be 0 or 1.*PRIME.* got 0.5 in row 1"):
+        Prime()(with_rewards([1, 2, 3], outcomes=[1.0, 0.5]))
+    with pytest.raises(ValueError, match="turn_reward named 'implicit'"):
+        IStar()(batch([1], [1.0], [0]))
+    with pytest.raises(ValueError, match="named 'other'; known: implicit"):
+        IStar(column="other")(with_rewards([1, 2, 3]))
+    with pytest.raises(ValueError, match="base is one of grpo, rloo, reinforce_pp"):
+        IStar(base="dapo")
+    with pytest.raises(ValueError, match="variant is one of step, merged, environment"):
+        IStar(variant="token")
+    with pytest.raises(ValueError, match="alpha must lie in"):
+        IStar(alpha=-1)
+    with pytest.raises(ValueError, match="gamma must lie in"):
+        Prime(gamma=1.1)

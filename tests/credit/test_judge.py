@@ -1,0 +1,95 @@
+"""The judge: labels, retries, a cache that keeps only good answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from credit.has import HAS
+from credit.judge import Judge, JudgeError
+from tests.credit.batches import batch
+
+
+class Scripted:
+    """A model that gives these answers in turn and keeps the prompts."""
+
+    def __init__(self, *answers):
+        self.answers, self.prompts = list(answers), []
+
+    def __call__(self, prompt):
+        self.prompts.append(prompt)
+        return self.answers.pop(0)
+
+
+def two():
+    return batch([2, 1], [1.0, 0.0], [0, 0], valid=[True, False, True])
+
+
+def test_labels_of_each_trajectory():
+    ask = Scripted("[0.5, -1]", " [1]\n")
+    assert Judge(ask)(two()) == pytest.approx([0.5, -1, 1])
+    assert "worked on this task: goal" in ask.prompts[0]
+    assert "action: action 1\n(refused)" in ask.prompts[0]
+    assert "each of the 2 turns" in ask.prompts[0]
+
+
+def test_as_a_decomposer():  # first turns 0.5 and 1: -+1/sqrt2
+    advantage = HAS(alpha=0.0, decomposer=Judge(Scripted("[0.5, -1]", "[1]")))(two())
+    assert advantage == pytest.approx([-(0.5**0.5), 0, 0.5**0.5], abs=1e-4)
+
+
+def test_asked_once(tmp_path):
+    ask = Scripted("[0.5, -1]", "[1]")
+    first = Judge(ask, cache=tmp_path / "new")(two())
+    assert Judge(ask, cache=tmp_path / "new")(two()) == pytest.approx(first)
+    assert len(ask.prompts) == 2
+    with pytest.raises(IndexError):  # another version asks again
+        Judge(ask, cache=tmp_path / "new", version="2")(two())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("useful, harmful", "no JSON list of labels: 'useful"),
+        ("[0.5]", "needs a list of 2 labels"),
+        ("[0.5, 1.5]", r"has label 1.5; labels are numbers in \[-1, 1\]"),
+        ("[0.5, null]", "has label None"),
+        ("[0.5, true]", "has label True"),
+        ("[0.5, NaN]", "has label nan"),
+        ("", "no JSON list"),
+    ],
+)
+def test_malformed_answers_raise_after_retries_and_are_not_kept(tmp_path, answer, message):
+    ask = Scripted(answer, answer, answer)
+    with pytest.raises(JudgeError, match=f"answer 3 of 3 .*{message.split(' ', 1)[-1][:8]}"):
+        Judge(ask, cache=tmp_path)(two())
+    assert (len(ask.prompts), list(tmp_path.iterdir())) == (3, [])
+
+
+def test_a_retry_may_succeed():
+    assert Judge(Scripted("?", "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
+
+
+def test_a_cache_file_cut_short_is_refused_by_name(tmp_path):
+    judge = Judge(Scripted("[0.5, -1]", "[1]"), cache=tmp_path)
+    judge(two())
+    file = max(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
+    file.write_text(file.read_text()[:-3])
+    with pytest.raises(JudgeError, match=rf"{file.name} \(delete it to ask again\)"):
+        judge(two())
+    file.write_text(json.dumps([0.25, 0.25]))
+    assert judge(two()) == pytest.approx([0.25, 0.25, 1])
+
+
+def test_what_the_model_raises_is_not_caught():
+    def down(prompt):
+        raise ConnectionError("no model")
+
+    with pytest.raises(ConnectionError, match="no model"):
+        Judge(down)(two())
+
+
+def test_retries_cannot_be_negative():
+    with pytest.raises(JudgeError, match="retries must be at least 0, got -1"):
+        Judge(Scripted(), retries=-1)(two())

@@ -1,0 +1,115 @@
+"""MT-GRPO and MT-RLOO: Eq. 9-13 by hand, the authors' variant, both normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import credit
+from credit.multi_turn import MTGRPO, MTRLOO
+from tests.credit.batches import batch, batches
+
+# two turns each; R^T = 0.7, 0.2 on the first turns; R^O = 1.9, 0.5. Two values standardize to
+# +-1/sqrt(2): (0.7 - 0.45) / (0.5 / sqrt(2))
+HALF = 0.5**0.5
+
+
+def two(**columns):
+    return batch(
+        [2, 2],
+        [1.9, 0.5],
+        [0, 0],
+        turn_reward=[[0.2, 0.5], [0, 0], [0.2, 0.0], [0, 0]],
+        turn_reward_names=("tool_execution", "result_has_answer"),
+        **columns,
+    )
+
+
+def test_two_turns():  # first: 1/sqrt2 + lam / sqrt2, last: 1/sqrt2
+    assert MTGRPO()(two()) == pytest.approx([2 * HALF, HALF, -2 * HALF, -HALF], abs=1e-5)
+    assert MTGRPO(lam=0.5)(two()) == pytest.approx([1.5 * HALF, HALF, -1.5 * HALF, -HALF], abs=1e-5)
+
+
+def test_leave_one_out():  # R^T: 0.7 - 0.2 = 0.5; R^O: 1.9 - 0.5 = 1.4
+    assert MTRLOO()(two()) == pytest.approx([1.9, 1.4, -1.9, -1.4])
+    assert MTRLOO(lam=2.0)(two()) == pytest.approx([3.3, 1.4, -3.3, -1.4])
+
+
+def test_code_scales_the_turn():  # A^O + lam A^T = 1.4 + 2 * 0.5
+    assert MTRLOO(lam=2.0, variant="code")(two()) == pytest.approx([2.4, 1.4, -2.4, -1.4])
+
+
+def test_code_adds_more_to_deviations():  # 0.25 / (0.35355 + 1e-4) + 0.7 / (0.98995 + 1e-4)
+    first = MTGRPO(variant="code")(two())[0]
+    assert first == pytest.approx(0.25 / 0.3536534 + 0.7 / 0.9900495, abs=1e-6)
+
+
+def test_no_tool_called_gets_the_merged_advantage_in_code():
+    # one turn alone: R^O 1.0, R^T 0.1; the other 0.5 + 0.4: merged 1.1 and 0.9, apart by 0.2
+    turns = batch(
+        [1, 2], [1.0, 0.5], [0, 0], turn_reward=[[0.1], [0.4], [0.0]], turn_reward_names=("t",)
+    )
+    assert MTRLOO(variant="code")(turns) == pytest.approx([0.2, -0.5 + 0.3, -0.5])
+    assert MTRLOO()(turns) == pytest.approx([0.5, 0.3 - 0.5, -0.5])
+
+
+def test_more_turns_compare_positions():
+    # position 1 is reached by the first two only: rewards 3 and 1; position 0: 0, 0, 6
+    turns = batch(
+        [3, 3, 2],
+        [1.0, 1.0, 1.0],
+        [0, 0, 0],
+        turn_reward=np.array([[0, 3, 9, 0, 1, 9, 6, 5]]).T,
+        turn_reward_names=("t",),
+    )
+    # last turns get A^O = 0; the third's last turn is at position 1 and counts there: 3, 1, 5
+    assert MTRLOO()(turns) == pytest.approx([-3, 0, 0, -3, -3, 0, 6, 0])
+
+
+def test_anchors_do_not_depend_on_when_others_stop():
+    columns = {"turn_reward_names": ("t",), "anchor": ["a", "b", "x", "a", "b", "y"]}
+    both = batch([3, 3], [1.0, 0.0], [0, 0], turn_reward=[[1], [2], [0], [3], [5], [0]], **columns)
+    assert MTRLOO(normalize="anchor")(both) == pytest.approx([-1, -2, 1, 1, 2, -1])
+
+
+def test_merged_grpo():  # 1.9 + 0.7 = 2.6 and 0.5 + 0.2 = 0.7
+    assert credit.make("grpo_mr")(two()) == pytest.approx([HALF, HALF, -HALF, -HALF], abs=1e-5)
+    assert credit.make("grpo_or")(two()).tolist() == credit.make("grpo")(two()).tolist()
+
+
+def test_merged_rewards_can_turn_the_order():  # 1 + 0 against 0 + 3
+    turns = batch([1, 1], [1.0, 0.0], [0, 0], turn_reward=[[0], [3]], turn_reward_names=("t",))
+    assert credit.make("grpo_mr")(turns) == pytest.approx([-HALF, HALF], abs=1e-5)
+
+
+@given(batches())
+def test_without_differences_between_turns_only_the_outcome_is_left(turns):
+    same = batch(
+        np.bincount(turns.trajectory).tolist(),
+        turns.outcome.tolist(),
+        turns.group.tolist(),
+        turn_reward=np.full((len(turns), 1), 0.1),
+        turn_reward_names=("t",),
+    )
+    assert MTGRPO()(same) == pytest.approx(credit.make("grpo")(same))
+    assert MTRLOO()(same) == pytest.approx(credit.make("rloo")(same))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lam": -1.0}, "lam must lie in .* got -1.0"),
+        ({"normalize": "turn"}, "normalize is one of position, anchor, got 'turn'"),
+        ({"variant": "verl"}, "variant is one of paper, code, got 'verl'"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        MTGRPO(**options)
+
+
+@pytest.mark.parametrize("name", ["mt_grpo", "mt_rloo", "grpo_mr"])
+def test_turn_rewards_are_needed(name):
+    with pytest.raises(ValueError, match="reads the column turn_reward"):
+        credit.make(name)(batch([1], [1.0], [0]))
