@@ -54,5 +54,5 @@ def test_min_max():
 
 def test_options_and_empty_batch():
     assert EMPG()(batch([], [], [])).shape == (0,)
-    with pytest.raises(ValueError, match="zeta must lie in .* got -1"):
+    with pytest.raises(ValueError, match=r"zeta must lie in .* got -1"):
         EMPG(zeta=-1)

@@ -76,7 +76,7 @@ def test_prime_alone_in_its_group():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="outcome must be 0 or 1.*PRIME.* got 0.5 in row 1"):
+    with pytest.raises(ValueError, match=r"outcome must be 0 or 1.*PRIME.* got 0.5 in row 1"):
         Prime()(with_rewards([1, 2, 3], outcomes=[1.0, 0.5]))
     with pytest.raises(ValueError, match="turn_reward named 'implicit'"):
         IStar()(batch([1], [1.0], [0]))

@@ -136,7 +136,7 @@ class Explorer:
         return self._nearest([place for place in self.memory.places if kind_of(place) == kind])
 
     def _wanted(self) -> tuple[str, str]:
-        """The nearest known thing of the task's type that is not where it belongs, and its place."""
+        """The nearest known thing of the task's type that is out of place, and where it is."""
         target = self._target() if self.task.count > 1 else ""
         known = [
             (thing, place)

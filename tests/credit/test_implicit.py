@@ -1,0 +1,109 @@
+"""Implicit rewards, preference pairs, the DPO and PRIME losses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from credit import implicit
+from tests.credit.batches import batch, batches
+
+torch.set_num_threads(1)
+
+
+def test_rewards():  # 0.5 * (1 + 2) on turn 0, nothing on turn 1, 0.5 * -1 on turn 2
+    new, old = torch.tensor([0.0, 0.0, -3.0]), torch.tensor([-1.0, -2.0, -2.0])
+    turn = torch.tensor([0, 0, 2])
+    assert implicit.rewards(new, old, turn, 3, beta=0.5).tolist() == pytest.approx([1.5, 0, -0.5])
+    assert implicit.rewards(new, old, turn, 3).tolist() == pytest.approx([0.15, 0, -0.05])
+
+
+def test_tokens_sum_to_the_trajectory():
+    torch.manual_seed(0)
+    new, old = torch.randn(12), torch.randn(12)
+    tokens = implicit.token_rewards(new, old, beta=0.1)
+    whole = 0.1 * (new.sum() - old.sum())
+    assert tokens.sum().item() == pytest.approx(whole.item(), abs=1e-6)
+    turns = implicit.rewards(new, old, torch.arange(12) // 3, 4, beta=0.1)
+    assert turns.sum().item() == pytest.approx(whole.item(), abs=1e-6)
+
+
+def test_equal_models_reward_nothing():
+    same = torch.randn(5)
+    assert implicit.rewards(same, same, torch.arange(5), 5).tolist() == [0] * 5
+
+
+def test_pairs():  # group 7: 0 and 3 succeed, 2 fails; group 4: 1 alone
+    turns = batch([1] * 4, [1.0, 1.0, 0.0, 0.5], [7, 4, 7, 7])
+    assert sorted(implicit.pairs(turns).tolist()) == [[0, 2], [3, 2]]
+    assert implicit.pairs(turns, threshold=0.5).tolist() == [[0, 2], [0, 3]]
+
+
+@given(batches())
+def test_pairs_are_all_those_of_a_group(turns):
+    pairs = implicit.pairs(turns)
+    better, worse = pairs[:, 0], pairs[:, 1]
+    assert (turns.outcome[better] > 0).all()
+    assert (turns.outcome[worse] <= 0).all()
+    assert (turns.group[better] == turns.group[worse]).all()
+    good = turns.outcome > 0
+    expected = sum(
+        good[turns.group == g].sum() * (~good)[turns.group == g].sum() for g in set(turns.group)
+    )
+    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs) == expected
+
+
+def test_dpo_loss():  # margins log 3 and 0: -log 3/4 and -log 1/2
+    returns = torch.tensor([math.log(3), 0.0, 0.0])
+    loss = implicit.dpo_loss(returns, np.array([[0, 1], [1, 2]]))
+    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+
+
+def test_dpo_without_pairs_has_no_gradient():
+    returns = torch.ones(2, requires_grad=True)
+    loss = implicit.dpo_loss(returns, np.zeros((0, 2), dtype=int))
+    loss.backward()
+    assert (loss.item(), returns.grad.tolist()) == (0, [0, 0])
+
+
+def test_prime_loss():  # sigma(log 3) = 3/4 and should be 1; sigma(0) = 1/2 and should be 0
+    loss = implicit.prime_loss(torch.tensor([math.log(3), 0.0]), torch.tensor([1.0, 0.0]))
+    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+
+
+def test_losses_prefer_the_better():
+    returns = torch.zeros(2, requires_grad=True)
+    implicit.dpo_loss(returns, np.array([[0, 1]])).backward()
+    assert returns.grad.tolist() == pytest.approx([-0.5, 0.5])
+
+
+def test_gradients():
+    torch.manual_seed(0)
+    new = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    old, owner = torch.randn(6, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 2, 2])
+
+    def losses(x):
+        returns = implicit.rewards(x, old, owner, 3)
+        return implicit.dpo_loss(returns, np.array([[0, 1], [2, 1]])) + implicit.prime_loss(
+            returns, torch.tensor([1, 0, 1])
+        )
+
+    assert torch.autograd.gradcheck(losses, new)
+
+
+def test_half_precision():
+    new = torch.full((3000,), -1.0, dtype=torch.bfloat16)
+    owner = torch.zeros(3000, dtype=torch.long)
+    total = implicit.rewards(new, torch.zeros_like(new), owner, 1, beta=1.0)
+    assert total.item() == pytest.approx(-3000)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"outcomes of 0 or 1, got 0\.5"):
+        implicit.prime_loss(torch.zeros(2), torch.tensor([1.0, 0.5]))
+    with pytest.raises(ValueError, match="beta must be positive"):
+        implicit.token_rewards(torch.zeros(1), torch.zeros(1), beta=0)

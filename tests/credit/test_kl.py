@@ -1,0 +1,75 @@
+"""KL: exact, its estimators, the adaptive coefficient."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from credit import kl
+
+torch.set_num_threads(1)
+P, Q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
+EXACT = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+
+
+def test_categorical():
+    assert kl.categorical(P.log(), Q.log()).item() == pytest.approx(EXACT)
+    assert kl.categorical(P.log() + 7, Q.log() - 3).item() == pytest.approx(EXACT)  # unnormalised
+    assert kl.categorical(Q.log(), Q.log()).item() == pytest.approx(0)
+
+
+def test_tokens_that_both_forbid_count_nothing():
+    p = torch.cat([P.log(), torch.tensor([-torch.inf])])
+    q = torch.cat([Q.log(), torch.tensor([-torch.inf])])
+    assert kl.categorical(p, q).item() == pytest.approx(EXACT)
+
+
+def test_estimators_of_one_token():  # log p - log q = log 2: log 2, its square / 2, 1/2 - 1 + log 2
+    p, q, log2 = P.log()[:1], Q.log()[:1], math.log(2)
+    assert kl.k1(p, q).item() == pytest.approx(log2)
+    assert kl.k2(p, q).item() == pytest.approx(log2**2 / 2)
+    assert kl.k3(p, q).item() == pytest.approx(log2 - 0.5)
+
+
+def test_k1_and_k3_are_unbiased():  # the mean under p over both tokens is the divergence
+    for name in ("k1", "k3"):
+        tokens = kl.ESTIMATORS[name](P.log(), Q.log())
+        assert (P * tokens).sum().item() == pytest.approx(EXACT, abs=1e-6)
+
+
+def test_k3_is_never_negative():
+    gap = torch.linspace(-5, 5, 101)
+    assert (kl.k3(gap, torch.zeros(101)) >= 0).all()
+    small = kl.k3(torch.tensor([1e-4]), torch.zeros(1)).item()
+    assert small == pytest.approx(5e-9, rel=1e-2)  # not lost to cancellation
+
+
+def test_gradients():
+    torch.manual_seed(0)
+    a, b = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(kl.categorical, (a, b))
+    for estimator in kl.ESTIMATORS.values():
+        assert torch.autograd.gradcheck(estimator, (a, b))
+
+
+def test_half_precision():
+    logits = torch.randn(4, 50)
+    half = kl.categorical(logits.bfloat16(), logits.flip(-1).bfloat16())
+    assert half.dtype == torch.float32
+    assert half.tolist() == pytest.approx(
+        kl.categorical(logits.bfloat16().float(), logits.flip(-1).bfloat16().float()).tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("divergence", "expected"), [(0.07, 0.2), (0.05, 0.1), (0.03, 0.1), (0.02, 0.05)]
+)
+def test_adaptive_coefficient(divergence, expected):  # above 0.06 twice, below 0.0267 half
+    assert kl.adapted(0.1, divergence, target=0.04) == pytest.approx(expected)
+
+
+def test_target_must_be_positive():
+    with pytest.raises(ValueError, match="target must be positive"):
+        kl.adapted(0.1, 0.1, target=0)

@@ -1,0 +1,66 @@
+"""STAPO's selective terms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from credit import selective
+from credit.stapo import STAPO
+from tests.credit.batches import batch
+
+torch.set_num_threads(1)
+P, Q = torch.tensor([0.5, 0.5]).log(), torch.tensor([0.25, 0.75]).log()
+EXACT = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+
+
+def test_mean_over_the_tokens_of_a_turn():  # turn 0: EXACT and 0; turn 1: EXACT; turn 2: no token
+    logits, blind = torch.stack([P, P, P]), torch.stack([Q, P, Q])
+    term = selective.from_logits(logits, blind, torch.tensor([0, 0, 1]), 3)
+    assert term.tolist() == pytest.approx([EXACT / 2, EXACT, 0])
+
+
+def test_from_samples():  # log-ratio log 2: log 2 - 1/2; and 0
+    logprobs, blind = torch.tensor([0.0, 0.0]), torch.tensor([-math.log(2), 0.0])
+    term = selective.from_samples(logprobs, blind, torch.tensor([0, 0]), 1)
+    assert term.item() == pytest.approx((math.log(2) - 0.5) / 2)
+
+
+def test_samples_agree_with_logits_on_average():
+    torch.manual_seed(0)
+    logits, blind = torch.randn(8), torch.randn(8)
+    drawn = torch.distributions.Categorical(logits=logits).sample((20000,))
+    p, q = logits.log_softmax(0)[drawn], blind.log_softmax(0)[drawn]
+    turn = torch.zeros(len(drawn), dtype=torch.long)
+    sampled = selective.from_samples(p, q, turn, 1)
+    exact = selective.from_logits(logits[None], blind[None], turn[:1], 1)
+    assert sampled.item() == pytest.approx(exact.item(), rel=0.05)
+
+
+def test_objective_is_on_outliers_only():
+    entropy = [1.0, 1.1, 0.9, 1.0, 9.0]
+    turns = batch([5], [1.0], [0], anchor=["s"] * 5, entropy=entropy)
+    method = STAPO(alpha=0.02, gamma=0.01)
+    weights = tuple(torch.as_tensor(w) for w in method.weights(turns))
+    gain = selective.objective(torch.full((5,), 3.0), torch.full((5,), 2.0), weights)
+    assert gain.tolist() == pytest.approx([0, 0, 0, 0, 0.02 * 3 - 0.01 * 2])
+    wide = STAPO(lam=np.inf).weights(turns)
+    none = selective.objective(torch.ones(5), torch.ones(5), tuple(map(torch.as_tensor, wide)))
+    assert none.tolist() == [0] * 5
+
+
+def test_gradients_flow_through_both_terms():
+    torch.manual_seed(0)
+    full, blind, reference = (torch.randn(3, 4, dtype=torch.float64) for _ in range(3))
+    turn = torch.tensor([0, 0, 1])
+    weights = torch.tensor([0.5, 1.0]), torch.tensor([0.25, 0.0])
+
+    def gain(full, blind):
+        aware = selective.from_logits(full, blind, turn, 2)
+        return selective.objective(aware, selective.from_logits(blind, reference, turn, 2), weights)
+
+    inputs = (full.requires_grad_(), blind.requires_grad_())
+    assert torch.autograd.gradcheck(gain, inputs)

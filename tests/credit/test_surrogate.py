@@ -1,0 +1,102 @@
+"""Clipped surrogate, ratios, aggregation, value loss: numbers, gradients, dtypes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from credit import surrogate, tokens
+
+torch.set_num_threads(1)
+LOG2 = math.log(2)
+
+
+def test_ratio_of_tokens_turns_and_sequences():  # log-ratios log 2, log 8 | 0: mean log 4 | 0
+    new, old = torch.tensor([LOG2, 3 * LOG2, 0.0]), torch.zeros(3)
+    assert surrogate.ratio(new, old).tolist() == pytest.approx([2, 8, 1])
+    turn = torch.tensor([0, 0, 1])
+    assert surrogate.ratio(new, old, turn).tolist() == pytest.approx([4, 4, 1])
+    whole = surrogate.ratio(new, old, torch.zeros(3, dtype=torch.long))
+    assert whole.tolist() == pytest.approx([2 ** (4 / 3)] * 3)  # (2 * 8 * 1)^(1/3)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected"),
+    [
+        (1.5, 1.0, 1.28),  # clipped above: no more to gain
+        (1.5, -1.0, -1.5),  # the worse of -1.5 and -1.28
+        (0.5, 1.0, 0.5),  # the worse of 0.5 and 0.8
+        (0.5, -1.0, -0.8),  # clipped below
+        (1.1, 2.0, 2.2),  # inside
+    ],
+)
+def test_clipped(ratio, advantage, expected):
+    gain = surrogate.clipped(torch.tensor(ratio), torch.tensor(advantage), low=0.2, high=0.28)
+    assert gain.item() == pytest.approx(expected)
+
+
+def test_no_gradient_where_clipped():
+    logprobs = torch.tensor([0.5, 0.05, -0.5], requires_grad=True)
+    ratio = surrogate.ratio(logprobs, torch.zeros(3))
+    surrogate.clipped(ratio, torch.tensor([1.0, 1.0, -1.0])).sum().backward()
+    assert logprobs.grad.tolist() == pytest.approx([0, math.exp(0.05), 0])
+
+
+def test_gradients():
+    new = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    old, segment = torch.randn(5, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 1])
+    advantage = torch.randn(5, dtype=torch.float64)
+    torch.manual_seed(0)
+    for ids in (None, segment):
+        assert torch.autograd.gradcheck(
+            lambda x, ids=ids: surrogate.clipped(surrogate.ratio(x, old, ids), advantage), new
+        )
+    logits = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(surrogate.entropy, logits)
+
+
+def test_aggregation():  # rows of 3 and 1 tokens: (1 + 2 + 3 + 8) / 4, and (2 + 8) / 2
+    x = torch.tensor([[1.0, 2.0, 3.0], [8.0, torch.nan, torch.nan], [torch.nan] * 3])
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [0, 0, 0]])
+    assert surrogate.token_mean(x, mask).item() == pytest.approx(3.5)
+    assert surrogate.sequence_mean(x, mask).item() == pytest.approx(5.0)
+    assert surrogate.sequence_mean(x[:1]).item() == pytest.approx(2.0)
+
+
+def test_entropy():  # uniform over 4: log 4; over 2 of 3: log 2; certain: 0
+    logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0, 0, -torch.inf, -torch.inf]])
+    assert surrogate.entropy(logits).tolist() == pytest.approx([2 * LOG2, LOG2])
+
+
+def test_value_loss():  # errors 1 - 0 = 1 and, kept within 0.2 of 0.5, 0.7; the larger one, halved
+    value, target, old = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
+    assert surrogate.value_loss(value, target).item() == pytest.approx(0.5)
+    assert surrogate.value_loss(value, target, old).item() == pytest.approx(0.5)
+    # value 0.1 is near its target, but has run 0.4 from 0.5: as if at 0.3
+    far = surrogate.value_loss(torch.tensor(0.1), target, old)
+    assert far.item() == pytest.approx(0.3**2 / 2)
+
+
+@pytest.mark.parametrize("options", [{"low": 1.5}, {"low": -0.1}, {"high": -0.1}])
+def test_clip_ranges(options):
+    with pytest.raises(ValueError, match="must lie in"):
+        surrogate.clipped(torch.ones(1), torch.ones(1), **options)
+
+
+def test_half_precision_is_summed_in_single():
+    x = torch.full((4096,), 1.001, dtype=torch.bfloat16)  # in bf16 itself the sum sticks at 256
+    segment = torch.zeros(4096, dtype=torch.long)
+    assert tokens.sums(x, segment, 1).item() == pytest.approx(4096 * x[0].item(), rel=1e-5)
+    assert tokens.masked_mean(x).dtype == torch.float32
+    ratio = surrogate.ratio(x[:8], torch.zeros(8, dtype=torch.bfloat16), segment[:8])
+    assert ratio.dtype == torch.float32
+
+
+def test_segments():  # 1 + 2, nothing, 4
+    x, segment = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 2, 0])
+    assert tokens.sums(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
+    assert tokens.means(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
+    with pytest.raises(ValueError, match=r"x has shape \(3,\), segment \(2,\)"):
+        tokens.sums(x, segment[:2], 3)
