@@ -140,19 +140,25 @@ class Decomposer:
     @torch.no_grad()
     def __call__(self, turns: Turns) -> Array:
         """Projected values of the turns."""
-        states = torch.as_tensor(self.states)
+        states = _tensor(self.states)
         if len(states) != len(turns):
             raise ValueError(f"states has {len(states)} rows for {len(turns)} turns")
         if not len(turns):
             return np.zeros(0)
+        device = self.model.value.weight.device
         mask = torch.zeros(len(turns.group), int(turns.position.max()) + 1, dtype=torch.bool)
-        owner, place = torch.as_tensor(turns.trajectory), torch.as_tensor(turns.position)
+        owner, place = _tensor(turns.trajectory), _tensor(turns.position)
         mask[owner, place] = True
         table = states.new_zeros(*mask.shape, states.shape[-1])
         table[owner, place] = states
-        goals = None if self.goals is None else torch.as_tensor(self.goals)
-        values = self.model.eval()(table, mask, goals).values
+        goals = None if self.goals is None else _tensor(self.goals).to(device)
+        values = self.model.eval()(table.to(device), mask.to(device), goals).values.cpu()
         return decomposers.project(values[owner, place].double().numpy(), turns, clip=self.clip)
+
+
+def _tensor(given: ArrayLike | Tensor) -> Tensor:
+    """A tensor as it is; an array copied, since the columns of `Turns` are read-only."""
+    return given if isinstance(given, Tensor) else torch.tensor(given)
 
 
 @torch.no_grad()
