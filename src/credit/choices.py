@@ -1,7 +1,13 @@
-"""Checks of options: what was given, what is allowed."""
+"""Checks of options and numbers: what was given, what is allowed."""
 
 import difflib
 from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LARGEST = 1e100
+"""Numbers of this size and above are refused: their squares and sums would overflow."""
 
 
 def within(name: str, value: float, low: float, high: float, why: str) -> None:
@@ -10,10 +16,27 @@ def within(name: str, value: float, low: float, high: float, why: str) -> None:
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}] because {why}, got {value}")
 
 
+def nonnegative(name: str, value: float, why: str) -> None:
+    """Refuse a negative number, infinity and NaN."""
+    if not 0 <= value < LARGEST:
+        raise ValueError(f"{name} must lie in [0, {LARGEST:g}) because {why}, got {value}")
+
+
 def positive(name: str, value: float, why: str) -> None:
-    """Refuse a number that is not above 0."""
-    if not value > 0:
-        raise ValueError(f"{name} must be positive because {why}, got {value}")
+    """Refuse a number that is not above 0, infinity and NaN."""
+    if not 0 < value < LARGEST:
+        raise ValueError(f"{name} must be positive and finite because {why}, got {value}")
+
+
+def finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """The values as float64: [N, ...]; refuses NaN, infinity and numbers that would overflow."""
+    numbers = np.asarray(values, dtype=np.float64)
+    wrong = np.argwhere(~(np.abs(numbers) < LARGEST))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        where = f"{name} row {place[0]}" if place else name
+        raise ValueError(f"{where} is {numbers[place]}; give finite numbers below {LARGEST:g}")
+    return numbers
 
 
 def choose(name: str, value: str, allowed: Sequence[str]) -> None:

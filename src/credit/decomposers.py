@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from credit.choices import nearest, positive
+from credit.choices import finite, nearest, positive
 from credit.segments import Array
 from credit.turns import Turns
 
@@ -54,13 +54,10 @@ def checked(decomposer: Decompose, turns: Turns) -> Array:
     Raises:
         ValueError: it has another length, or is not finite.
     """
-    credit = np.asarray(decomposer(turns), dtype=np.float64)
     who = getattr(decomposer, "__name__", type(decomposer).__name__)
+    credit = finite(f"credit of {who}", decomposer(turns))
     if credit.shape != (len(turns),):
         raise ValueError(f"{who} gave credit of shape {credit.shape} for {len(turns)} turns")
-    wrong = np.flatnonzero(~np.isfinite(credit))
-    if len(wrong):
-        raise ValueError(f"{who} gave {credit[wrong[0]]} for turn {wrong[0]}, not finite")
     return credit
 
 
@@ -70,7 +67,7 @@ def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
     Each is first clipped to [-c, c]; all turns of a trajectory are shifted alike.
     """
     positive("clip", clip, "it bounds values on both sides")
-    bounded = np.clip(np.asarray(values, dtype=np.float64), -clip, clip)
+    bounded = np.clip(finite("values", values), -clip, clip)
     count = len(turns.group)
     owed = np.bincount(turns.trajectory, bounded, count) - turns.outcome
     length = np.bincount(turns.trajectory, minlength=count)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit import segments
-from credit.choices import within
+from credit.choices import nonnegative
 from credit.segments import Array
 from credit.turns import Turns
 
@@ -38,7 +38,7 @@ class EMPG:
 
     def __post_init__(self) -> None:
         for name in ("k", "k_prime", "zeta"):
-            within(name, getattr(self, name), 0, np.inf, "it weighs entropy")
+            nonnegative(name, getattr(self, name), "it weighs entropy")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn; `rng` is not used.

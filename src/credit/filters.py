@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import within
+from credit.choices import finite, within
 from credit.segments import Array
 from credit.turns import Turns
 
@@ -31,6 +31,6 @@ def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:
         ValueError: a buffer outside [1, maximum].
     """
     within("buffer", buffer, 1, maximum, "it is a part of the maximum")
-    over = np.asarray(length, dtype=np.float64) - (maximum - buffer)
+    over = finite("length", length) - (maximum - buffer)
     penalty: Array = -np.clip(over / buffer, 0.0, 1.0)
     return penalty + 0.0

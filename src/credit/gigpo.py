@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import anchors, segments
-from credit.choices import choose, within
+from credit.choices import choose, nonnegative, within
 from credit.turns import Turns
 
 BASELINES = ("trajectory", "step")
@@ -44,7 +44,7 @@ class GiGPO:
 
     def __post_init__(self) -> None:
         within("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        within("omega", self.omega, 0, np.inf, "it weighs an advantage")
+        nonnegative("omega", self.omega, "it weighs an advantage")
         within("threshold", self.threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
         choose("baseline", self.baseline, BASELINES)
         choose("anchors", self.anchors, ANCHORS)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
-from credit.choices import choose, within
+from credit.choices import choose, finite, nonnegative, within
 from credit.segments import Array
 from credit.turns import Turns
 
@@ -41,7 +41,7 @@ class IStar:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        within("alpha", self.alpha, 0, np.inf, "it weighs an advantage")
+        nonnegative("alpha", self.alpha, "it weighs an advantage")
         choose("base", self.base, BASES)
         choose("variant", self.variant, VARIANTS)
 
@@ -57,7 +57,7 @@ class IStar:
 
     def advantage(self, turns: Turns, implicit: ArrayLike) -> Array:
         """Advantage of turns with these implicit rewards: [N] -> [N]."""
-        rewards = np.asarray(implicit, dtype=np.float64)
+        rewards = finite("implicit", implicit)
         if self.variant == "merged":
             total = np.bincount(turns.trajectory, rewards, len(turns.group))
             return self._episode(turns, turns.outcome + total)
@@ -105,7 +105,7 @@ class Prime:
 
     def advantage(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
         """Advantage of turns or tokens, from their rewards and turns: [P], [P] -> [P]."""
-        rewards, owner = np.asarray(implicit, np.float64), np.asarray(turn, np.intp)
+        rewards, owner = finite("implicit", implicit), np.asarray(turn, np.intp)
         trajectory, count = turns.trajectory[owner], len(turns.group)
         length = np.bincount(trajectory, minlength=count)
         mean = np.bincount(trajectory, rewards, count) / np.maximum(length, 1)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, positive, within
+from credit.choices import choose, nonnegative, positive, within
 from credit.turns import Turns
 
 GATES = ("trajectory", "turn", "none")
@@ -81,14 +81,14 @@ class MGR:
 
     def __post_init__(self) -> None:
         choose("gate", self.gate, GATES)
-        within("beta", self.beta, 0, np.inf, "it is a bonus")
-        within("alpha", self.alpha, 0, np.inf, "it is a penalty")
-        within("q", self.q, 0, np.inf, "it counts occurrences")
+        nonnegative("beta", self.beta, "it is a bonus")
+        nonnegative("alpha", self.alpha, "it is a penalty")
+        nonnegative("q", self.q, "it counts occurrences")
         within("p_min", self.p_min, 0, 1, "it is a probability")
         positive("gamma", self.gamma, "it scales rewards")
         for name in ("theta_v", "theta_c1", "theta_c2"):
             within(name, getattr(self, name), 0, 1, "it is compared with a share")
-        within("delta", self.delta, 0, np.inf, "it lowers a probability")
+        nonnegative("delta", self.delta, "it lowers a probability")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn."""

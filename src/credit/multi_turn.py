@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit import segments
-from credit.choices import choose, within
+from credit.choices import choose, nonnegative
 from credit.segments import Array, Ids
 from credit.turns import Turns
 
@@ -20,7 +20,7 @@ class _MultiTurn:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        within("lam", self.lam, 0, np.inf, "it weighs an advantage")
+        nonnegative("lam", self.lam, "it weighs an advantage")
         choose("normalize", self.normalize, NORMALIZE)
         choose("variant", self.variant, VARIANTS)
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from credit.choices import finite, nonnegative
+
 Array = NDArray[np.float64]
 Ids = NDArray[np.intp]
 
@@ -22,7 +24,7 @@ class _Segments(NamedTuple):
 
 
 def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
-    values, given = np.asarray(x, dtype=np.float64), np.asarray(ids)
+    values, given = finite("x", x), np.asarray(ids)
     if values.ndim != 1 or values.shape != given.shape:
         raise ValueError(
             f"x and ids are vectors of one length, got shapes {values.shape} and {given.shape}"
@@ -54,6 +56,7 @@ def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-
 
     ddof: 1 divides the squared deviations by n - 1, 0 by n.
     """
+    nonnegative("eps", eps, "it is added to a deviation")
     segments = _segments(x, ids)
     deviation = _centered(segments)
     freedom = np.maximum(segments.sizes - ddof, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, within
+from credit.choices import choose, finite, nonnegative, within
 from credit.gigpo import GiGPO
 from credit.segments import Array
 from credit.turns import Turns
@@ -45,7 +45,7 @@ def fences(x: ArrayLike, lam: float = 1.5) -> tuple[float, float]:
     Quartiles are linearly interpolated; λ = ∞ fences nothing out.
     """
     within("lam", lam, 0, np.inf, "it counts interquartile ranges")
-    values = np.asarray(x, dtype=np.float64)
+    values = finite("x", x)
     if not len(values) or np.isinf(lam):
         return -np.inf, np.inf
     first, third = np.quantile(values, [0.25, 0.75])
@@ -103,8 +103,9 @@ class STAPO:
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
             choose(name, getattr(self, name), allowed)
-        for name in ("lam", "alpha", "beta", "gamma"):
-            within(name, getattr(self, name), 0, np.inf, "it is a weight")
+        within("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
+        for name in ("alpha", "beta", "gamma"):
+            nonnegative(name, getattr(self, name), "it is a weight")
         self.base  # noqa: B018  checks the rest
 
     @property

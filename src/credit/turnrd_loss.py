@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from credit.choices import within
+from credit.choices import nonnegative
 from credit.tokens import masked_mean
 from credit.turnrd import Reading
 
@@ -58,7 +58,7 @@ class TurnRDLoss:
 
     def __post_init__(self) -> None:
         for name in ("rank", "progress", "value", "margin"):
-            within(name, getattr(self, name), 0, float("inf"), "it weighs a loss")
+            nonnegative(name, getattr(self, name), "it weighs a loss")
 
     def __call__(
         self,

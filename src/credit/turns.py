@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.choices import nearest
+from credit.choices import finite, nearest
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -45,8 +45,8 @@ class Turns:
     Columns may be any sequences; they are copied, checked and made read-only.
 
     Raises:
-        ValueError: unequal lengths, a trajectory without turns or out of order, NaN or infinity,
-            progress outside [0, 1]; names column and row.
+        ValueError: unequal lengths, a trajectory without turns or out of order, NaN, infinity or a
+            number of 1e100 or more, progress outside [0, 1]; names column and row.
     """
 
     group: NDArray[np.int64]
@@ -77,7 +77,8 @@ class Turns:
         self._check_lengths()
         self._check_order()
         for name in _NUMBERS:
-            _check_finite(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                finite(name, getattr(self, name))
         self._check_progress()
 
     def __len__(self) -> int:
@@ -237,7 +238,8 @@ def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
         column[:] = list(map(str, given))
     else:
         plain = np.asarray(given)
-        column = np.array(plain, dtype=kind)
+        with np.errstate(invalid="ignore"):  # NaN among integers is refused below, by row
+            column = np.array(plain, dtype=kind)
         if kind is not np.float64 and plain.size and (column != plain).any():
             row = np.argwhere(column != plain)[0][0]
             raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
@@ -258,15 +260,6 @@ def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
         )
     rewards.flags.writeable = False
     return rewards
-
-
-def _check_finite(name: str, column: NDArray[np.float64] | None) -> None:
-    if column is None:
-        return
-    wrong = np.argwhere(~np.isfinite(column))
-    if len(wrong):
-        value = column[tuple(wrong[0])]
-        raise ValueError(f"{name} row {wrong[0][0]} is {value}, not finite")
 
 
 def _verifiers(rows: Sequence[Any]) -> dict[str, Any]:

@@ -13,9 +13,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from credit import verifiers
-from credit.choices import within
-
-_INF = float("inf")
+from credit.choices import LARGEST, finite, nonnegative, within
 
 
 class _Term(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -55,7 +53,7 @@ class InvalidPenalty(_Term):
     name = "invalid_penalty"
 
     def __init__(self, env: gym.Env[Any, Any], penalty: float = -0.1) -> None:
-        within("penalty", penalty, -_INF, 0, "it is added to the reward")
+        within("penalty", penalty, -LARGEST, 0, "it is added to the reward")
         RecordConstructorArgs.__init__(self, penalty=penalty)
         super().__init__(env)
         self.penalty = penalty
@@ -79,8 +77,8 @@ class RepetitionPenalty(_Term):
     name = "repetition_penalty"
 
     def __init__(self, env: gym.Env[Any, Any], *, alpha: float = 0.5, q: int = 2) -> None:
-        within("alpha", alpha, 0, _INF, "it is subtracted")
-        within("q", q, 0, _INF, "it counts occurrences")
+        nonnegative("alpha", alpha, "it is subtracted")
+        nonnegative("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, alpha=alpha, q=q)
         super().__init__(env)
         self.alpha, self.q = alpha, q
@@ -119,8 +117,8 @@ class ValiditySignal(_Term):
         *,
         scale: float = 1.0,
     ) -> None:
-        for name, value in (("beta", beta), ("alpha", alpha), ("q", q)):
-            within(name, value, 0, _INF, "it weighs or counts")
+        for name, value in (("beta", beta), ("alpha", alpha), ("q", q), ("scale", scale)):
+            nonnegative(name, value, "it weighs or counts")
         RecordConstructorArgs.__init__(self, beta=beta, alpha=alpha, q=q, scale=scale)
         super().__init__(env)
         self.beta, self.alpha, self.q, self.scale = beta, alpha, q, scale
@@ -151,6 +149,7 @@ class ProgressReward(_Term):
     name = "progress_reward"
 
     def __init__(self, env: gym.Env[Any, Any], scale: float = 1.0, gamma: float = 1.0) -> None:
+        nonnegative("scale", scale, "it weighs progress")
         within("gamma", gamma, 0, 1, "it discounts the next potential")
         RecordConstructorArgs.__init__(self, scale=scale, gamma=gamma)
         super().__init__(env)
@@ -159,12 +158,18 @@ class ProgressReward(_Term):
 
     def start(self, info: dict[str, Any]) -> None:
         """Take the progress that the reset tells."""
-        self._progress = float(info["progress"])
+        self._progress = self._told(info)
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
         """Growth of the potential."""
-        before, self._progress = self._progress, float(info["progress"])
+        before, self._progress = self._progress, self._told(info)
         return self.scale * (self.gamma * self._progress - before)
+
+    @staticmethod
+    def _told(info: dict[str, Any]) -> float:
+        progress = float(info["progress"])
+        within("info['progress']", progress, 0, 1, "it is a share of the task")
+        return progress
 
 
 class TurnVerifier(_Term):
@@ -183,6 +188,7 @@ class TurnVerifier(_Term):
 
     def __init__(self, env: gym.Env[Any, Any], weights: Mapping[str, float] | None = None) -> None:
         chosen = dict(verifiers.PAPER if weights is None else weights)
+        finite("weights", list(chosen.values()))
         self._verifiers = {name: verifiers.named(name) for name in chosen}
         RecordConstructorArgs.__init__(self, weights=chosen)
         super().__init__(env)
@@ -193,10 +199,7 @@ class TurnVerifier(_Term):
         turn = verifiers.Exchange(str(action), str(observation), info)
         paid = {}
         for name, weight in self.weights.items():
-            score = float(self._verifiers[name](turn))
-            if not abs(score) < _INF:
-                raise ValueError(f"verifier {name} returned {score}, which is not finite")
-            paid[name] = weight * score
+            paid[name] = weight * float(finite(f"verifier {name}", self._verifiers[name](turn)))
         info["turn_reward"] = {**info.get("turn_reward", {}), **paid}
         return sum(paid.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,48 @@ def batch(lengths: list[int], outcomes: list[float], groups: list[int], **column
 
 @st.composite
 def batches(draw: st.DrawFn) -> Turns:
-    """Ragged batches: 1-40 trajectories of 1-20 turns, groups of 1 and more, few anchors."""
-    lengths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=40))
-    total, count = sum(lengths), len(lengths)
+    """Ragged batches: 1-200 trajectories of 1-60 turns, groups of 1 and more, every column given.
+
+    Outcomes are 0 and 1, in some batches all alike; keys repeat, or are all distinct.
+    """
+    count = draw(st.integers(1, 200))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    equal = draw(st.booleans())
+    lengths = rng.integers(1, draw(st.integers(1, 60)) + 1, count)
+    total = int(lengths.sum())
+    states = draw(st.sampled_from([1, 5, 30, None]))
+    keys = np.arange(total) if states is None else rng.integers(0, states, total)
+    equal, paid = draw(st.booleans()), draw(st.booleans())
     return batch(
-        lengths,
-        ([1.0] * count if equal else rng.integers(0, 2, count).astype(float)),
-        rng.integers(0, draw(st.integers(1, 6)), count),
-        reward=rng.normal(size=total) if draw(st.booleans()) else np.zeros(total),
+        lengths.tolist(),
+        [1.0] * count if equal else rng.integers(0, 2, count).astype(float).tolist(),
+        rng.integers(0, draw(st.integers(1, count)), count).tolist(),
+        reward=rng.normal(size=total) * paid,
         valid=rng.random(total) < draw(st.floats(0, 1)),
         progress=rng.random(total),
-        anchor=[f"s{k}" for k in rng.integers(0, draw(st.integers(1, 30)), total)],
-        action=[f"a{k}" for k in rng.integers(0, draw(st.integers(1, 30)), total)],
+        anchor=[f"s{key}" for key in keys],
+        action=[f"a{key}" for key in rng.integers(0, draw(st.integers(1, 30)), total)],
+        turn_reward=rng.normal(size=(total, 1)),
+        turn_reward_names=("implicit",),
+        entropy=rng.exponential(size=total),
     )
+
+
+def rows(turns: Turns, trajectories: Any, **columns: Any) -> Turns:
+    """The batch of these trajectories in this order; `columns` [N] or [M] of `turns` replaced."""
+    given = {field.name: getattr(turns, field.name) for field in fields(turns)} | columns
+    chosen = np.asarray(trajectories, dtype=np.intp)
+    taken = turn_rows(turns, chosen)
+    whole = ("group", "outcome", "goal")
+    made = {
+        name: column[chosen if name in whole else taken]
+        for name, column in given.items()
+        if name != "turn_reward_names"
+    }
+    lengths = np.bincount(turns.trajectory)[chosen]
+    made["trajectory"] = np.repeat(np.arange(len(chosen)), lengths)
+    return Turns(**made, turn_reward_names=turns.turn_reward_names)
+
+
+def turn_rows(turns: Turns, trajectories: Any) -> Any:
+    """The rows of these trajectories' turns, in their order."""
+    return np.concatenate([np.flatnonzero(turns.trajectory == one) for one in trajectories])

@@ -49,9 +49,8 @@ def test_distinct_anchors_reduce_to_grpo(turns):
 def test_states_of_different_tasks_are_different(turns):
     ids = anchors.exact(turns.anchor, turns.group_of_turn)
     pairs = list(zip(turns.group_of_turn.tolist(), turns.anchor, strict=True))
-    for one in np.unique(ids):
-        assert len({pair for pair, of in zip(pairs, ids, strict=True) if of == one}) == 1
-    assert len(set(pairs)) == len(np.unique(ids))
+    together = set(zip(ids.tolist(), pairs, strict=True))
+    assert len(together) == len(set(pairs)) == len(set(ids.tolist()))
 
 
 @pytest.mark.parametrize(

@@ -93,15 +93,15 @@ def test_case_1_sums_to_the_return():
     ("given_credit", "message"),
     [
         (np.zeros(3), r"gave credit of shape \(3,\) for 2 turns"),
-        ([0.0, np.nan], "gave nan for turn 1, not finite"),
-        ([np.inf, 0.0], "gave inf for turn 0, not finite"),
+        ([0.0, np.nan], "row 1 is nan; give finite numbers"),
+        ([np.inf, 0.0], "row 0 is inf; give finite numbers"),
     ],
 )
 def test_credit_is_checked(given_credit, message):
     def mine(turns):
         return given_credit
 
-    with pytest.raises(ValueError, match=f"mine {message}"):
+    with pytest.raises(ValueError, match=f"mine.* {message}"):
         HAS(decomposer=mine)(batch([2], [1.0], [0]))
 
 

@@ -108,7 +108,7 @@ def test_without_a_generator_it_is_the_same_every_time():
     ("options", "message"),
     [
         ({"gate": "step"}, "gate is one of trajectory, turn, none, got 'step'"),
-        ({"gamma": 0.0}, "gamma must be positive because it scales rewards, got 0.0"),
+        ({"gamma": 0.0}, "gamma must be positive and finite because it scales rewards, got 0.0"),
         ({"p_min": 1.2}, r"p_min must lie in \[0, 1\]"),
         ({"alpha": -0.5}, "alpha must lie in"),
     ],

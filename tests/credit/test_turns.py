@@ -96,9 +96,8 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
     path = tmp_path_factory.mktemp("turns") / "turns.parquet"
     turns.to_parquet(path)
     again = Turns.from_parquet(path)
-    for name in GOOD:
+    for name in (*GOOD, "entropy", "turn_reward"):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
-    assert again.entropy is None
 
 
 def test_optional_columns_round_trip(tmp_path):
@@ -121,3 +120,9 @@ def test_empty_batch(tmp_path):
     empty = batch([], [], [])
     empty.to_parquet(tmp_path / "empty.parquet")
     assert len(Turns.from_parquet(tmp_path / "empty.parquet")) == 0
+
+
+def test_columns_that_were_not_recorded_stay_away(tmp_path):
+    batch([1], [1.0], [0]).to_parquet(tmp_path / "t.parquet")
+    again = Turns.from_parquet(tmp_path / "t.parquet")
+    assert (again.entropy, again.turn_reward, again.turn_reward_names) == (None, None, ())

@@ -1,0 +1,209 @@
+"""What every method keeps on any batch: order, tasks, names, finiteness; and what is public."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import credit
+from tests.credit.batches import batch, batches, rows, turn_rows
+
+# MGR draws signs trajectory by trajectory, in order; without its gate nothing is drawn
+METHODS = {
+    name: credit.make(name, **({"gate": "none"} if name == "mgr" else {}))
+    for name in credit.names()
+}
+METHODS |= {
+    "gigpo similar": credit.make("gigpo", anchors="similar"),
+    "gigpo step": credit.make("gigpo", baseline="step"),
+    "has anchor": credit.make("has", normalize="anchor"),
+    "has group": credit.make("has", normalize="group"),
+    "mt_grpo anchor": credit.make("mt_grpo", normalize="anchor"),
+    "mt_grpo code": credit.make("mt_grpo", variant="code"),
+    "istar merged": credit.make("istar", variant="merged"),
+}
+WITHIN_GROUPS = sorted(METHODS.keys() - {"empg", "reinforce_pp"})  # these compare across the batch
+COMPARING = sorted(METHODS.keys() - {"empg", "reinforce", "reinforce_pp"})
+ORDER_BLIND = [name for name in WITHIN_GROUPS if name != "gigpo similar"]
+few = settings(max_examples=15)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+@given(turns=batches())
+@few
+def test_one_finite_number_a_turn_the_same_every_time(name, turns):
+    advantage = METHODS[name](turns)
+    assert (advantage.shape, advantage.dtype) == ((len(turns),), np.float64)
+    assert np.isfinite(advantage).all()
+    assert np.array_equal(METHODS[name](turns), advantage)
+    advantage[:] = 0  # the caller may write to what it was given
+
+
+@pytest.mark.parametrize("name", [*ORDER_BLIND, "empg", "reinforce_pp"])
+@given(turns=batches(), seed=st.integers(0, 99))
+@few
+def test_order_of_trajectories_does_not_matter(name, turns, seed):
+    order = np.random.default_rng(seed).permutation(len(turns.group))
+    shuffled = METHODS[name](rows(turns, order))
+    assert shuffled == pytest.approx(METHODS[name](turns)[turn_rows(turns, order)], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", WITHIN_GROUPS)
+@given(turns=batches())
+@few
+def test_tasks_do_not_leak(name, turns):
+    members = np.flatnonzero(turns.group == turns.group[0])
+    alone = METHODS[name](rows(turns, members))
+    assert alone == pytest.approx(METHODS[name](turns)[turn_rows(turns, members)], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+@given(turns=batches())
+@few
+def test_numbers_of_groups_are_only_names(name, turns):
+    renamed = rows(turns, range(len(turns.group)), group=7 - 3 * turns.group)
+    assert METHODS[name](renamed) == pytest.approx(METHODS[name](turns), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", COMPARING)
+def test_alone_in_its_group_and_everywhere_new_there_is_nothing_to_compare(name):
+    turns = batch(
+        [2, 1],
+        [1.0, 0.0],
+        [0, 1],
+        turn_reward=[[1.0], [1.0], [5.0]],
+        turn_reward_names=("implicit",),
+        entropy=[0.1, 0.2, 0.3],
+        progress=[0.5, 1.0, 0.0],
+        anchor=["you are at the desk", "nothing of that kind", "a garden"],
+    )
+    assert METHODS[name](turns).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["has", "mt_grpo", "mt_rloo", "istar", "grpo_mr", "empg"])
+@given(turns=batches())
+@few
+def test_a_constant_added_to_the_outcome_changes_nothing(name, turns):
+    shifted = rows(turns, range(len(turns.group)), outcome=turns.outcome + 2)
+    assert METHODS[name](shifted) == pytest.approx(METHODS[name](turns), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_an_empty_batch_gives_an_empty_array(name):
+    assert METHODS[name](batch([], [], [])).shape == (0,)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_columns_near_the_largest_number_stay_finite(name):
+    big = np.array([9e99, -9e99, 9e99, 0.0])
+    turns = batch(
+        [2, 2],
+        [1.0, 0.0],
+        [0, 0],
+        reward=big,
+        entropy=np.abs(big),
+        anchor=["s"] * 4,
+        turn_reward=big[:, None],
+        turn_reward_names=("implicit",),
+    )
+    assert np.isfinite(METHODS[name](turns)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("name", credit.names())
+def test_weights_are_finite_numbers(name, value):
+    turns = batch(
+        [1], [1.0], [0], entropy=[1.0], turn_reward=[[1.0]], turn_reward_names=("implicit",)
+    )
+    known = {"alpha", "beta", "gamma", "delta", "omega", "zeta", "k", "k_prime", "eps", "discount"}
+    for option in known & type(METHODS[name]).__dataclass_fields__.keys():
+        with pytest.raises(ValueError, match=r"must (lie in|be positive).* got "):
+            credit.make(name, **{option: value})(turns)
+
+
+def test_public_names():
+    assert credit.__all__ == [
+        "EMPG",
+        "GRPO",
+        "HAS",
+        "MGR",
+        "MTGRPO",
+        "MTRLOO",
+        "RLOO",
+        "STAPO",
+        "DrGRPO",
+        "GiGPO",
+        "IStar",
+        "Judge",
+        "MergedGRPO",
+        "Prime",
+        "Progressive",
+        "Reinforce",
+        "ReinforcePP",
+        "STAPODynamic",
+        "Turns",
+        "anchors",
+        "decomposers",
+        "filters",
+        "make",
+        "names",
+        "segments",
+    ]
+    assert credit.names() == (
+        "dr_grpo",
+        "empg",
+        "gigpo",
+        "grpo",
+        "grpo_mr",
+        "grpo_or",
+        "has",
+        "istar",
+        "loop",
+        "mgr",
+        "mt_grpo",
+        "mt_rloo",
+        "prime",
+        "reinforce",
+        "reinforce_pp",
+        "rloo",
+        "stapo",
+        "stapo_dynamic",
+    )
+
+
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(credit.__path__)])
+def test_every_public_name_is_documented(module):
+    found = importlib.import_module(f"credit.{module}")
+    own = {
+        name: thing
+        for name, thing in vars(found).items()
+        if not name.startswith("_") and getattr(thing, "__module__", None) == found.__name__
+    }
+    assert inspect.getdoc(found)
+    for name, thing in own.items():
+        assert getattr(thing, "__doc__", None), f"{module}.{name}"
+        methods = inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else []
+        for called, method in methods:
+            if not called.startswith("_") and method.__module__.startswith("credit"):
+                assert method.__doc__, f"{module}.{name}.{called}"
+
+
+def test_importing_takes_little_time_beyond_numpy():
+    program = (
+        "import numpy, time; s = time.process_time(); import credit; print(time.process_time() - s)"
+    )
+    taken = min(
+        float(
+            subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+        )
+        for _ in range(3)
+    )
+    assert taken <= 0.3
