@@ -32,7 +32,8 @@ class _Term(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(action)
         told = dict(info)
         term = self.term(action, observation, told)
-        told["reward_terms"] = {**info.get("reward_terms", {}), self.name: term}
+        others = info.get("reward_terms", {})
+        told["reward_terms"] = {**others, self.name: others.get(self.name, 0.0) + term}
         return observation, float(reward) + term, terminated, truncated, told
 
     def start(self, info: dict[str, Any]) -> None:

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from credit.mgr import MGR
-from credit.wrappers import InvalidPenalty, ValiditySignal
+from credit.wrappers import (
+    InvalidPenalty,
+    ProgressReward,
+    RepetitionPenalty,
+    TurnVerifier,
+    ValiditySignal,
+)
 from tests.credit.batches import batch
 
 
 class Scripted(gym.Env[str, str]):
-    """Pays 0.5 a turn; an action that starts with "!" is invalid."""
+    """Pays 0.5 a turn; "to 0.4" moves progress there, an action that starts with "!" is invalid."""
 
     observation_space = action_space = gym.spaces.Text(100)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
-        return "", {"valid": True}
+        return "", {"valid": True, "progress": 0.1}
 
     def step(self, action: str):
-        return "", 0.5, False, False, {"valid": not action.startswith("!")}
+        progress = float(action[3:]) if action.startswith("to ") else 0.1
+        info = {"valid": action[0] != "!", "progress": progress, "answers": ["Paris"]}
+        return f"<result>{action}</result>", 0.5, False, False, info
+
+
+def echo(turn):
+    """A verifier of the user's own."""
+    return len(turn.reply) / 10 if turn.reply != "nan" else np.nan
 
 
 def test_invalid_penalty_is_reported():
@@ -60,6 +75,112 @@ def test_terms_add_up_in_any_order():
         assert set(info["reward_terms"]) == {"invalid_penalty", "validity_signal"}
 
 
-def test_a_bonus_for_invalid_turns_is_refused():
-    with pytest.raises(ValueError, match=r"must lie in .*got 0\.1"):
-        InvalidPenalty(Scripted(), 0.1)
+def test_one_wrapper_twice_is_one_term():
+    env = InvalidPenalty(InvalidPenalty(Scripted(), -0.1), -0.2)
+    env.reset()
+    _, reward, _, _, info = env.step("!x")
+    assert reward == pytest.approx(0.2)
+    assert info["reward_terms"] == {"invalid_penalty": pytest.approx(-0.3)}
+
+
+def test_repetitions_of_valid_actions_cost():  # the fourth "go" is the third valid one
+    env = RepetitionPenalty(Scripted(), alpha=0.5, q=1)
+    env.reset()
+    terms = [env.step(a)[4]["reward_terms"]["repetition_penalty"] for a in ("go", "go", "!x", "go")]
+    assert terms == [0, -0.5, 0, -1.0]
+    env.reset()
+    assert env.step("go")[1] == 0.5
+
+
+def test_a_parsers_action_is_what_repeats():
+    class Parsed(gym.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, truncated, info = super().step(action)
+            return observation, reward, terminated, truncated, info | {"action": action[-2:]}
+
+    env = RepetitionPenalty(Parsed(Scripted()), q=1)
+    env.reset()
+    assert [env.step(reply)[1] for reply in ("hm:go", "so:go")] == [0.5, 0.0]
+
+
+def test_progress_is_a_potential():
+    # from 0.1 to 0.4 and 0.2: twice 0.5 * 0.4 - 0.1 = 0.1 and 0.5 * 0.2 - 0.4 = -0.3
+    env = ProgressReward(Scripted(), scale=2.0, gamma=0.5)
+    env.reset()
+    terms = [env.step(a)[4]["reward_terms"]["progress_reward"] for a in ("to 0.4", "to 0.2")]
+    assert terms == pytest.approx([0.2, -0.6])
+    env.reset()
+    assert env.step("to 0.1")[1] == pytest.approx(0.5 + 2 * (0.05 - 0.1))
+
+
+def test_potentials_telescope():  # gamma 1: only the end counts, 0.9 - 0.1
+    env = ProgressReward(Scripted())
+    env.reset()
+    rewards = [env.step(f"to {to}")[1] - 0.5 for to in (0.7, 0.0, 0.3, 0.9)]
+    assert sum(rewards) == pytest.approx(0.8)
+
+
+def test_verifiers_are_weighed_and_told_one_by_one():
+    # format: one field, tight, right end; but no <reasoning>: 0.8. The other: an answer is there
+    env = TurnVerifier(Scripted(), {"xml_format": 0.2, "answer_contains": 0.5})
+    env.reset()
+    _, reward, _, _, info = env.step("<answer>It is paris.</answer>")
+    assert info["turn_reward"] == pytest.approx({"xml_format": 0.16, "answer_contains": 0.5})
+    assert info["reward_terms"] == {"turn_verifier": pytest.approx(0.66)}
+    assert reward == pytest.approx(1.16)
+
+
+def test_the_papers_six_are_the_default():
+    # tool called and answered, "paris" in its result; format 1 and usage 1, of <reasoning>, <tool>
+    env = TurnVerifier(Scripted())
+    env.reset()
+    info = env.step("<reasoning>r</reasoning><tool>Paris</tool>")[4]
+    paid = {"tool_execution": 0.2, "result_has_answer": 0.5, "xml_format": 0.2, "xml_usage": 0.2}
+    assert info["turn_reward"] == pytest.approx(paid | {"answer_contains": 0, "exact": 0})
+
+
+def test_a_verifier_of_ones_own():
+    env = TurnVerifier(Scripted(), {f"{__name__}:echo": 2.0})
+    env.reset()
+    assert env.step("abc")[1] == pytest.approx(0.5 + 2 * 0.3)
+    with pytest.raises(ValueError, match="echo is nan; give finite numbers"):
+        env.step("nan")
+
+
+def test_arguments_are_json():
+    for env in (
+        InvalidPenalty(Scripted()),
+        RepetitionPenalty(Scripted()),
+        ValiditySignal(Scripted()),
+        ProgressReward(Scripted()),
+        TurnVerifier(Scripted()),
+    ):
+        arguments = json.loads(json.dumps(env._saved_kwargs))
+        assert type(env)(Scripted(), **arguments)._saved_kwargs == env._saved_kwargs
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "options", "message"),
+    [
+        (InvalidPenalty, {"penalty": 0.1}, r"penalty must lie in .*got 0\.1"),
+        (InvalidPenalty, {"penalty": -np.inf}, "got -inf"),
+        (RepetitionPenalty, {"alpha": -1.0}, "alpha must lie in"),
+        (RepetitionPenalty, {"q": -1}, "q must lie in"),
+        (ValiditySignal, {"beta": np.nan}, "beta must lie in .* got nan"),
+        (ValiditySignal, {"scale": np.inf}, "scale must lie in"),
+        (ProgressReward, {"gamma": 1.1}, r"gamma must lie in \[0, 1\]"),
+        (ProgressReward, {"scale": -1.0}, "scale must lie in"),
+        (TurnVerifier, {"weights": {"exakt": 1.0}}, "unknown verifier 'exakt'; did you mean 'exa"),
+        (TurnVerifier, {"weights": {"exact": np.nan}}, "weights row 0 is nan"),
+    ],
+)
+def test_refusals(wrapper, options, message):
+    with pytest.raises(ValueError, match=message):
+        wrapper(Scripted(), **options)
+
+
+def test_progress_is_a_share():
+    env = ProgressReward(Scripted())
+    env.reset()
+    with pytest.raises(ValueError, match=r"info\['progress'\] must lie in \[0, 1\].* got nan"):
+        env.step("to nan")
