@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from credit import decomposers
 from credit.segments import Array
+from credit.tokens import wide
 from credit.turns import Turns
 
 
@@ -113,12 +114,12 @@ class TurnRD(nn.Module):
 def project(values: Tensor, mask: Tensor, returns: Tensor, *, clip: float = 2.0) -> Tensor:
     """Values clipped to [-c, c], then shifted to sum to R: [B, T], [B, T], [B] -> [B, T]. Eq. 5.
 
-    Summed in float64, so that the drift from R is that of rounding to the values' type.
+    Summed in float64, so that the drift from R is that of rounding to single precision or better.
     """
     alive = mask.bool()
     bounded = values.double().clamp(-clip, clip).masked_fill(~alive, 0.0)
     owed = (bounded.sum(-1) - returns.double()) / alive.sum(-1).clamp(min=1)
-    return (bounded - owed[:, None]).masked_fill(~alive, 0.0).to(values.dtype)
+    return (bounded - owed[:, None]).masked_fill(~alive, 0.0).to(wide(values).dtype)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from credit import kl, surrogate
 from trainer.batch import Batch, Row, collate, microbatches
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _CHOICES = {
     "ratio": ("token", "turn", "sequence"),
     "aggregate": ("token-mean", "sequence-mean"),
-    "kl": ("none", "k1", "k2", "k3"),
+    "kl": ("none", *kl.ESTIMATORS),
 }
 
 Objective: TypeAlias = "Callable[[Batch, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]"
@@ -69,31 +70,6 @@ def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
     away = torch.zeros_like(scores).masked_fill_(constrained, -1e9)
     away[allowed[:, 0], allowed[:, 1]] = 0.0
     return away
-
-
-def mean_by(x: Tensor, segment: Tensor) -> Tensor:
-    """Mean over the tokens of each segment, at every token: [P], [P] int -> [P]."""
-    _, index, count = torch.unique(segment, return_inverse=True, return_counts=True)
-    total: Tensor = x.new_zeros(len(count)).index_add(0, index, x)
-    mean: Tensor = (total / count)[index]
-    return mean
-
-
-def surrogate(ratio: Tensor, advantage: Tensor, *, low: float, high: float) -> Tensor:
-    """min(r A, clip(r, 1 - low, 1 + high) A): [P], [P] -> [P]. PPO Eq. 7; DAPO for low != high."""
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
-
-
-def divergence(kind: str, logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Estimate of KL(policy || reference) at each sampled token: [P], [P] -> [P].
-
-    With d = log reference - log policy: k1 = -d, k2 = d^2 / 2, k3 = e^d - 1 - d (Schulman 2020).
-    As a loss k1 has no gradient in expectation; it is here to be compared with.
-    """
-    d = reference - logprobs
-    if kind == "k1":
-        return -d
-    return d * d / 2 if kind == "k2" else d.expm1() - d
 
 
 class Learner:
@@ -323,7 +299,7 @@ class Update:
         if self.entropy > 0:
             gain = gain + self.entropy * entropies
         if batch.reference is not None:
-            report["kl"] = divergence(self.kl, logprobs, batch.reference)
+            report["kl"] = kl.ESTIMATORS[self.kl](logprobs, batch.reference)
             gain = gain - kl_coefficient * report["kl"]
         return gain, report
 
@@ -331,22 +307,20 @@ class Update:
         self, batch: Batch, logprobs: Tensor, advantage: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The clipped surrogate of each reply token, and what to report of it: [P], [P] -> [P]."""
-        log_ratio = logprobs - batch.logprobs
         segment = {"turn": batch.turn, "sequence": batch.row}.get(self.ratio)
-        ratio = (log_ratio if segment is None else mean_by(log_ratio, segment)).exp()
-        gain = surrogate(ratio, advantage, low=self.clip_low, high=self.clip_high)
+        ratio = surrogate.ratio(logprobs, batch.logprobs, segment)
+        gain = surrogate.clipped(ratio, advantage, low=self.clip_low, high=self.clip_high)
         report = {
             "clip_fraction": (gain < ratio * advantage).float(),
-            "approx_kl": divergence("k3", batch.logprobs, logprobs),
+            "approx_kl": kl.k3(batch.logprobs, logprobs),
         }
         return gain, report
 
-    def adapted(self, coefficient: float, kl: float) -> float:
-        """The next KL coefficient: doubled above 1.5 targets, halved below 1/1.5 (PPO, Sec. 4)."""
+    def adapted(self, coefficient: float, divergence: float) -> float:
+        """The next KL coefficient, nearer to what holds the target, if there is one."""
         if not self.kl_target:
             return coefficient
-        too_far, too_near = kl > 1.5 * self.kl_target, kl < self.kl_target / 1.5
-        return coefficient * (2.0 if too_far else 0.5 if too_near else 1.0)
+        return kl.adapted(coefficient, divergence, target=self.kl_target)
 
     def _minibatches(self, rows: Sequence[Row], rng: np.random.Generator) -> Iterable[list[Row]]:
         size = self.minibatch or len(rows)

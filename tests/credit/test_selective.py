@@ -64,3 +64,11 @@ def test_gradients_flow_through_both_terms():
 
     inputs = (full.requires_grad_(), blind.requires_grad_())
     assert torch.autograd.gradcheck(gain, inputs)
+
+
+def test_half_precision_is_summed_in_single():  # 4,096 tokens of one turn, each k3(log 2)
+    ratio = torch.full((4096,), math.log(2)).bfloat16()
+    term = selective.from_samples(ratio, torch.zeros_like(ratio), torch.zeros(4096).long(), 1)
+    log2 = ratio[0].item()  # as bf16 has it
+    assert term.dtype == torch.float32
+    assert term.item() == pytest.approx(math.exp(-log2) - 1 + log2, rel=1e-5)

@@ -55,6 +55,11 @@ def test_gradients():
         )
     logits = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(surrogate.entropy, logits)
+    mask = torch.tensor([[1, 1, 0, 1], [0, 1, 0, 0]])
+    for mean in (surrogate.token_mean, surrogate.sequence_mean):
+        assert torch.autograd.gradcheck(lambda x, mean=mean: mean(x, mask), logits)
+    target, before = (torch.randn(2, 4, dtype=torch.float64) for _ in range(2))
+    assert torch.autograd.gradcheck(lambda v: surrogate.value_loss(v, target, before), logits)
 
 
 def test_aggregation():  # rows of 3 and 1 tokens: (1 + 2 + 3 + 8) / 4, and (2 + 8) / 2

@@ -94,8 +94,9 @@ def test_projection_keeps_the_return():
     values, mask = torch.randn(64, 50) * 2, torch.rand(64, 50) < 0.7
     mask[:, 0] = True
     returns = torch.randn(64)
-    drift = project(values, mask, returns).sum(-1) - returns
-    assert drift.abs().max().item() < 1e-5
+    for given_values in (values, values.bfloat16()):
+        drift = project(given_values, mask, returns).sum(-1) - returns
+        assert drift.abs().max().item() < 1e-5
 
 
 def test_decomposer_sums_to_the_outcome_and_feeds_has():
@@ -187,6 +188,11 @@ def test_gradients_of_the_losses():
         return turnrd_loss.TurnRDLoss()(reading, returns, mask, progress=progress, dense=progress)
 
     assert torch.autograd.gradcheck(total, (values, scores))
+    small = TurnRD(2, 2, max_turns=4, hidden=4, layers=1, heads=1).double().eval()
+    torch.nn.init.normal_(small.film.weight)
+    goal = torch.randn(3, 2, dtype=torch.float64)
+    states = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: small(x, mask, goal).predicted, states)
     assert torch.autograd.gradcheck(lambda v: project(v, mask, returns, clip=9.0), values)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from credit import kl
 from trainer.batch import collate, make_rows
 from trainer.episodes import Episode, Step
 from trainer.policy import LoRA, Policy
@@ -14,9 +15,6 @@ from trainer.update import (
     Learner,
     NotFiniteError,
     Update,
-    divergence,
-    mean_by,
-    surrogate,
     token_logprobs,
 )
 
@@ -65,38 +63,6 @@ def gradient(policy, rows, advantage, update, tmp_path, **options):
     )
     update(taught, rows, advantage, rng=np.random.default_rng(0))
     return seen[0]
-
-
-def test_surrogate_by_hand():
-    ratio = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1])
-    advantage = torch.tensor([1.0, -1.0, 1.0, -1.0, 2.0])
-    # min(1.5, 1.2)  min(-1.5, -1.2)  min(.5, .8)  min(-.5, -.8)  1.1 * 2
-    expected = torch.tensor([1.2, -1.5, 0.5, -0.8, 2.2])
-    torch.testing.assert_close(surrogate(ratio, advantage, low=0.2, high=0.2), expected)
-    # DAPO's higher upper clip: min(1.5, 1.28)
-    assert surrogate(ratio, advantage, low=0.2, high=0.28)[0] == pytest.approx(1.28)
-
-
-def test_divergences_by_hand():
-    policy, reference = torch.tensor([-1.0]), torch.tensor([-1.5])  # d = -0.5
-    assert divergence("k1", policy, reference).item() == pytest.approx(0.5)
-    assert divergence("k2", policy, reference).item() == pytest.approx(0.125)  # 0.25 / 2
-    k3 = divergence("k3", policy, reference).item()
-    assert k3 == pytest.approx(0.106531, abs=1e-6)  # e^-0.5 - 1 + 0.5
-
-
-@pytest.mark.parametrize("kind", ["k1", "k3"])
-def test_divergences_estimate_the_divergence(kind):
-    """Over all outcomes weighted by the policy, k1 and k3 are KL(policy || reference)."""
-    p, q = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.5, 0.25, 0.25])
-    estimate = (p * divergence(kind, p.log(), q.log())).sum().item()
-    # 0.7 ln 1.4 + 0.2 ln 0.8 + 0.1 ln 0.4
-    assert estimate == pytest.approx(0.235530 - 0.044629 - 0.091629, abs=1e-5)
-
-
-def test_segment_means_by_hand():
-    mean = mean_by(torch.tensor([1.0, 3.0, 5.0, 7.0]), torch.tensor([4, 4, 9, 4]))
-    assert mean.tolist() == pytest.approx([11 / 3, 11 / 3, 5.0, 11 / 3])
 
 
 def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
@@ -227,7 +193,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
             logprobs, entropies = token_logprobs(policy, batch)
             with policy.as_reference():
                 reference, _ = token_logprobs(policy, batch)
-        return entropies.mean().item(), divergence("k3", logprobs, reference).mean().item()
+        return entropies.mean().item(), kl.k3(logprobs, reference).mean().item()
 
     plain = after()
     assert after(entropy=1.0)[0] > plain[0] + 0.05
