@@ -86,6 +86,15 @@ def test_a_repeated_key_may_find_a_better_cluster_later():
     assert anchors.similar(keys, [0] * 4, 0.75, assign="first").tolist() == [0, 0, 1, 0]
 
 
+def test_the_earlier_of_two_equally_like_clusters():  # "abcd" has 2 * 2 / 6 with either
+    for assign in ("best", "first"):
+        assert anchors.similar(["ab", "cd", "abcd"], [0] * 3, 0.5, assign=assign).tolist() == [
+            0,
+            1,
+            0,
+        ]
+
+
 def test_threshold_one_is_equality():
     keys, groups = ["a", "b", "a", "a"], [0, 0, 0, 1]
     similar = anchors.similar(keys, groups, 1.0)

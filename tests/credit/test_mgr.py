@@ -63,6 +63,20 @@ def test_schedule_of_the_gate(successes, valid_share, expected):
     assert MGR().p_retain(turns) == pytest.approx(expected)
 
 
+def test_schedule_stays_a_probability():
+    # C = 0.5: 1 - 3 * 0.5 is below 0; C = 0.6 is the end of the slope, where 1 - 1.5 * 0.6 = 0.1
+    half = batch([1] * 10, [1.0] * 5 + [0.0] * 5, [0] * 10)
+    more = batch([1] * 10, [1.0] * 6 + [0.0] * 4, [0] * 10)
+    assert MGR(delta=3.0).p_retain(half) == 0
+    assert MGR(p_min=0.3).p_retain(more) == 0.3
+
+
+def test_gate_keeps_as_many_as_the_schedule_says():  # C = 0.6: a tenth of 400 failures
+    turns = batch([1] * 1000, [1.0] * 600 + [0.0] * 400, [0] * 1000)
+    rewards = MGR().rewards(turns, np.random.default_rng(0))
+    assert (rewards[600:] > 0).mean() == pytest.approx(0.1, abs=0.04)
+
+
 def test_gate_flips_whole_trajectories():
     turns = batch([3] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
     rewards = MGR().rewards(turns, np.random.default_rng(3))

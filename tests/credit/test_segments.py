@@ -30,6 +30,17 @@ def test_worked_numbers():  # segment 5: 1, 2, 6, mean 3; segment 9: 4 alone
     assert segments.rank_position(ids).tolist() == [0, 0, 1, 2]
 
 
+def test_eps_is_added_to_the_deviation():  # 0 and 2: deviation sqrt 2
+    assert segments.standardize([0.0, 2.0], [0, 0], eps=1.0)[1] == pytest.approx(1 / (2**0.5 + 1))
+    plain = segments.standardize([0.0, 2.0], [0, 0])[1]
+    assert plain == pytest.approx(1 / (2**0.5 + 1e-6), rel=1e-9)
+
+
+def test_discounted():  # gamma 0.5; segment 7: 4, 1 + 4 / 2, 2 + 3 / 2 from its end; segment 3: 8
+    x, ids = [2.0, 8.0, 1.0, 4.0], [7, 3, 7, 7]
+    assert segments.discounted(x, ids, 0.5).tolist() == [3.5, 8, 3, 4]
+
+
 def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
     assert segments.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
 

@@ -1,0 +1,400 @@
+"""Plants faults in a copy of `credit`, one at a time, and says which ones the tests catch.
+
+python tests/credit/mutations.py [--only WORD] [--workers 2]
+
+A fault is a line "module: what it is (test files)", the text it takes away after "-" and what it
+puts there after "+". Those test files run until the first failure, in a process forked from this
+one, so that libraries are loaded once. The exit status is 1 if a fault was not caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import multiprocessing
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAULTS = r"""
+segments: ddof 0 by default (segments)
+-ddof: int = 1
++ddof: int = 0
+segments: ddof ignored (segments)
+-sizes - ddof
++sizes - 1
+segments: eps inside the root (multi_turn)
+-np.sqrt(variance) + eps
++np.sqrt(variance + eps)
+segments: eps ten times as large (trajectory)
+-eps: float = 1e-6
++eps: float = 1e-2
+segments: leave-one-out without m/(m-1) (segments)
+-np.maximum(segments.sizes - 1, 1)
++np.maximum(segments.sizes, 1)
+segments: no shift before the mean (segments)
+-shifted = x - first[ids]
++shifted = x
+segments: sign of the deviation (segments)
+-return shifted - (
++return -shifted + (
+segments: discount towards the past (gigpo)
+-range(len(ends) - 1, 0, -1)
++range(1, len(ends))
+segments: discount squared (gigpo)
+-+= gamma * returns[later]
+++= gamma * gamma * returns[later]
+segments: pairs of columns run together (segments gigpo)
+-(dense.max(initial=0) + 1) + dense
++dense.max(initial=0) + dense
+turns: position from 1 (turns)
+-- first[self.trajectory]
++- first[self.trajectory] + 1
+turns: last turn one too early (turns)
+-ends[:-1] = np.diff
++ends[1:] = np.diff
+turns: infinity is accepted (turns)
+-finite(name, getattr(self, name))
++getattr(self, name)
+turns: progress above 1 is accepted (turns)
+-| (self.progress > 1)
+turns: first verifier whatever the name (turns)
+-self.turn_reward_names.index(name)
++0
+turns: the caller's array is kept (turns)
+-np.array(plain, dtype=kind)
++np.asarray(plain, dtype=kind)
+turns: anchors compared across groups (has relations)
+-return segments.labels(self.group_of_turn, getattr(self, by))
++return segments.labels(getattr(self, by))
+trajectory: REINFORCE++ by group (trajectory)
+-np.zeros(len(turns.outcome), dtype=np.intp)
++turns.group
+trajectory: turn rewards of GRPO-MR subtracted (multi_turn)
+-turns.outcome + np.bincount
++turns.outcome - np.bincount
+multi_turn: λ on the other term (multi_turn)
+-turn + self.lam * outcome
++self.lam * turn + outcome
+multi_turn: A^T on the last turn too (multi_turn)
+-np.where(turns.last, outcome, turn
++np.where(False, outcome, turn
+multi_turn: eps of the paper in the code variant (multi_turn)
+-else 1e-4
++else 1e-6
+multi_turn: merged advantage everywhere at the end (multi_turn)
+-alone = turns.last & (turns.position == 0)
++alone = turns.last
+mgr: β of the other sign (mgr)
+-+ self.beta * sign * turned
++- self.beta * sign * turned
+mgr: temporal term at the first turn (mgr)
+-(turns.position > 0) & (before != sign)
++(before != sign)
+mgr: repetition counted from 0 (mgr)
+-segments.rank_position(actions) + 1
++segments.rank_position(actions)
+mgr: repetitions counted across trajectories (mgr)
+-segments.labels(turns.trajectory[valid], turns.action[valid])
++segments.labels(turns.action[valid])
+mgr: gate inverted (mgr)
+-< self.p_retain(turns), 1.0, -1.0
++< self.p_retain(turns), -1.0, 1.0
+mgr: gate where the trajectory succeeded (mgr)
+-np.where(signal > 0, np.asarray
++np.where(signal < 0, np.asarray
+mgr: γ on concordant signs (mgr)
+-np.where(conflict, gamma * sign * fused, fused)
++gamma * np.where(conflict, sign * fused, fused)
+mgr: size of the standing dropped (mgr)
+-signal * np.abs(size)
++signal
+mgr: θ_C2 inclusive (mgr)
+-completion < self.theta_c2
++completion <= self.theta_c2
+mgr: δ dropped (mgr)
+-1 - self.delta * completion
++1 - completion
+mgr: p_retain can be negative (mgr)
+-max(1 - self.delta * completion, 0)
++1 - self.delta * completion
+gigpo: outcome on every turn (gigpo)
+-np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
++turns.outcome[turns.trajectory]
+gigpo: ω dropped (gigpo)
+-self.omega * self.step(turns)
++self.step(turns)
+gigpo: γ = 1 by default (gigpo)
+-gamma: float = 0.95
++gamma: float = 1.0
+gigpo: states shared by tasks (relations)
+-anchors.exact(turns.anchor, turns.group_of_turn)
++anchors.exact(turns.anchor, np.zeros(len(turns)))
+anchors: threshold exclusive (anchors)
+-if found >= self.threshold and
++if found > self.threshold and
+anchors: later of two equal clusters (anchors)
+-(found, -candidate) > (ratio, -cluster)
++(found, candidate) > (ratio, cluster)
+anchors: bound too tight (anchors)
+-bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1)
++bounds: NDArray[np.float64] = 1.9 * common / np.maximum(total, 1)
+anchors: clusters seen before not kept (anchors)
+-bounds[:seen] = 0.0
++bounds[: seen + 1] = 0.0
+stapo: fence inside out (stapo)
+-(values < low) | (values > high)
++(values > low) | (values > high)
+stapo: only the upper fence (stapo)
+-(values < low) | (values > high)
++values > high
+stapo: quartiles at 20% and 80% (stapo)
+-[0.25, 0.75]
++[0.2, 0.8]
+stapo: α and γ swapped (stapo)
+-self.alpha * chosen, (self.penalty == "selective") * self.gamma
++self.gamma * chosen, (self.penalty == "selective") * self.alpha
+stapo: mask dropped (stapo)
+-chosen = self.mask(turns).astype(np.float64)
++chosen = np.ones(len(turns))
+stapo: singleton not raw (stapo)
+-segments.count(states) == 1
++segments.count(states) == 0
+selective: penalty added (selective)
+-reward * aware - penalty * blind
++reward * aware + penalty * blind
+selective: KL the other way round (selective)
+-kl.categorical(logits, reference)
++kl.categorical(reference, logits)
+empg: bonus for this turn's clarity (empg)
+-np.roll(entropy, -1)
++entropy
+empg: bonus after the last turn (empg)
+-following = np.where(turns.last, 0.0
++following = np.where(False, 0.0
+empg: g not normalised (empg)
+-(sure / sure.mean())
++sure
+has: α and 1 - α swapped (has)
+-self.alpha * whole + (1 - self.alpha) *
++(1 - self.alpha) * whole + self.alpha *
+decomposers: first turn counted from its own progress (has)
+-np.where(turns.position == 0, 0.0,
++np.where(turns.position == 0, turns.progress,
+decomposers: not clipped (has)
+-np.clip(finite("values", values), -clip, clip)
++finite("values", values)
+decomposers: shift of the other sign (has)
+-return bounded - (owed
++return bounded + (owed
+judge: malformed answers are 0 (judge)
+-                if attempt == tries:
+-                    raise
++                if attempt == tries:
++                    return [0.0] * len(texts)
+judge: one retry too few (judge)
+-tries = self.retries + 1
++tries = self.retries
+judge: version not in the key (judge)
+-[self.version, goal, outcome, *texts]
++[goal, outcome, *texts]
+istar: α dropped (istar)
+-self.alpha * step
++step
+istar: implicit rewards within trajectories (istar)
+-rewards, turns.group_of_turn, eps
++rewards, turns.trajectory, eps
+istar: PRIME's baseline with itself in it (istar)
+-rewards - others[trajectory]
++rewards - mean[trajectory]
+istar: PRIME sums instead of means (istar)
+-np.bincount(trajectory, rewards, count) / np.maximum(length, 1)
++np.bincount(trajectory, rewards, count)
+implicit: β dropped (implicit)
+-return beta * (wide
++return (wide
+implicit: reference minus policy (implicit)
+-(wide(logprobs) - wide(reference))
++(wide(reference) - wide(logprobs))
+implicit: better and worse swapped (implicit)
+-returns[chosen[:, 0]] - returns[chosen[:, 1]]
++returns[chosen[:, 1]] - returns[chosen[:, 0]]
+implicit: threshold inclusive (implicit)
+-turns.outcome > threshold
++turns.outcome >= threshold
+gae: γ forgotten in the carry (gae)
+-gamma * lam * carried
++lam * carried
+gae: value added (gae)
+-+ gamma * following - value[:, step]
+++ gamma * following + value[:, step]
+gae: masked places discount (gae)
+-torch.where(here, error + gamma * lam * carried, carried)
++error + gamma * lam * carried
+surrogate: max instead of min (surrogate)
+-return torch.minimum(ratios
++return torch.maximum(ratios
+surrogate: low and high swapped (surrogate)
+-ratios.clamp(1 - low, 1 + high)
++ratios.clamp(1 - high, 1 + low)
+surrogate: old over new (surrogate)
+-gap = wide(logprobs) - wide(old)
++gap = wide(old) - wide(logprobs)
+surrogate: value loss takes the smaller error (surrogate)
+-torch.maximum(error, (near
++torch.minimum(error, (near
+kl: k3 of the other sign (kl)
+-gap = -k1(logprobs, reference)
++gap = k1(logprobs, reference)
+kl: k2 not halved (kl)
+-** 2 / 2
++** 2
+kl: KL weighed by the reference (kl)
+-(p.exp() * gap)
++(q.exp() * gap)
+kl: coefficient the other way round (kl)
+-return 2 * coefficient
++return coefficient / 2
+tokens: half precision stays (surrogate)
+-return x.float() if
++return x if
+tokens: mask dropped from the mean (surrogate)
+-masked_fill(~chosen, 0.0)
++masked_fill(chosen & ~chosen, 0.0)
+turnrd: attention sees padding (turnrd)
+-src_key_padding_mask=~alive
++src_key_padding_mask=None
+turnrd: softmax over padding (turnrd)
+-masked_fill(~alive, -torch.inf)
++masked_fill(~alive, 0.0)
+turnrd: FiLM does not start at zero (turnrd)
+-nn.init.zeros_(self.film.weight)
++nn.init.ones_(self.film.weight)
+turnrd: FiLM without the 1 (turnrd)
+-(1 + scale)[:, None]
++scale[:, None]
+turnrd: places dropped (turnrd)
+-self.project(given) + places
++self.project(given)
+turnrd: projection divides by padded length (turnrd)
+-alive.sum(-1).clamp(min=1)
++alive.shape[-1]
+turnrd_loss: margin subtracted (turnrd)
+-(margin - lead)
++(-margin - lead)
+turnrd_loss: ranked both ways (turnrd)
+-returns[:, None] > returns[None, :]
++returns[:, None] != returns[None, :]
+turnrd_loss: prior where nothing moved (turnrd)
+-total[:, 0] > 0)
++total[:, 0] >= 0)
+filters: dead groups kept (filters)
+-) != 0
++) == 0
+filters: penalty from the maximum on (filters)
+-- (maximum - buffer)
++- maximum
+verifiers: an error counts as executed (verifiers)
+-called and not answer.startswith
++called or not answer.startswith
+verifiers: case matters (verifiers)
+-answer.lower() in _accepted
++answer in _accepted
+verifiers: tags may open twice (verifiers)
+-count == (1, 1)
++count[0] == count[1]
+wrappers: invalid turns are spared (wrappers)
+-0.0 if info["valid"] else self.penalty
++self.penalty if info["valid"] else 0.0
+wrappers: γ on the potential before (wrappers)
+-self.gamma * self._progress - before
++self._progress - self.gamma * before
+wrappers: terms of inner wrappers lost (wrappers)
+-{**others, self.name
++{self.name
+wrappers: count not forgotten at reset (wrappers)
+-        self._seen = Counter()
++        pass
+choices: NaN lies in every range (has relations)
+-if not low <= value <= high:
++if value < low or value > high:
+"""
+
+
+class Fault(NamedTuple):
+    """One fault: in which module, what it is, the tests that must see it, text before and after."""
+
+    module: str
+    what: str
+    tests: list[str]
+    before: str
+    after: str
+
+
+def parsed(text: str) -> list[Fault]:
+    """The faults of the list."""
+    found = re.findall(r"^(\w+): (.*) \(([\w ]+)\)\n((?:[-+].*\n)+)", text, re.MULTILINE)
+    return [
+        Fault(module, what, tests.split(), *("\n".join(lines(body, sign)) for sign in "-+"))
+        for module, what, tests, body in found
+    ]
+
+
+def lines(body: str, sign: str) -> list[str]:
+    """The lines after a sign."""
+    return [line[1:] for line in body.splitlines() if line[0] == sign]
+
+
+def caught(fault: Fault) -> bool:
+    """Run the fault's tests on a copy of the package that has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src" / "credit", Path(folder) / "credit")
+        module = Path(folder) / "credit" / f"{fault.module}.py"
+        text = module.read_text()
+        if fault.before not in text:
+            raise ValueError(f"{fault.module} has no {fault.before!r} any more: {fault.what}")
+        module.write_text(text.replace(fault.before, fault.after, 1))
+        sys.path[:0] = [folder, str(ROOT)]
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
+        os.chdir(ROOT)
+        files = [f"tests/credit/test_{name}.py" for name in fault.tests]
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *files])
+        used = str(sys.modules["credit"].__file__).startswith(folder)
+    if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} or not used:
+        raise RuntimeError(f"{fault.what}: no test ran\n{told.getvalue()}")
+    return status == pytest.ExitCode.TESTS_FAILED
+
+
+def main() -> None:
+    """Plant the faults and print a line each."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", default="", help="faults whose module or text holds this word")
+    options.add_argument("--workers", type=int, default=2)
+    given = options.parse_args()
+    for library in ("gymnasium", "torch"):
+        importlib.import_module(library)
+    faults = [fault for fault in parsed(FAULTS) if given.only in f"{fault.module}: {fault.what}"]
+    seen = 0
+    fork = multiprocessing.get_context("fork")
+    with fork.Pool(given.workers, maxtasksperchild=1) as pool:
+        for fault, saw in zip(faults, pool.imap(caught, faults, chunksize=1), strict=True):
+            sys.stdout.write(f"{'caught' if saw else 'MISSED'}  {fault.module}: {fault.what}\n")
+            sys.stdout.flush()
+            seen += saw
+    sys.stdout.write(f"{seen} of {len(faults)} faults caught\n")
+    sys.exit(seen < len(faults))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The pages on credit: every Python block runs and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import credit
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+BLOCKS = [
+    pytest.param(found[1], found[2], id=f"{page}:{text[: found.start()].count(chr(10)) + 1}")
+    for page in ("credit.md", "credit_examples.md")
+    for text in [(DOCS / page).read_text()]
+    for found in BLOCK.finditer(text)
+]
+
+
+@pytest.mark.parametrize(("code", "printed"), BLOCKS)
+def test_block_prints_what_the_page_shows(code, printed, tmp_path, capsys):
+    (tmp_path / "block.py").write_text(code)
+    runpy.run_path(str(tmp_path / "block.py"))
+    assert printed is not None, "a block shows what it prints in a text block below it"
+    assert capsys.readouterr().out == printed
+
+
+def test_every_method_has_a_section():
+    headings = "\n".join(re.findall(r"^## .*`.*$", (DOCS / "credit.md").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", headings)) == set(credit.names())
