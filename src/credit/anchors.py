@@ -18,7 +18,7 @@ from credit.choices import choose, within
 
 ASSIGN = ("best", "first")
 _BUCKETS = 128  # characters are counted by code modulo this: merging some only loosens the bound
-_MANY = 6  # candidates beyond which bounding all clusters at once is cheaper than comparing them
+_MANY = 1  # candidates beyond which bounding all clusters at once is cheaper than comparing them
 _AUTOJUNK = 200  # from this length on, difflib ignores popular characters
 
 
@@ -95,14 +95,14 @@ class _Clusters:
         for candidate in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
             if bounds[candidate] < ratio:
                 break
-            found = _ratio(key, self.heads[candidate])
+            found = _ratio(key, self.heads[candidate], max(self.threshold, ratio))
             if found >= self.threshold and (found, -candidate) > (ratio, -cluster):
                 cluster, ratio = candidate, found
         return cluster, ratio
 
     def _first(self, key: str, candidates: segments.Ids) -> tuple[int, float]:
         for candidate in candidates.tolist():
-            found = _ratio(key, self.heads[candidate])
+            found = _ratio(key, self.heads[candidate], self.threshold)
             if found >= self.threshold:
                 return candidate, found
         return -1, 0.0
@@ -169,26 +169,38 @@ def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.fl
     return bounds
 
 
-def _ratio(key: str, head: str) -> float:
-    """`SequenceMatcher(None, key, head).ratio()`."""
+def _ratio(key: str, head: str, least: float = 0.0) -> float:
+    """`SequenceMatcher(None, key, head).ratio()`; where that is below `least`, it may be 0."""
     if len(head) >= _AUTOJUNK:
         return SequenceMatcher(None, key, head).ratio()
     total = len(key) + len(head)
-    return 2.0 * _matched(key, head) / total if total else 1.0
+    if not total:
+        return 1.0
+    pieces, possible = [(key, head)], min(len(key), len(head))
+    while pieces:  # each is split at its longest common block, which is what difflib counts
+        a, b = pieces.pop()
+        at, there, size = _longest(a, b)
+        possible += size - min(len(a), len(b))
+        if size:
+            for left, right in ((a[:at], b[:there]), (a[at + size :], b[there + size :])):
+                if left and right:
+                    pieces.append((left, right))
+                    possible += min(len(left), len(right))
+        if 2.0 * possible / total < least:
+            return 0.0
+    return 2.0 * possible / total
 
 
-def _matched(a: str, b: str) -> int:
-    """Characters in difflib's matching blocks of two short texts.
-
-    The longest common block, the earliest in `a` and then in `b`, and so on left and right of it.
-    """
-    size = at = 0
-    for start in range(len(a)):
-        while start + size < len(a) and a[start : start + size + 1] in b:
-            size, at = size + 1, start
-        if size >= len(a) - start:
-            break
-    if not size:
-        return 0
-    there = b.index(a[at : at + size])
-    return size + _matched(a[:at], b[:there]) + _matched(a[at + size :], b[there + size :])
+def _longest(a: str, b: str) -> tuple[int, int, int]:
+    """Where the longest common block of two texts is in each, the earliest, and its length."""
+    size = at = there = start = 0
+    end_a, end_b = len(a), len(b)
+    while start + size < end_a:
+        found = b.find(a[start : start + size + 1])
+        if found < 0:
+            start += 1
+            continue
+        size, at, there = size + 1, start, found
+        while at + size < end_a and there + size < end_b and a[at + size] == b[there + size]:
+            size += 1
+    return at, there, size

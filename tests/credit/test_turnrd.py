@@ -76,6 +76,12 @@ def test_later_turns_are_seen():  # not causal: the first value depends on the l
     assert first[0] != pytest.approx(first[1], abs=1e-4)
 
 
+def test_places_matter():  # the same states in another order are read differently
+    states, mask = given((3,))
+    before, after = model()(states, mask).values, model()(states.flip(1), mask).values.flip(1)
+    assert not torch.allclose(before, after, atol=1e-3)
+
+
 def test_half_precision_states():
     states, mask = given()
     half = model()(states.bfloat16(), mask)
