@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MEMBERS, LENGTH = 8, 50  # rollouts of a task, their turns
 THRESHOLD = 0.9  # of similarity
+COMPARED = 1024  # trajectories up to which texts are compared
 INVALID = 0.2  # share of turns
 
 
@@ -129,7 +130,8 @@ def methods(trajectories: int) -> dict[str, Any]:
     chosen: dict[str, Any] = {name: credit.make(name) for name in named}
     chosen["mgr"] = credit.make("mgr", gate="none")
     chosen["stapo mask"] = credit.STAPO().mask
-    chosen["gigpo similar"] = credit.make("gigpo", anchors="similar")
+    if trajectories <= COMPARED:
+        chosen["gigpo similar"] = credit.make("gigpo", anchors="similar")
     return chosen
 
 
