@@ -182,10 +182,9 @@ def _ratio(key: str, head: str, least: float = 0.0) -> float:
         at, there, size = _longest(a, b)
         possible += size - min(len(a), len(b))
         if size:
-            for left, right in ((a[:at], b[:there]), (a[at + size :], b[there + size :])):
-                if left and right:
-                    pieces.append((left, right))
-                    possible += min(len(left), len(right))
+            sides = (a[:at], b[:there]), (a[at + size :], b[there + size :])
+            pieces += [(one, other) for one, other in sides if one and other]
+            possible += sum(min(len(one), len(other)) for one, other in sides)
         if 2.0 * possible / total < least:
             return 0.0
     return 2.0 * possible / total

@@ -151,20 +151,17 @@ class Turns:
     def from_episodes(cls, episodes: Iterable[Any]) -> Self:
         """The batch of recorded episodes.
 
-        An episode has `group`, `outcome`, `goal` and `turns` (or `steps`), a turn has `reward`,
-        `valid`, `progress`, `anchor` (of the state it was taken in) and `action`, and may have
-        `entropy` and `turn_reward` (a mapping of verifier names to rewards), on all turns or none.
+        An episode has `group`, `outcome`, `goal` and `turns`; a turn has `reward`, `valid`,
+        `progress`, `anchor` (of the state it was taken in) and `action`, and may have `entropy` and
+        `turn_reward` (a mapping of verifier names to rewards), on all turns or none.
         """
         played = list(episodes)
-        taken = [
-            episode.turns if hasattr(episode, "turns") else episode.steps for episode in played
-        ]
-        rows = [turn for turns in taken for turn in turns]
-        owner = np.repeat(np.arange(len(played)), [len(turns) for turns in taken])
+        rows = [turn for episode in played for turn in episode.turns]
+        owner = np.repeat(np.arange(len(played)), [len(episode.turns) for episode in played])
         columns: dict[str, Any] = {n: [getattr(e, n) for e in played] for n in _PER_TRAJECTORY}
         columns |= {n: [getattr(t, n) for t in rows] for n in _PER_TURN if n != "trajectory"}
         entropies = [getattr(turn, "entropy", None) for turn in rows]
-        if rows and None not in entropies:
+        if any(entropy is not None for entropy in entropies):
             columns["entropy"] = entropies
         return cls(trajectory=owner, **columns, **_verifiers(rows))
 
@@ -264,15 +261,15 @@ def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
 
 def _verifiers(rows: Sequence[Any]) -> dict[str, Any]:
     """The columns turn_reward and turn_reward_names of turns, if these have them."""
-    given = [getattr(turn, "turn_reward", None) for turn in rows]
-    if not given or not given[0]:
-        return {}
-    names = tuple(given[0])
+    given = [getattr(turn, "turn_reward", None) or {} for turn in rows]
+    names = tuple(given[0]) if given else ()
     for row, rewards in enumerate(given):
-        if set(rewards or ()) != set(names):
+        if set(rewards) != set(names):
             raise ValueError(
-                f"turn_reward row {row} has {sorted(rewards or ())}, the first has "
-                f"{sorted(names)}; every turn needs the same verifiers"
+                f"turn_reward row {row} has {sorted(rewards)}, the first has {sorted(names)}; "
+                f"every turn needs the same verifiers"
             )
-    table = [[turn.turn_reward[name] for name in names] for turn in rows]
+    if not names:
+        return {}
+    table = [[rewards[name] for name in names] for rewards in given]
     return {"turn_reward": table, "turn_reward_names": names}

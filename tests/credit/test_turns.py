@@ -44,6 +44,12 @@ def test_positions_and_ends():
         ({"reward": [0.0, np.nan, 0.0]}, "reward row 1 is nan"),
         ({"outcome": [np.inf, 0.0]}, "outcome row 0 is inf"),
         ({"progress": [0.0, 1.5, 0.0]}, r"progress row 1 must lie in \[0, 1\], got 1.5"),
+        (
+            {"outcome": [1e100, 0.0]},
+            "outcome row 0 is 1e[+]100; give finite numbers below 1e[+]100",
+        ),
+        ({"group": [0.0, np.nan]}, "group row 1 is nan, not int64"),
+        ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not bool"),
         ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
         ({"reward": [[0.0], [0.0], [0.0]]}, r"reward is a vector, got shape \(3, 1\)"),
     ],
@@ -88,6 +94,16 @@ def test_from_episodes_with_verifiers():
     episode.turns[1].turn_reward = {"a": 1.0}
     with pytest.raises(ValueError, match=r"turn_reward row 1 has \['a'\]"):
         Turns.from_episodes([episode])
+    episode.turns[0].turn_reward = None
+    with pytest.raises(ValueError, match=r"row 1 has \['a'\], the first has \[\]"):
+        Turns.from_episodes([episode])
+
+
+def test_entropy_of_some_turns_only():
+    turn = {"reward": 0.0, "valid": True, "progress": 0.0, "anchor": "s", "action": "go"}
+    some = [SimpleNamespace(**turn, entropy=0.5), SimpleNamespace(**turn, entropy=None)]
+    with pytest.raises(ValueError, match="entropy row 1 is nan"):
+        Turns.from_episodes([SimpleNamespace(group=0, outcome=1.0, goal="", turns=some)])
 
 
 @given(batches())
