@@ -76,7 +76,7 @@ def row(turns: credit.Turns, method: Any, plain: Callable[..., list[float]] | No
     slow, theirs = cpu(lambda: plain(columns))
     if not np.allclose(ours, theirs, atol=1e-6):
         raise SystemExit(f"the reference of {method} disagrees with it")
-    return [f"{spent:.4f}", f"{slow:.3f}", f"{slow / spent:.0f}", memory]
+    return [f"{spent:.4f}", f"{slow:.4f}", f"{slow / spent:.1f}", memory]
 
 
 def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -126,16 +126,18 @@ def make_turns(trajectories: int) -> credit.Turns:
 
 def methods(trajectories: int) -> dict[str, Any]:
     """What is timed: all turn-level estimators, GRPO beside them, and STAPO's mask."""
+    similar = {"gigpo similar": credit.make("gigpo", anchors="similar")}
+    if trajectories == MEMBERS:
+        return similar
     named = ("grpo", "mt_grpo", "mt_rloo", "gigpo", "empg", "has", "istar", "prime")
     chosen: dict[str, Any] = {name: credit.make(name) for name in named}
     chosen["mgr"] = credit.make("mgr", gate="none")
     chosen["stapo mask"] = credit.STAPO().mask
-    if trajectories <= COMPARED:
-        chosen["gigpo similar"] = credit.make("gigpo", anchors="similar")
-    return chosen
+    return chosen | similar if trajectories <= COMPARED else chosen
 
 
 def reference_of(name: str, trajectories: int) -> Callable[..., list[float]] | None:
+    """The reference of a method, but for similar texts of more than one group."""
     if name == "gigpo similar" and trajectories > MEMBERS:
         return None
     return REFERENCES[name]

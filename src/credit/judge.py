@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,6 @@ def _parsed(text: str, count: int, where: str) -> list[float]:
     if not isinstance(given, list) or len(given) != count:
         raise JudgeError(f"{where} needs a list of {count} labels, got {text[:80]!r}")
     for label in given:
-        number = isinstance(label, int | float) and not isinstance(label, bool)
-        if not number or not math.isfinite(label) or not -1 <= label <= 1:
+        if isinstance(label, bool) or not isinstance(label, int | float) or not -1 <= label <= 1:
             raise JudgeError(f"{where} has label {label!r}; labels are numbers in [-1, 1]")
     return [float(label) for label in given]

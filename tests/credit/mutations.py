@@ -35,7 +35,7 @@ segments: ddof ignored (segments)
 segments: eps inside the root (multi_turn)
 -np.sqrt(variance) + eps
 +np.sqrt(variance + eps)
-segments: eps ten times as large (trajectory)
+segments: eps as large as a deviation (segments)
 -eps: float = 1e-6
 +eps: float = 1e-2
 segments: leave-one-out without m/(m-1) (segments)
@@ -47,7 +47,7 @@ segments: no shift before the mean (segments)
 segments: sign of the deviation (segments)
 -return shifted - (
 +return -shifted + (
-segments: discount towards the past (gigpo)
+segments: discount towards the past (segments)
 -range(len(ends) - 1, 0, -1)
 +range(1, len(ends))
 segments: discount squared (gigpo)
