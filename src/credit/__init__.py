@@ -28,6 +28,7 @@ from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, Reinfor
 from credit.turns import Turns
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
+"""Turns, and a generator for what draws, to one advantage a turn: [N]."""
 
 __all__ = [
     "EMPG",
@@ -39,6 +40,7 @@ __all__ = [
     "RLOO",
     "STAPO",
     "DrGRPO",
+    "Estimator",
     "GiGPO",
     "IStar",
     "Judge",

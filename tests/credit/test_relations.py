@@ -140,6 +140,7 @@ def test_public_names():
         "RLOO",
         "STAPO",
         "DrGRPO",
+        "Estimator",
         "GiGPO",
         "IStar",
         "Judge",
