@@ -189,7 +189,8 @@ class TurnVerifier(_Term):
 
     def __init__(self, env: gym.Env[Any, Any], weights: Mapping[str, float] | None = None) -> None:
         chosen = dict(verifiers.PAPER if weights is None else weights)
-        finite("weights", list(chosen.values()))
+        for name, weight in chosen.items():
+            finite(f"the weight of {name}", weight)
         self._verifiers = {name: verifiers.named(name) for name in chosen}
         RecordConstructorArgs.__init__(self, weights=chosen)
         super().__init__(env)

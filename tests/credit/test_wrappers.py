@@ -171,7 +171,7 @@ def test_arguments_are_json():
         (ProgressReward, {"gamma": 1.1}, r"gamma must lie in \[0, 1\]"),
         (ProgressReward, {"scale": -1.0}, "scale must lie in"),
         (TurnVerifier, {"weights": {"exakt": 1.0}}, "unknown verifier 'exakt'; did you mean 'exa"),
-        (TurnVerifier, {"weights": {"exact": np.nan}}, "weights row 0 is nan"),
+        (TurnVerifier, {"weights": {"exact": np.nan}}, "the weight of exact is nan"),
     ],
 )
 def test_refusals(wrapper, options, message):
