@@ -9,6 +9,7 @@ anything that would make it a better model than the lessons of fine-tuning need.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -16,11 +17,11 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.alfworld.explorer import Explorer, demonstration
+from agent_envs.alfworld.explorer import demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
@@ -43,6 +44,7 @@ TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 STEPS_A_CHUNK = 16
 CORPUS = 400
+SNAPSHOT = 250
 
 Rows = list[tuple[list[int], list[float]]]
 
@@ -52,18 +54,19 @@ class Pretraining:
     """How the weights were made; stored beside them in `pretraining.json`."""
 
     seed: int = 1
-    cycles: tuple[int, ...] = (2000, 2500, 1800)  # steps; each starts with a fresh optimiser
-    thoughts: int = 4496  # first step whose lessons show what the explorer is after
-    grow: int = 1333  # steps until rooms of any size come up
+    steps: int = 3000
+    grow: int = 2000  # steps until rooms of any size come up
     tokens_per_step: int = 4096
     learning_rate: float = 3e-3
     warmup: int = 50
-    mistake: float = 0.1
-    echo: float = 1.0  # weight of the environment's own tokens in the loss: copying exercises
+    mistake: float = 0.15  # share of turns that are slips
+    echo: float = 0.2  # weight in the loss of what the environment says: copying exercises
+    thought: float = 3.0  # and of the reply's thought, which says whether a thing was seen
     vocabulary: int = 1024
     hidden: int = 128
     layers: int = 4
     heads: int = 4
+    key_value_heads: int = 2  # half the cache of a conversation
     intermediate: int = 384
     initial_range: float = 0.02
 
@@ -77,9 +80,7 @@ class Lesson:
     mistakes: list[bool]
 
 
-def lesson(
-    rng: np.random.Generator, *, size: float, mistake: float, thoughts: bool = True
-) -> Lesson:
+def lesson(rng: np.random.Generator, *, size: float, mistake: float) -> Lesson:
     """The explorer's play of one generated game, with mistakes it recovers from."""
     task_type = TASK_TYPES[int(rng.integers(len(TASK_TYPES)))]
     data = generate_game(rng, size=size, task_type=task_type)
@@ -87,12 +88,10 @@ def lesson(
     prompts: list[str] = []
     replies: list[str] = []
     mistakes: list[bool] = []
-    expert = Explorer(world.intro)
-    for observation, action, wrong in demonstration(world, rng, mistake=mistake, expert=expert):
-        prompts.append(observation if prompts else f"{INSTRUCTION}\n\n{observation}")
-        thought = expert.think() if thoughts else ""
-        replies.append(f"<think>{thought}</think><action>{action}</action>")
-        mistakes.append(wrong)
+    for turn in demonstration(world, rng, mistake=mistake):
+        prompts.append(turn.observation if prompts else f"{INSTRUCTION}\n\n{turn.observation}")
+        replies.append(f"<think>{turn.thought}</think><action>{turn.action}</action>")
+        mistakes.append(turn.mistake)
     return Lesson(prompts[:MAX_TURNS], replies[:MAX_TURNS], mistakes[:MAX_TURNS])
 
 
@@ -102,7 +101,7 @@ def train_tokenizer(texts: Iterator[str], vocabulary: int) -> PreTrainedTokenize
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(
         texts,
@@ -133,7 +132,7 @@ def build_model(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Llam
         hidden_size=config.hidden,
         num_hidden_layers=config.layers,
         num_attention_heads=config.heads,
-        num_key_value_heads=config.heads,
+        num_key_value_heads=config.key_value_heads,
         intermediate_size=config.intermediate,
         max_position_embeddings=8192,
         tie_word_embeddings=True,
@@ -148,30 +147,37 @@ def build_model(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Llam
 
 
 def encode(
-    item: Lesson, tokenizer: PreTrainedTokenizerFast, echo: float
+    item: Lesson, tokenizer: PreTrainedTokenizerFast, *, echo: float, thought: float
 ) -> tuple[list[int], list[float]]:
     """Tokens of a lesson and the weight of each in the loss; a mistaken reply weighs nothing."""
     ids: list[int] = []
     weights: list[float] = []
+    closing = tokenizer.convert_tokens_to_ids("</think>")
     for prompt, reply, wrong in zip(item.prompts, item.replies, item.mistakes, strict=True):
         seen = tokenizer.encode(f"<|user|>{prompt}{END}<|assistant|>", add_special_tokens=False)
         said = tokenizer.encode(f"{reply}{END}", add_special_tokens=False)
+        thinking = said.index(closing) + 1
         ids += seen + said
-        weights += [echo] * len(seen) + [0.0 if wrong else 1.0] * len(said)
+        weights += [echo] * len(seen)
+        weights += [0.0 if wrong else thought] * thinking
+        weights += [0.0 if wrong else 1.0] * (len(said) - thinking)
     return ids, weights
 
 
 def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -> list[Rows]:
-    """The rows of `STEPS_A_CHUNK` steps in a row: alike in length within a step, steps shuffled."""
+    """The rows of `STEPS_A_CHUNK` steps in a row: alike in length within a step, steps shuffled.
+
+    What goes beyond the budget of tokens, one row or so of the longest, is left out.
+    """
     step = index * STEPS_A_CHUNK
     rng = np.random.default_rng([config.seed, step])
     budget = config.tokens_per_step * STEPS_A_CHUNK
     rows: Rows = []
     while sum(len(ids) for ids, _ in rows) < budget:
         largest = 0.1 + 0.9 * min(1.0, step / config.grow)
-        size = float(rng.uniform(0.0, largest))
-        item = lesson(rng, size=size, mistake=config.mistake, thoughts=step >= config.thoughts)
-        rows.append(encode(item, tokenizer, config.echo))
+        size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
+        item = lesson(rng, size=size, mistake=config.mistake)
+        rows.append(encode(item, tokenizer, echo=config.echo, thought=config.thought))
     rows.sort(key=lambda row: len(row[0]))
     bounds = np.linspace(0, budget, STEPS_A_CHUNK + 1)
     ends = np.searchsorted(np.cumsum([len(ids) for ids, _ in rows]), bounds)
@@ -179,35 +185,28 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     return [steps[i] for i in rng.permutation(STEPS_A_CHUNK)]
 
 
-def pretrain(
-    config: Pretraining, folder: Path, *, cycle: int, threads: int, compiled: bool = True
-) -> None:
-    """Run one cycle: the first makes tokenizer and weights in `folder`, a later one goes on there.
+def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool = True) -> None:
+    """Make tokenizer and weights in `folder`; the weights so far are there every 250 steps.
 
     `compiled` is faster from a few hundred steps on, and rounds differently.
     """
     import torch
     from torch.nn import functional
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
     torch.set_num_threads(threads)
-    if cycle == 0:
-        tokenizer = train_tokenizer(corpus(config), config.vocabulary)
-        tokenizer.save_pretrained(folder)
-        model = build_model(config, tokenizer)
-    else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-        model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = train_tokenizer(corpus(config), config.vocabulary)
+    tokenizer.save_pretrained(folder)
+    (folder / "pretraining.json").write_text(json.dumps(asdict(config), indent=1) + "\n")
+    model = build_model(config, tokenizer)
     body = torch.compile(model.model, dynamic=True) if compiled else model.model
     optimiser = torch.optim.AdamW(
         model.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
-    length, first = config.cycles[cycle], sum(config.cycles[:cycle])
     began, seen = time.monotonic(), 0
-    for step, rows in enumerate(stream(config, tokenizer, first, length)):
+    for step, rows in enumerate(stream(config, tokenizer)):
         ids, weights = pad(rows)
         warm = min(1.0, (step + 1) / config.warmup)
-        scale = warm * (0.1 + 0.45 * (1 + np.cos(np.pi * step / length)))
+        scale = warm * (0.1 + 0.45 * (1 + np.cos(np.pi * step / config.steps)))
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * scale
         chosen = weights[:, 1:] > 0
@@ -224,28 +223,27 @@ def pretrain(
         seen += int((weights > 0).sum())
         if (step + 1) % 25 == 0:
             rate = seen / (time.monotonic() - began)
-            print(f"{first + step + 1:5} loss {loss:.4f}  {rate:,.0f} tokens/s", flush=True)  # noqa: T201
-    model.to(torch.float16).save_pretrained(folder)  # type: ignore[arg-type]
-    (folder / "pretraining.json").write_text(json.dumps(asdict(config), indent=1) + "\n")
+            print(f"{step + 1:5} loss {loss:.4f}  {rate:,.0f} tokens/s", flush=True)  # noqa: T201
+        if (step + 1) % SNAPSHOT == 0 or step + 1 == config.steps:
+            half: Any = copy.deepcopy(model)  # its .to() is annotated for modules only
+            half.to(torch.float16).save_pretrained(folder)
 
 
 def corpus(config: Pretraining) -> Iterator[str]:
     """The texts that the tokenizer is made from."""
     rng = np.random.default_rng([config.seed, 10**9])
     for _ in range(CORPUS):
-        item = lesson(rng, size=float(rng.uniform()), mistake=0.0, thoughts=False)
+        item = lesson(rng, size=float(rng.uniform()), mistake=0.0)
         yield from item.prompts
         yield from item.replies
 
 
-def stream(
-    config: Pretraining, tokenizer: PreTrainedTokenizerFast, first: int, length: int
-) -> Iterator[Rows]:
-    """The rows of `length` steps from step `first` on, prepared by another process."""
+def stream(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Iterator[Rows]:
+    """The rows of every step, prepared by another process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        coming = pool.submit(chunk, config, tokenizer, first // STEPS_A_CHUNK)
-        for step in range(first, first + length):
-            if step == first or step % STEPS_A_CHUNK == 0:
+        coming = pool.submit(chunk, config, tokenizer, 0)
+        for step in range(config.steps):
+            if step % STEPS_A_CHUNK == 0:
                 steps = coming.result()
                 coming = pool.submit(chunk, config, tokenizer, step // STEPS_A_CHUNK + 1)
             yield steps[step % STEPS_A_CHUNK]
@@ -265,17 +263,13 @@ def pad(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Command line: `python -m trainer.pocket --out FOLDER [--cycle N] [--threads N]`."""
+    """Command line: `python -m trainer.pocket --out FOLDER [--threads N]`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for tokenizer and weights")
-    parser.add_argument("--cycle", type=int, help="only this cycle, from 0; all by default")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
-    config = Pretraining()
     given.out.mkdir(parents=True, exist_ok=True)
-    for cycle in range(len(config.cycles)):
-        if given.cycle in {None, cycle}:
-            pretrain(config, given.out, cycle=cycle, threads=given.threads)
+    pretrain(Pretraining(), given.out, threads=given.threads)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ from trainer.rollout import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
 SMALL = pocket.Pretraining(
-    cycles=(4, 2), grow=4, tokens_per_step=256, warmup=1, vocabulary=400, hidden=16, layers=1,
-    heads=2, intermediate=16,
+    steps=4, grow=4, tokens_per_step=1024, warmup=1, vocabulary=400, hidden=16, layers=1, heads=2,
+    key_value_heads=1, intermediate=16,
 )  # fmt: skip
 
 
@@ -31,20 +32,33 @@ def tokenizer():
 
 def test_mistakes_are_seen_but_not_learned(tokenizer):
     item = pocket.Lesson(
-        ["room", "no", "yes"], ["<action>a", "<action>b", "<action>c"], [False, True, False]
+        ["room", "no", "yes"],
+        [f"<think>mug</think><action>{name}" for name in "abc"],
+        [False, True, False],
     )
-    ids, weights = pocket.encode(item, tokenizer, echo=0.25)
+    ids, weights = pocket.encode(item, tokenizer, echo=0.25, thought=3.0)
     end = tokenizer.convert_tokens_to_ids("<|end|>")
     closing = [weight for token, weight in zip(ids, weights, strict=True) if token == end]
     assert closing == [0.25, 1.0, 0.25, 0.0, 0.25, 1.0]  # message, reply, message, mistake, ...
-    assert tokenizer.decode(ids).startswith("<|user|>room<|end|><|assistant|><action>a<|end|>")
+    thoughts = tokenizer.convert_tokens_to_ids("</think>")
+    said = [weight for token, weight in zip(ids, weights, strict=True) if token == thoughts]
+    assert said == [3.0, 0.0, 3.0]
+
+
+def test_a_word_is_one_token_wherever_it_stands(tokenizer):
+    # "<think>tissuebox" and "see a tissuebox" must match token by token
+    seen = tokenizer.encode("see a tissuebox 1.", add_special_tokens=False)
+    thought = tokenizer.encode("<think>tissuebox 1</think>", add_special_tokens=False)
+    assert thought[1:3] == seen[2:4]
 
 
 def test_lessons_solve_their_task_in_the_reply_format():
     rng = np.random.default_rng(3)
     item = pocket.lesson(rng, size=0.2, mistake=0.0)
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
-    assert all(reply.startswith("<think></think><action>") for reply in item.replies)
+    assert item.replies[-1].startswith("<think>")
+    thoughts = [reply.partition("</think>")[0].removeprefix("<think>") for reply in item.replies]
+    assert all(thoughts)
     assert not any(item.mistakes)
 
 
@@ -52,7 +66,8 @@ def test_chunks_are_the_same_whoever_makes_them(tokenizer):
     one, two = (pocket.chunk(SMALL, tokenizer, 1) for _ in range(2))
     assert one == two != pocket.chunk(SMALL, tokenizer, 2)
     tokens = sum(len(ids) for rows in one for ids, _ in rows)
-    assert tokens >= SMALL.tokens_per_step * pocket.STEPS_A_CHUNK
+    budget = SMALL.tokens_per_step * pocket.STEPS_A_CHUNK
+    assert 0.85 * budget < tokens <= budget
 
 
 def test_padding_has_no_weight():
@@ -61,15 +76,14 @@ def test_padding_has_no_weight():
     assert weights.sum(1).tolist() == [2.5, 1.0]
 
 
-def test_pretraining_makes_a_policy_that_loads_and_goes_on(tmp_path, monkeypatch):
+def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
     monkeypatch.setattr(pocket, "CORPUS", 3)
-    threads = torch.get_num_threads()
-    pocket.pretrain(SMALL, tmp_path, cycle=0, threads=threads, compiled=False)
-    before = Policy.load(str(tmp_path)).model.state_dict()
-    pocket.pretrain(SMALL, tmp_path, cycle=1, threads=threads, compiled=False)
-    after = Policy.load(str(tmp_path)).model.state_dict()
-    assert any(not torch.equal(before[name], after[name]) for name in before)
-    assert all(torch.isfinite(weight).all() for weight in after.values())
+    monkeypatch.setattr(pocket, "SNAPSHOT", 2)
+    pocket.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
+    made = Policy.load(str(tmp_path)).model.state_dict()
+    start = pocket.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
+    assert any((made[name] - start[name]).abs().max() > 1e-3 for name in start)
+    assert all(torch.isfinite(weight).all() for weight in made.values())
 
 
 def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
@@ -86,7 +100,7 @@ def test_committed_weights_are_small_and_name_how_they_were_made():
     files = list(FOLDER.iterdir())
     assert sum(file.stat().st_size for file in files) <= 4 * 2**20
     told = json.loads((FOLDER / "pretraining.json").read_text())
-    assert told["cycles"] == list(pocket.Pretraining.cycles)
+    assert told == asdict(pocket.Pretraining())
     assert (FOLDER / "README.md").is_file()
 
 

@@ -234,10 +234,11 @@ class Playable(Protocol):
 
 
 class Shown(NamedTuple):
-    """One turn of a demonstration: what was seen, what was done then, whether it was a slip."""
+    """One turn of a demonstration: what was seen, what was done and why, whether it was a slip."""
 
     observation: str
     action: str
+    thought: str
     mistake: bool
 
 
@@ -267,7 +268,7 @@ def demonstration(
     for _ in range(max_turns):
         slip = rng.random() < mistake
         action = _slip(expert, rng) if slip else expert.act()
-        yield Shown(observation, action, slip)
+        yield Shown(observation, action, (_aim(action) if slip else "") or expert.think(), slip)
         observation = world.execute(action)
         expert.observe(action, observation)
         if world.won:
@@ -293,6 +294,12 @@ def _slip(expert: Explorer, rng: np.random.Generator) -> str:
         slips += [f"take {thing} from {here}" for thing in _loose(memory, here)][:2]
     wrong = [slip for slip in slips if slip != right]
     return _pick(wrong, rng)
+
+
+def _aim(action: str) -> str:
+    """The thing that a slip hopes to take, as if it were there; "" for any other action."""
+    thing, _, place = action.removeprefix("take ").partition(" from ")
+    return thing if place else ""
 
 
 def _loose(memory: Memory, place: str) -> list[str]:
