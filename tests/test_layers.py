@@ -14,7 +14,6 @@ PACKAGES = ("agent_envs", "credit", "trainer")
 MAY_IMPORT = {"agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"}}
 MODULES = sorted(SOURCE.rglob("*.py"))
 # Modules of credit whose maths is on log-probabilities or learned; `import credit` loads none.
-TORCH = {"tokens", "kl", "surrogate", "gae", "selective", "implicit", "turnrd", "turnrd_loss"}
 # What numpy and gymnasium bring along.
 LIGHT = {
     "numpy",
