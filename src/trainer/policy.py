@@ -203,11 +203,15 @@ class Policy:
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
 
-        `load` reads the folder, and so does transformers (or peft).
+        `load` reads the folder, and so does transformers, or peft where the base of the adapter is
+        a folder or a hub name.
         """
         from safetensors.torch import save_file
 
-        self.model.save_pretrained(folder)
+        # no embedding is adapted, and to find that out peft would ask the hub for the base
+        self.model.save_pretrained(
+            folder, **{"save_embedding_layers": False} if self.adapted else {}
+        )
         self.tokenizer.save_pretrained(folder)
         if self._reference is not None:
             save_file(self._reference, folder / REFERENCE)
@@ -324,7 +328,7 @@ def _adapted(model: Any, lora: LoRA, name: str) -> Any:
     config = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
     )
-    model.config._name_or_path = name  # noqa: SLF001 - peft records the base from here
+    model.name_or_path = name  # what peft records as the base: a name is one on every machine
     with _without_peft_warning(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # the same adapter at every start, whatever was drawn before
         return get_peft_model(model, config)

@@ -169,9 +169,8 @@ class Update:
     """The policy update.
 
     Attributes:
-        learning_rate: Peak, constant after the warm-up unless it decays.
+        learning_rate: Peak, constant after the warm-up.
         warmup: Optimiser steps of linear increase.
-        decay: Lower the rate from step to step, linearly to 0 just after the last.
         weight_decay: Of AdamW.
         grad_norm: Gradients are clipped to this norm.
         epochs: Passes over the rollouts of a step.
@@ -191,7 +190,6 @@ class Update:
 
     learning_rate: NonNegative = 1e-6
     warmup: Count = 0
-    decay: bool = False
     weight_decay: NonNegative = 0.0
     grad_norm: Annotated[float, Field(gt=0)] = 1.0
     epochs: Positive = 1

@@ -79,8 +79,7 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
     before = recipes.load(folder)
-    free = FREE - {"run.steps"} if recipe.update.decay else FREE  # the rate depends on it
-    if changed := [key for key in recipes.changes(before, recipe) if key not in free]:
+    if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
         raise RunError(
             f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
             f"recipe and options (see {config}), or start another with --out DIR"
@@ -181,9 +180,6 @@ class _Run:
         alive = living(played, advantage) if self.recipe.update.skip_dead_groups else None
         self._record(played, advantage)
         rows = make_rows(played, trained=alive, max_tokens=sampling.max_tokens)
-        if self.recipe.update.decay:
-            done = self.step - self.recipe.sft.steps - 1
-            self.learner.scale = 1 - done / self.recipe.run.steps
         values = self.update(
             self.learner,
             rows,

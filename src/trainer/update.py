@@ -81,7 +81,6 @@ class Learner:
         temperature: That replies were sampled at.
         folder: Where a batch goes that made a loss or gradient NaN or infinite.
         steps: Optimiser steps taken.
-        scale: Multiplies the learning rate, for who lets it decay.
     """
 
     def __init__(
@@ -104,7 +103,6 @@ class Learner:
         self.tokens = tokens
         self.temperature = temperature
         self.steps = 0
-        self.scale = 1.0
         self.optimizer = torch.optim.AdamW(
             policy.parameters(), lr=learning_rate, weight_decay=weight_decay
         )
@@ -164,7 +162,7 @@ class Learner:
         self.policy.model.eval()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.grad_norm)
         self._guard(norm, "gradient", rows, advantage)
-        rate = self.scale * self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
+        rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()

