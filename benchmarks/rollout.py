@@ -22,9 +22,10 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from trainer.batch import make_rows
 from trainer.episodes import Episode, Step
+from trainer.learner import Learner
 from trainer.policy import Policy
 from trainer.sampling import Sampler
-from trainer.update import Learner, Update
+from trainer.update import Update
 
 WORDS = 2048
 ENDS = 0.03  # share of conversations that end at a turn

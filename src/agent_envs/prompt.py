@@ -69,22 +69,38 @@ most recent {history_length} observations and the corresponding actions you took
 TEMPLATES = {"alfworld": ALFWORLD}
 
 
+BLIND = ("both", "goal", "history")
+"""What a blind prompt leaves out."""
+
+
+def without_goal(observation: str, goal: str) -> str:
+    """An observation without the lines that state the goal."""
+    wanted = goal.removesuffix(".")
+    return "\n".join(x for x in observation.split("\n") if not wanted or wanted not in x)
+
+
 class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """Renders each turn's prompt: goal, steps taken, last `history` turns, observation, actions.
 
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
-    goal, no history, and of the observation no line that states the goal. "alfworld" is STAPO's
-    pair of templates (Fig. 12 and 13). A final full stop of goal or observation gives way to the
-    template's. Goes outside `ParseReply`.
+    goal, no history, and of the observation no line that states the goal. With `blind` "goal" or
+    "history" that one is the full template without the one or the other (STAPO's ablations).
+    "alfworld" is STAPO's pair of templates (Fig. 12 and 13). A final full stop of goal or
+    observation gives way to the template's. Goes outside `ParseReply`.
 
     Raises:
-        TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
+        TypeError: not an agent environment. ValueError: an unknown template or `blind`, or
+            `history` below 0.
     """
 
     def __init__(
-        self, env: gym.Env[str, str], template: str | Template = "alfworld", history: int = 2
+        self,
+        env: gym.Env[str, str],
+        template: str | Template = "alfworld",
+        history: int = 2,
+        blind: str = "both",
     ) -> None:
-        RecordConstructorArgs.__init__(self, template=template, history=history)
+        RecordConstructorArgs.__init__(self, template=template, history=history, blind=blind)
         gym.Wrapper.__init__(self, env)
         self.inner = agent_env(env, "Prompt")
         if history < 0:
@@ -94,6 +110,9 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"unknown template {template!r}{nearest(template, TEMPLATES)}; "
                 f"known are {tuple(TEMPLATES)}, or pass a Template"
             )
+        if blind not in BLIND:
+            raise ValueError(f"unknown blind {blind!r}{nearest(blind, BLIND)}; known are {BLIND}")
+        self.blind = blind
         self.template = TEMPLATES[template] if isinstance(template, str) else template
         self.history = history
         self.observation_space = FreeText((history + 2) * OBSERVATION_LENGTH)
@@ -120,7 +139,6 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             for i in range(max(0, steps - self.history), steps)
         ]
         goal = info["goal"].removesuffix(".")
-        lines = [line for line in observation.split("\n") if not goal or goal not in line]
         slots = {
             "task_description": goal,
             "step_count": steps,
@@ -129,6 +147,13 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "current_step": steps + 1,
             "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
         }
-        full, blind = (text.strip().removesuffix(".") for text in (observation, "\n".join(lines)))
-        info["blind_prompt"] = self.template.blind.format(**slots, current_observation=blind)
-        return self.template.full.format(**slots, current_observation=full), info
+        seen = {"current_observation": observation.strip().removesuffix(".")}
+        aimless = {"current_observation": without_goal(observation, goal).strip().removesuffix(".")}
+        unseen = {"task_description": "not told"} | aimless
+        fresh = {"history_length": 0, "action_history": "none"} | seen
+        info["blind_prompt"] = {
+            "both": lambda: self.template.blind.format(**slots | aimless),
+            "goal": lambda: self.template.full.format(**slots | unseen),
+            "history": lambda: self.template.full.format(**slots | fresh),
+        }[self.blind]()
+        return self.template.full.format(**slots | seen), info

@@ -7,17 +7,23 @@ trajectories in one row, which would need a block mask and gains little once len
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from numpy.typing import ArrayLike
     from torch import Tensor
 
     from trainer.episodes import Episode, Step
+
+
+COLUMNS = ("reference", "advantage", "value", "returns")
+"""What a row may tell of each reply token beyond how it was sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,9 @@ class Row:
         logprobs: Log-probability of each reply token when it was sampled (0 for text), [P].
         allowed: With constrained decoding, the tokens allowed at each reply token.
         reference: Log-probability of each reply token under the reference, [P] or none.
+        advantage: Advantage of each reply token, [P] or none.
+        value: What a critic said before each reply token, [P] or none.
+        returns: What it should have said, [P] or none.
     """
 
     ids: list[int]
@@ -39,6 +48,9 @@ class Row:
     logprobs: list[float]
     allowed: list[list[int]] | None = None
     reference: list[float] | None = None
+    advantage: list[float] | None = None
+    value: list[float] | None = None
+    returns: list[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class Batch:
         row: Row of each, [P] int.
         logprobs: Log-probability of each when it was sampled, [P].
         allowed: Pairs (reply token, allowed token) of constrained decoding, [Q, 2] int, or none.
-        reference: Log-probability of each under the reference, [P] or none.
+        reference, advantage, value, returns: Of each, as in `Row`, [P] or none.
     """
 
     ids: Tensor
@@ -64,6 +76,9 @@ class Batch:
     logprobs: Tensor
     allowed: Tensor | None
     reference: Tensor | None
+    advantage: Tensor | None
+    value: Tensor | None
+    returns: Tensor | None
 
 
 def make_rows(
@@ -118,6 +133,40 @@ def _row(turns: list[tuple[int, Step]], trained: Sequence[bool] | None, max_toke
     return row
 
 
+def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
+    """The rows with the advantage of each turn [N] at all of its reply tokens.
+
+    Raises:
+        ValueError: An advantage is not finite or missing.
+    """
+    values = np.asarray(advantage, dtype=np.float64)
+    if (bad := np.flatnonzero(~np.isfinite(values))).size:
+        raise ValueError(f"the advantage of turn {bad[0]} is {values[bad[0]]}; it must be finite")
+    if (last := max((row.turn[-1] for row in rows), default=-1)) >= len(values):
+        raise ValueError(f"the rows have turns up to {last}, got {len(values)} advantages")
+    return [replace(row, advantage=values[row.turn].tolist()) for row in rows]
+
+
+def annotated(
+    rows: Sequence[Row],
+    parts: Iterable[tuple[Sequence[int], Batch]],
+    say: Callable[[Batch], Tensor],
+) -> list[list[float]]:
+    """What a model says of each reply token of each row, asked microbatch by microbatch.
+
+    Args:
+        rows: The rows.
+        parts: Their microbatches, each with the indices of its rows.
+        say: Batch to one number a reply token, [P].
+    """
+    said: list[list[float]] = [[] for _ in rows]
+    for part, batch in parts:
+        values = iter(say(batch).tolist())
+        for i in part:
+            said[i] = [next(values) for _ in rows[i].at]
+    return said
+
+
 def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
     """Indices of rows that go through the model together: at most `tokens` with their padding.
 
@@ -143,7 +192,10 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
     keep[owner, at - 1] = True
     lists = [a for row in rows for a in (row.allowed or [[]] * len(row.at))]
     pairs = [(token, choice) for token, choices in enumerate(lists) for choice in choices]
-    known = [p for row in rows for p in row.reference or ()]
+    columns: dict[str, Tensor | None] = {}
+    for name in COLUMNS:
+        known = [value for row in rows for value in getattr(row, name) or ()]
+        columns[name] = torch.tensor(known, device=device) if known else None
     return Batch(
         ids=ids.to(device),
         keep=keep.to(device),
@@ -152,5 +204,5 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
         row=owner.to(device),
         logprobs=torch.tensor([p for row in rows for p in row.logprobs], device=device),
         allowed=torch.tensor(pairs, device=device) if pairs else None,
-        reference=torch.tensor(known, device=device) if known else None,
+        **columns,
     )

@@ -37,6 +37,8 @@ class Step:
         logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each reply token, nats.
         allowed: With constrained decoding, the tokens allowed at each reply token.
+        blind_ids: A prompt of the turn that leaves out goal, history or both, where one was asked
+            for; else empty.
         reward: What the environment paid for the turn, the outcome left out.
         valid: Whether format and environment accepted the action.
         invalid_reason: Why not, "" when valid.
@@ -52,6 +54,7 @@ class Step:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     allowed: list[list[int]] | None = None
+    blind_ids: list[int] = field(default_factory=list)
     reward: float = 0.0
     valid: bool = True
     invalid_reason: str = ""
@@ -169,7 +172,7 @@ def _schema() -> pa.Schema:
         pa.int64(): "episode turn group seed",
         pa.float64(): "outcome reward progress",
         pa.bool_(): "success truncated valid",
-        pa.list_(pa.int32()): "prompt_ids reply_ids",
+        pa.list_(pa.int32()): "prompt_ids reply_ids blind_ids",
         pa.list_(pa.float64()): "logprobs entropies",
         pa.list_(pa.list_(pa.int32())): "allowed",
     }

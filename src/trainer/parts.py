@@ -51,17 +51,22 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
     )
 
 
-def make_rollouts(recipe: Recipe, split: str) -> Rollouts:
+def make_rollouts(recipe: Recipe, split: str, *, blind: str = "") -> Rollouts:
     """Rollouts of the recipe's environment on the tasks of a split."""
     sampling = recipe.sampling
     return Rollouts(
-        recipe.env, recipe.prompt, split, rows=sampling.rows, max_tokens=sampling.max_tokens
+        recipe.env,
+        recipe.prompt,
+        split,
+        rows=sampling.rows,
+        max_tokens=sampling.max_tokens,
+        blind=blind,
     )
 
 
 def make_update(recipe: Recipe) -> Update:
     """The recipe's policy update."""
-    options = asdict(recipe.update)
+    options = asdict(recipe.update) | {"temperature": recipe.sampling.temperature}
     return Update(**{name: options[name] for name in Update.__dataclass_fields__})
 
 

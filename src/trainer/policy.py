@@ -24,7 +24,7 @@ from torch import nn
 from trainer.chat import Chat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
@@ -66,6 +66,7 @@ class Policy:
         tokenizer: Its tokenizer.
         chat: Token pieces of conversations.
         name: What it was loaded from, written into a saved adapter.
+        adapter: Name of the adapter it is, where LoRA is on.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Policy:
             (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
         self.gradient_checkpointing = gradient_checkpointing
         self.model = model if lora is None else _adapted(model, lora, self.name)
+        self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
 
     @classmethod
@@ -151,6 +153,62 @@ class Policy:
         """What training changes."""
         return list(self._trained().values())
 
+    def twin(self, name: str) -> Self:
+        """A policy that starts as this one is and is trained apart from it.
+
+        With LoRA it is another adapter of the same model, called `name`; else a second model.
+        """
+        other = copy.copy(self)
+        other._reference = None  # noqa: SLF001 - of the same class
+        if self.adapted:
+            with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+                self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
+            other.adapter = name
+        else:
+            other.model = copy.deepcopy(self.model)
+        other.set_weights(self.weights())
+        return other
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of what training changes."""
+        return {name: p.detach().clone() for name, p in self._trained().items()}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over what `weights` gave, of this policy or of its twin.
+
+        Raises:
+            ValueError: They belong to another architecture.
+        """
+        own = self._trained()
+        if missing := own.keys() - weights.keys():
+            raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(weights[name])
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, the model computes with this policy's adapter, if it has one."""
+        before = self.model.active_adapter if self.adapted else self.adapter
+        if before == self.adapter:
+            yield
+            return
+        self.model.set_adapter(self.adapter)
+        try:
+            yield
+        finally:
+            self.model.set_adapter(before)
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Gradients are taken inside: activations are kept, or computed again if so set."""
+        self.model.train(self.gradient_checkpointing)
+        try:
+            with self.active():
+                yield
+        finally:
+            self.model.eval()
+
     def logits(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Logits at the kept positions only: [B, L] int, [B, L] bool -> [P, V] float32.
 
@@ -162,17 +220,34 @@ class Policy:
         hook = head.register_forward_pre_hook(lambda _, given: (given[0][keep],))
         try:
             context.setdefault("use_cache", False)
-            logits: Tensor = self.model(input_ids=ids, **context).logits
+            with self.active():
+                logits: Tensor = self.model(input_ids=ids, **context).logits
         finally:
             hook.remove()
         return logits.float()
+
+    def states(self, ids: Tensor, keep: Tensor) -> Tensor:
+        """Last hidden states at the kept positions, as `logits` reads them: -> [P, D] float32."""
+        kept: list[Tensor] = []
+
+        def read(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+            kept.append(given[0][keep])
+            return (given[0][:1, :1],)
+
+        hook = self.model.get_output_embeddings().register_forward_pre_hook(read)
+        try:
+            with self.active():
+                self.model(input_ids=ids, use_cache=False)
+        finally:
+            hook.remove()
+        return kept[0].float()
 
     def keep_reference(self) -> None:
         """Make the policy of this moment the reference of the KL term.
 
         Costs a copy of what training changes; with LoRA that is the adapter.
         """
-        self._reference = {name: p.detach().clone() for name, p in self._trained().items()}
+        self._reference = self.weights()
 
     @contextmanager
     def as_reference(self) -> Iterator[None]:
@@ -198,7 +273,12 @@ class Policy:
                 parameter.data = current[name]
 
     def _trained(self) -> dict[str, nn.Parameter]:
-        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        """What training changes; an adapter's weights go by the names of their layers alone."""
+        named = dict(self.model.named_parameters())
+        if not self.adapted:
+            return {name: p for name, p in named.items() if p.requires_grad}
+        mine = f".{self.adapter}."
+        return {name.replace(mine, "."): p for name, p in named.items() if mine in name}
 
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
@@ -209,9 +289,8 @@ class Policy:
         from safetensors.torch import save_file
 
         # no embedding is adapted, and to find that out peft would ask the hub for the base
-        self.model.save_pretrained(
-            folder, **{"save_embedding_layers": False} if self.adapted else {}
-        )
+        one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
+        self.model.save_pretrained(folder, **one if self.adapted else {})
         self.tokenizer.save_pretrained(folder)
         if self._reference is not None:
             save_file(self._reference, folder / REFERENCE)

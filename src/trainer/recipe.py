@@ -165,6 +165,47 @@ class Credit:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Critic:
+    """State values for PPO; with them credit.name gives rewards (mgr, or reinforce for plain PPO).
+
+    Attributes:
+        learning_rate: Of the critic, 0 for no critic.
+        trunk: The value head reads the hidden states of the "policy" and leaves them as they are,
+            or those of its "own" copy, an adapter where the policy is one.
+        gamma: Discount from token to token.
+        lam: λ of GAE.
+        value_clip: A value may move this far from the old one before its loss is clipped.
+        epochs: Passes over the rollouts of a step.
+        whiten: Scale advantages to mean 0 and deviation 1 over the batch's tokens.
+    """
+
+    learning_rate: NonNegative = 0.0
+    trunk: Literal["policy", "own"] = "policy"
+    gamma: Share = 1.0
+    lam: Share = 0.95
+    value_clip: Annotated[float, Field(gt=0)] = 0.2
+    epochs: Positive = 1
+    whiten: bool = True
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Prm:
+    """A model of implicit rewards, which starts as the policy; for credit.name istar or prime.
+
+    Attributes:
+        learning_rate: Of the model, 0 for none.
+        beta: β, scale of the rewards.
+        threshold: Of two trajectories, the better has an outcome above and the worse not above it.
+        level: Rewards of whole turns, or of every "token" (ablation).
+    """
+
+    learning_rate: NonNegative = 0.0
+    beta: Annotated[float, Field(gt=0)] = 0.05
+    threshold: float = 0.0
+    level: Literal["turn", "token"] = "turn"
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Update:
     """The policy update.
 
@@ -236,6 +277,8 @@ class Recipe:
     sampling: Sampling = field(default_factory=Sampling)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
+    critic: Critic = field(default_factory=Critic)
+    prm: Prm = field(default_factory=Prm)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 

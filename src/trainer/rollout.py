@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
+from agent_envs.prompt import without_goal
 from trainer.episodes import Episode, Step
 from trainer.recipe import RecipeError
 
@@ -62,7 +63,7 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
     ]
 
 
-def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
+def make_env(env: Env, prompt: Prompt, *, split: str, blind: str = "") -> gym.Env[str, str]:
     """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
     import agent_envs
 
@@ -81,7 +82,9 @@ def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
 
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
-        made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
+        made = agent_envs.Prompt(
+            made, template=prompt.template, history=prompt.history, blind=blind or "both"
+        )
     return made
 
 
@@ -139,6 +142,7 @@ class Rollouts:
         split: Split whose tasks are played.
         rows: Episodes played at the same time, 0 for all.
         max_tokens: Length at which an episode ends as truncated.
+        blind: Record for each turn a prompt without "goal", "history" or "both"; "" for none.
     """
 
     env: Env
@@ -146,6 +150,7 @@ class Rollouts:
     split: str
     rows: int = 0
     max_tokens: int = 4096
+    blind: str = ""
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -214,7 +219,10 @@ class Rollouts:
     ) -> Iterator[Episode]:
         chat, context = sampler.policy.chat, self.prompt.context
         envs = self._envs(len(tasks))
-        actors = [_Actor(env, task, chat, context) for env, task in zip(envs, tasks, strict=False)]
+        actors = [
+            _Actor(env, task, chat, context, self.blind)
+            for env, task in zip(envs, tasks, strict=False)
+        ]
         session = sampler.session(len(actors))
         active = self._fitting(actors, list(range(len(actors))), session, sampler)
         while active:
@@ -255,20 +263,25 @@ class Rollouts:
 
     def _envs(self, count: int) -> list[gym.Env[str, str]]:
         while len(self._pool) < count:
-            self._pool.append(make_env(self.env, self.prompt, split=self.split))
+            self._pool.append(make_env(self.env, self.prompt, split=self.split, blind=self.blind))
         return self._pool[:count]
 
 
 class _Actor:
     """One running episode: its environment, its next prompt, and what it has recorded."""
 
-    def __init__(self, env: gym.Env[str, str], task: Task, chat: Chat, context: str) -> None:
-        self.env, self.chat, self.context = env, chat, context
+    def __init__(
+        self, env: gym.Env[str, str], task: Task, chat: Chat, context: str, blind: str
+    ) -> None:
+        self.env, self.chat, self.context, self.blind = env, chat, context, blind
         self.observation, self.info = env.reset(seed=task.seed, options={"task_id": task.task_id})
         self.done = False
         self.used = 0  # tokens that stay in the conversation
         first = opening(self.observation) if context == "history" else self.observation
         self.prompt = list(chat.opening(first))
+        self.aimless = list(
+            chat.opening(opening(without_goal(self.observation, self.info["goal"])))
+        )
         self.episode = Episode(
             task_id=self.info["task_id"],
             goal=self.info["goal"],
@@ -281,7 +294,7 @@ class _Actor:
 
     def act(self, reply: Reply) -> None:
         """Take one turn with a reply."""
-        before, seen = self.info, self.observation
+        before, seen, blind = self.info, self.observation, self._blind_prompt()
         self.observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
         self.done = terminated or truncated
         paid = float(reward)
@@ -291,14 +304,30 @@ class _Actor:
             paid -= self.episode.outcome
         self.episode.success = self.info["success"]
         self.episode.truncated = truncated and not terminated
-        self.episode.steps.append(self._step(reply, seen, before, paid))
+        self.episode.steps.append(self._step(reply, seen, before, paid, blind))
         if self.context == "history":
             self.used += len(self.prompt) + len(reply.ids)
             self.prompt = self.chat.after(reply.ids, self.observation)
+            self.aimless += [*reply.ids, *self.prompt]
         else:
             self.prompt = list(self.chat.opening(self.observation))
 
-    def _step(self, reply: Reply, seen: str, before: dict[str, Any], paid: float) -> Step:
+    def _blind_prompt(self) -> list[int]:
+        """The turn's prompt without what the rollouts are to be blind to; empty for nothing."""
+        if not self.blind or (self.blind == "goal" and self.context == "history"):
+            return list(self.aimless) if self.blind else []
+        if self.context == "turn":
+            return list(self.chat.opening(self.info["blind_prompt"]))
+        seen, goal = self.observation, self.info["goal"]
+        if self.blind == "both":
+            seen = without_goal(seen, goal)
+        elif goal not in seen:
+            seen = f"{goal}\n\n{seen}"
+        return list(self.chat.opening(opening(seen)))
+
+    def _step(
+        self, reply: Reply, seen: str, before: dict[str, Any], paid: float, blind: list[int]
+    ) -> Step:
         return Step(
             observation=seen,
             reply=reply.text,
@@ -308,6 +337,7 @@ class _Actor:
             logprobs=reply.logprobs,
             entropies=reply.entropies,
             allowed=reply.allowed,
+            blind_ids=blind,
             reward=paid,
             valid=self.info["valid"],
             invalid_reason=self.info["invalid_reason"],

@@ -6,10 +6,12 @@ demonstration is an episode whose reply tokens come from text. Left out: mixing 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainer.episodes import CONTEXTS, Episode, Step
 from trainer.sampling import FORM
+from trainer.update import token_logprobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
     from trainer.batch import Batch, Row
     from trainer.chat import Chat
-    from trainer.update import Learner
+    from trainer.learner import Learner
+    from trainer.policy import Policy
 
 
 def demonstration(
@@ -63,7 +66,7 @@ def demonstration(
 
 
 def imitate(
-    learner: Learner, rows: Sequence[Row], *, aggregate: str = "token-mean"
+    learner: Learner[Policy], rows: Sequence[Row], *, aggregate: str = "token-mean"
 ) -> dict[str, float]:
     """One optimiser step towards the replies of `rows`; its figures, `loss` in nats a token.
 
@@ -75,12 +78,9 @@ def imitate(
         raise ValueError(
             "imitation needs at least one row, got 0; are all turns masked or too long?"
         )
-    figures = learner.step(rows, _likelihood, aggregate=aggregate)
-    del figures["logprob_gap"]  # a demonstration has no recorded log-probabilities
-    return figures
+    return learner.step(rows, partial(_likelihood, learner.model), aggregate=aggregate)
 
 
-def _likelihood(
-    _batch: Batch, logprobs: Tensor, _entropies: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
-    return logprobs, {}
+def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    logprobs, entropies = token_logprobs(policy, batch)
+    return logprobs, {"entropy": entropies}

@@ -4,12 +4,12 @@ A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and 
 
     tasks      <- draw G tasks of the training split
     episodes   <- K rollouts of each by the policy, finished ones left alone
-    advantage  <- estimator(turns of the episodes), one number a turn
+    advantage  <- the method's credit: an estimator's, or that of a model learned beside the policy
     policy     <- clipped surrogate over the sampled tokens
 
 Everything random derives from (seed, step, purpose), so a checkpoint needs no random state and a
-run that is resumed is the run that was not interrupted. Left out: a critic, sampling that runs
-ahead of training, and more than one process.
+run that is resumed is the run that was not interrupted. Left out: sampling that runs ahead of
+training, and more than one process.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from trainer import evaluate, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.checkpoint import Checkpoints
+from trainer.learner import Learner
+from trainer.methods import Play
+from trainer.methods import make as make_method
 from trainer.metrics import Metrics, describe
 from trainer.parts import (
     cores,
@@ -39,7 +42,6 @@ from trainer.parts import (
     make_update,
 )
 from trainer.rollout import draw_tasks
-from trainer.update import Learner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainer.episodes import Episode
+    from trainer.policy import Policy
     from trainer.recipe import Recipe
 
 FREE = {
@@ -111,8 +114,8 @@ class _Run:
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
-        self.estimator = credit.make(recipe.credit.name, **recipe.credit.options)
-        self.training = make_rollouts(recipe, recipe.env.split)
+        self.method = make_method(recipe)
+        self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
@@ -175,17 +178,24 @@ class _Run:
             drawn, make_sampler(self.recipe, self.policy, sampling.temperature), self._draws("play")
         )
         seconds = time.monotonic() - began
-        turns = credit.Turns.from_episodes(played)
-        advantage = self.estimator(turns, np.random.default_rng(self._seed("credit")))
-        alive = living(played, advantage) if self.recipe.update.skip_dead_groups else None
+        play = Play(
+            step=self.step,
+            episodes=played,
+            turns=credit.Turns.from_episodes(played),
+            rows=make_rows(played, max_tokens=sampling.max_tokens),
+            rng=np.random.default_rng(self._seed("credit")),
+        )
+        rows, advantage, learned, more = self.method.credit(play)
         self._record(played, advantage)
-        rows = make_rows(played, trained=alive, max_tokens=sampling.max_tokens)
-        values = self.update(
+        if self.recipe.update.skip_dead_groups:
+            alive = living(played, advantage)
+            rows = [row for row in rows if alive[row.turn[0]]]
+        values = learned | self.update(
             self.learner,
             rows,
-            advantage,
             rng=np.random.default_rng(self._seed("minibatches")),
             kl_coefficient=self.kl_coefficient,
+            more=more,
         )
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
@@ -207,15 +217,16 @@ class _Run:
         """The beginning of reinforcement learning: reference, fresh optimiser, checkpoint."""
         if self.step == 0:
             self.log.log(0, "start", 1, self.evaluate())
-        if self.recipe.update.kl != "none":
+        if self.recipe.update.kl != "none" or self.method.needs_reference:
             self.policy.keep_reference()
         self.learner = self._learner()
+        self.method.begin(self.policy, self.folder)
         self.checkpoints.save(self.step, self._write)
 
     def _due(self, every: int, *always: int) -> bool:
         return self.step in always or (every > 0 and self.step % every == 0)
 
-    def _learner(self) -> Learner:
+    def _learner(self) -> Learner[Policy]:
         warm, update = self.step < self.recipe.sft.steps, self.recipe.update
         stage = self.recipe.sft if warm else update
         return Learner(
@@ -226,7 +237,6 @@ class _Run:
             weight_decay=update.weight_decay,
             grad_norm=update.grad_norm,
             tokens=update.tokens,
-            temperature=1.0 if warm else self.recipe.sampling.temperature,
         )
 
     def _seed(self, purpose: str) -> int:
@@ -245,6 +255,8 @@ class _Run:
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
+        if self.step >= self.recipe.sft.steps:
+            self.method.save(folder)
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
         torch.save(state | {"learner": self.learner.state_dict()}, folder / "training.pt")
 
@@ -258,6 +270,9 @@ class _Run:
         self.policy.restore(path)
         self.learner = self._learner()
         self.learner.load_state_dict(state["learner"])
+        if self.step >= self.recipe.sft.steps:
+            self.method.begin(self.policy, self.folder)
+            self.method.restore(path)
         self.log.say(f"continuing after step {self.step} from {path}")
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from trainer.batch import collate, make_rows
+from trainer.learner import Learner
 from trainer.sampling import Sampler
 from trainer.sft import demonstration, imitate
-from trainer.update import Learner
 
 TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 1.", "look")]
 

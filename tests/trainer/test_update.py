@@ -7,16 +7,12 @@ import pytest
 import torch
 
 from credit import kl
-from trainer.batch import collate, make_rows
+from trainer.batch import collate, credited, make_rows
 from trainer.episodes import Episode, Step
+from trainer.learner import Learner, NotFiniteError
 from trainer.policy import LoRA, Policy
 from trainer.sampling import Sampler
-from trainer.update import (
-    Learner,
-    NotFiniteError,
-    Update,
-    token_logprobs,
-)
+from trainer.update import Update, token_logprobs
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -61,7 +57,7 @@ def gradient(policy, rows, advantage, update, tmp_path, **options):
     taught.optimizer.step = lambda: seen.append(
         [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
     )
-    update(taught, rows, advantage, rng=np.random.default_rng(0))
+    update(taught, credited(rows, advantage), rng=np.random.default_rng(0))
     return seen[0]
 
 
@@ -88,8 +84,9 @@ def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
 def test_recomputed_logprobs_are_the_sampled_ones(context, options, lora, tmp_path):
     policy = tiny(lora=lora)
     rows = make_rows(rollouts(policy, context=context, **options))
-    taught = learner(policy, tmp_path, temperature=options.get("temperature", 1.0), tokens=100)
-    figures = Update()(taught, rows, np.ones(12), rng=np.random.default_rng(0))
+    taught = learner(policy, tmp_path, tokens=100)
+    update = Update(temperature=options.get("temperature", 1.0))
+    figures = update(taught, credited(rows, np.ones(12)), rng=np.random.default_rng(0))
     assert figures["logprob_gap"] < 1e-4
     assert figures["clip_fraction"] == 0.0
     assert figures["approx_kl"] == pytest.approx(0.0, abs=1e-6)
@@ -168,7 +165,7 @@ def test_an_update_makes_rewarded_replies_likelier(tmp_path):
 
     before = gain()
     figures = Update(epochs=3, minibatch=2, clip_high=0.28)(
-        learner(policy, tmp_path), rows, advantage, rng=np.random.default_rng(0)
+        learner(policy, tmp_path), credited(rows, advantage), rng=np.random.default_rng(0)
     )
     assert gain() > before + 0.01
     assert figures["approx_kl"] > 0
@@ -183,8 +180,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
         coefficient = 20.0 if "kl" in options else 0.0
         Update(epochs=8, **options)(
             learner(policy, tmp_path, learning_rate=3e-3),
-            rows,
-            np.repeat([1.0, -1.0, 1.0, -1.0], 3),
+            credited(rows, np.repeat([1.0, -1.0, 1.0, -1.0], 3)),
             rng=np.random.default_rng(0),
             kl_coefficient=coefficient,
         )
@@ -205,7 +201,10 @@ def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
     rows = make_rows(rollouts(policy))
     update = Update(kl="k3", kl_target=0.04)
     figures = update(
-        learner(policy, tmp_path), rows, np.ones(12), rng=np.random.default_rng(0), kl_coefficient=1
+        learner(policy, tmp_path),
+        credited(rows, np.ones(12)),
+        rng=np.random.default_rng(0),
+        kl_coefficient=1,
     )
     assert figures["kl"] == pytest.approx(0.0, abs=1e-6)
     assert figures["kl_coefficient"] == 0.5  # 0 < 0.04 / 1.5
@@ -220,7 +219,7 @@ def test_warm_up_is_linear(tmp_path):
     taught = learner(policy, tmp_path, warmup=4, learning_rate=0.4)
     rates = []
     for _ in range(6):
-        figures = Update()(taught, rows, np.ones(4), rng=np.random.default_rng(0))
+        figures = Update()(taught, credited(rows, np.ones(4)), rng=np.random.default_rng(0))
         rates.append(figures["learning_rate"])
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
 
@@ -228,7 +227,7 @@ def test_warm_up_is_linear(tmp_path):
 def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path):
     def train(policy, taught, times):
         for _ in range(times):
-            Update()(taught, rows, np.linspace(-1, 1, 12), rng=np.random.default_rng(0))
+            Update()(taught, credited(rows, np.linspace(-1, 1, 12)), rng=np.random.default_rng(0))
         return [p.detach().clone() for p in policy.parameters()]
 
     first = tiny()
@@ -249,7 +248,7 @@ def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path):
 def test_nothing_to_train_on_changes_nothing(tmp_path):
     policy = tiny()
     taught = learner(policy, tmp_path)
-    assert Update()(taught, [], [], rng=np.random.default_rng(0)) == {"kl_coefficient": 0.0}
+    assert Update()(taught, [], rng=np.random.default_rng(0)) == {"kl_coefficient": 0.0}
     assert taught.steps == 0
 
 
@@ -264,13 +263,13 @@ def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
     before = [p.detach().clone() for p in policy.parameters()]
     taught = learner(policy, tmp_path / "run")
     with pytest.raises(NotFiniteError, match=rf"the {what} of optimiser step 0 is .*") as error:
-        Update()(taught, rows, np.ones(12), rng=np.random.default_rng(0))
+        Update()(taught, credited(rows, np.ones(12)), rng=np.random.default_rng(0))
     file = tmp_path / "run" / "not_finite_step_0.pt"
     assert str(file) in str(error.value)
     saved = torch.load(file)
     assert saved["what"] == what
     assert len(saved["rows"]) == 4
-    assert saved["advantage"] == [1.0] * 12
+    assert set(saved["rows"][0]["advantage"]) == {1.0}
     assert all(torch.equal(a, b) for a, b in zip(before, policy.parameters(), strict=True))
     assert taught.steps == 0
 
@@ -295,8 +294,8 @@ def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
     rows, rng = make_rows(rollouts(policy, turns=1)), np.random.default_rng(0)
     taught = learner(policy, tmp_path)
     with pytest.raises(ValueError, match="advantage of turn 2 is nan; it must be finite"):
-        Update()(taught, rows, [0.0, 1.0, math.nan, 1.0], rng=rng)
+        credited(rows, [0.0, 1.0, math.nan, 1.0])
     with pytest.raises(ValueError, match="rows have turns up to 3, got 2 advantages"):
-        Update()(taught, rows, [0.0, 1.0], rng=rng)
+        credited(rows, [0.0, 1.0])
     with pytest.raises(ValueError, match=r"kl_target=0.04 adapts a coefficient above 0"):
-        Update(kl="k3", kl_target=0.04)(taught, rows, [0.0] * 4, rng=rng)
+        Update(kl="k3", kl_target=0.04)(taught, credited(rows, [0.0] * 4), rng=rng)

@@ -1,0 +1,159 @@
+"""Optimiser steps: gradients accumulated over microbatches, clipped, and refused if not finite.
+
+The loss of a step is one weighted sum over reply tokens; microbatches add their parts, so that how
+it is split changes memory and nothing else. Left out: mixed precision beyond the weights' dtype.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+import torch
+
+from trainer.batch import Batch, Row, collate, microbatches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from torch import Tensor
+
+Objective: TypeAlias = "Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]"
+"""Batch -> what to maximise at each reply token [P], and values [P] to report the means of."""
+
+
+class NotFiniteError(FloatingPointError):
+    """A loss or a gradient was NaN or infinite; the message names the file with its batch."""
+
+
+class Trained(Protocol):
+    """What steps are taken on: the policy, or a model that learns beside it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """What training changes."""
+
+    def training(self) -> AbstractContextManager[None]:
+        """Gradients are taken inside."""
+
+
+Model = TypeVar("Model", bound=Trained)
+
+
+class Learner(Generic[Model]):
+    """Takes optimiser steps: AdamW with linear warm-up, gradients accumulated and clipped.
+
+    Attributes:
+        model: What is trained.
+        tokens: Tokens of one forward pass at most; a minibatch is split accordingly.
+        folder: Where a batch goes that made a loss or gradient NaN or infinite.
+        steps: Optimiser steps taken.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        folder: Path,
+        learning_rate: float,
+        warmup: int = 0,
+        weight_decay: float = 0.0,
+        grad_norm: float = 1.0,
+        tokens: int = 8192,
+    ) -> None:
+        self.model = model
+        self.folder = folder
+        self.learning_rate = learning_rate
+        self.warmup = warmup
+        self.grad_norm = grad_norm
+        self.tokens = tokens
+        self.steps = 0
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=learning_rate, weight_decay=weight_decay
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs besides the weights."""
+        return {"steps": self.steps, "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        self.steps = state["steps"]
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Batch]]:
+        """Microbatches of some rows, each with the indices of its rows."""
+        for part in microbatches(rows, self.tokens):
+            yield part, collate([rows[i] for i in part], self.model.device)
+
+    def step(
+        self,
+        rows: Sequence[Row],
+        objective: Objective,
+        *,
+        aggregate: str = "token-mean",
+        more: Callable[[], float] | None = None,
+    ) -> dict[str, float]:
+        """One optimiser step on some rows; means over their reply tokens of what it reports.
+
+        The loss is minus the weighted sum of the objective; weights sum to 1 over the rows, equal
+        for every token ("token-mean"), or for every row and inside it for every token
+        ("sequence-mean"); with "sum" they are 1. `more` adds gradients of its own before the step
+        and returns its loss.
+
+        Raises:
+            NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
+        """
+        total = sum(len(row.at) for row in rows)
+        sums: dict[str, float] = defaultdict(float)
+        with self.model.training():
+            for _, batch in self.batches(rows):
+                each = 1.0 if aggregate == "sum" else 1 / total
+                weight = torch.full_like(batch.logprobs, each)
+                if aggregate == "sequence-mean":
+                    weight = 1 / (len(rows) * torch.bincount(batch.row)[batch.row])
+                gain, report = objective(batch)
+                loss = -(weight * gain).sum()
+                self._guard(loss, "loss", rows)
+                torch.autograd.backward(loss)
+                sums["loss"] += loss.item()
+                for name, values in report.items():
+                    sums[name] += values.sum().item() / total
+            if more is not None:
+                sums["loss"] += more()
+        return sums | self.apply(rows)
+
+    def apply(self, rows: Sequence[Row] = ()) -> dict[str, float]:
+        """Step along the gradients at hand: `grad_norm` before clipping, and `learning_rate`.
+
+        Raises:
+            NotFiniteError: The gradient is NaN or infinite. No weight has changed.
+        """
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.grad_norm)
+        self._guard(norm, "gradient", rows)
+        rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.steps += 1
+        return {"grad_norm": norm.item(), "learning_rate": rate}
+
+    def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
+        if torch.isfinite(value):
+            return
+        self.optimizer.zero_grad()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"not_finite_step_{self.steps}.pt"
+        torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
+        raise NotFiniteError(
+            f"the {what} of optimiser step {self.steps} is {value.item()}; its batch is in {file} "
+            "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
+            "probabilities and advantages, and resume from the last checkpoint"
+        )

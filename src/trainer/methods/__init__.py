@@ -1,0 +1,9 @@
+"""Methods: what turns the rollouts of a step into rows with advantages, and learns beside it.
+
+The loop knows `Method` alone. A method with a model of its own trains it inside `credit`, and saves
+and restores it with the policy's checkpoint. Left out: anything about the policy's own update.
+"""
+
+from trainer.methods.base import Method, Play, make
+
+__all__ = ["Method", "Play", "make"]

@@ -1,0 +1,133 @@
+"""The method every other one extends: the advantages of an estimator, nothing learned beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import credit
+from trainer.batch import credited
+from trainer.recipe import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from credit import Estimator, Turns
+    from trainer.batch import Row
+    from trainer.episodes import Episode
+    from trainer.policy import Policy
+    from trainer.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Play:
+    """What the rollouts of one step gave.
+
+    Attributes:
+        step: Step of the run.
+        episodes: The M trajectories.
+        turns: Their N turns as columns.
+        rows: Their token rows, all turns.
+        rng: For what draws.
+    """
+
+    step: int
+    episodes: Sequence[Episode]
+    turns: Turns
+    rows: list[Row]
+    rng: np.random.Generator
+
+
+class Credited(NamedTuple):
+    """What a method makes of a step's rollouts.
+
+    Attributes:
+        rows: The rows with advantages.
+        advantage: Mean advantage of each turn, [N].
+        figures: To log.
+        more: Adds gradients beyond the surrogate's for rows of one optimiser step; their loss.
+    """
+
+    rows: list[Row]
+    advantage: NDArray[np.float64]
+    figures: dict[str, float]
+    more: Callable[[Sequence[Row]], float] | None = None
+
+
+class Method:
+    """An estimator as a method; the base of those that learn something beside the policy.
+
+    Attributes:
+        estimator: The estimator.
+        blind: What the blind prompts leave out that the method needs recorded; "" for none.
+        needs_reference: Whether it asks the policy's reference, which is then kept.
+    """
+
+    blind: str = ""
+    needs_reference: bool = False
+    policy: Policy
+    folder: Path
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+
+    def begin(self, policy: Policy, folder: Path) -> None:
+        """Start reinforcement learning from this policy; `folder` is the run's."""
+        self.policy, self.folder = policy, folder
+
+    def credit(self, play: Play) -> Credited:
+        """The credit of a step's rollouts; a model of the method's own learns from them too."""
+        advantage = self.estimator(play.turns, play.rng)
+        return Credited(credited(play.rows, advantage), advantage, {})
+
+    def save(self, folder: Path) -> None:
+        """Write what the method has learned into a checkpoint."""
+
+    def restore(self, folder: Path) -> None:
+        """Take over what `save` wrote, after `begin`."""
+
+
+def of_turns(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
+    """Mean advantage of each turn's reply tokens: -> [N], 0 where there is none."""
+    turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
+    values = np.array([a for row in rows for a in row.advantage or ()], dtype=np.float64)
+    total = np.bincount(turn, values, count)
+    return total / np.maximum(np.bincount(turn, minlength=count), 1)
+
+
+def make(recipe: Recipe) -> Method:
+    """The method of a recipe.
+
+    Raises:
+        RecipeError: Sections that do not fit together.
+        ValueError: An unknown estimator or option of it.
+    """
+    options: dict[str, Any] = dict(recipe.credit.options)
+    learned = {
+        "critic": bool(recipe.critic.learning_rate),
+        "prm": bool(recipe.prm.learning_rate),
+    }
+    if sum(learned.values()) > 1:
+        given = " and ".join(f"{name}.learning_rate" for name, on in learned.items() if on)
+        raise RecipeError(
+            f"{given} are set, and a run has one model that gives credit; set one to 0"
+        )
+    estimator = credit.make(recipe.credit.name, **options)
+    if learned["critic"]:
+        from trainer.methods.critic import WithCritic
+
+        return WithCritic(estimator, recipe)
+    if learned["prm"] or recipe.credit.name in {"istar", "prime"}:
+        from trainer.methods.implicit import WithPRM
+
+        return WithPRM(estimator, recipe)
+    if isinstance(estimator, credit.STAPO):
+        from trainer.methods.selective import Selective
+
+        return Selective(estimator, recipe)
+    return Method(estimator)

@@ -1,0 +1,223 @@
+"""PPO's critic: state values before every reply token, and advantages by GAE on turn rewards.
+
+The reward of a turn comes at its last token; tokens of the environment are skipped. MGR's main form
+pays R_final (Sec. 4.2), plain PPO the environment's reward and the outcome. The value head reads
+the policy's last hidden states without changing them, or those of a trunk of its own.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import credit
+from credit import gae
+from credit.surrogate import value_loss
+from trainer.batch import annotated
+from trainer.learner import Learner
+from trainer.methods.base import Credited, Method, of_turns
+from trainer.recipe import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from credit import Turns
+    from trainer.batch import Batch, Row
+    from trainer.methods.base import Play
+    from trainer.policy import Policy
+    from trainer.recipe import Recipe
+
+STATE = "critic.pt"
+
+
+class Critic:
+    """V of the state before each reply token: a linear head on hidden states; starts at 0.
+
+    Attributes:
+        policy: Whose hidden states are read: the policy itself, or a twin that is trained.
+        own: Whether it is a twin.
+        head: [D] -> 1.
+    """
+
+    def __init__(self, policy: Policy, *, own: bool) -> None:
+        self.policy = policy.twin("critic") if own else policy
+        self.own = own
+        self.head = nn.Linear(policy.model.config.hidden_size, 1, device=policy.device)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.policy.device
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The head, and the trunk if it is its own."""
+        return [*self.head.parameters(), *(self.policy.parameters() if self.own else ())]
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Gradients are taken inside."""
+        if not self.own:
+            yield
+            return
+        with self.policy.training():
+            yield
+
+    def values(self, batch: Batch) -> Tensor:
+        """V before each reply token: [P]."""
+        with torch.set_grad_enabled(self.own and torch.is_grad_enabled()):
+            states = self.policy.states(batch.ids, batch.keep)
+        values: Tensor = self.head(states)[:, 0]
+        return values
+
+    def loss(self, clip: float, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Minus the clipped squared error of each reply token."""
+        if batch.returns is None or batch.value is None:
+            raise ValueError("rows without values and returns")
+        error = value_loss(self.values(batch), batch.returns, batch.value, clip=clip)
+        return -error, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it has learned."""
+        return {
+            "head": self.head.state_dict(),
+            "trunk": self.policy.weights() if self.own else {},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.head.load_state_dict(state["head"])
+        if self.own:
+            self.policy.set_weights(state["trunk"])
+
+
+class WithCritic(Method):
+    """PPO: advantages by GAE, then the critic's own steps towards the returns."""
+
+    learner: Learner[Critic]
+
+    def __init__(self, estimator: credit.Estimator, recipe: Recipe) -> None:
+        super().__init__(estimator)
+        if not (hasattr(estimator, "rewards") or isinstance(estimator, credit.Reinforce)):
+            raise RecipeError(
+                f"credit.name={recipe.credit.name!r} gives advantages, and a critic needs rewards: "
+                "take mgr, or reinforce for the environment's own, or set critic.learning_rate=0"
+            )
+        self.recipe = recipe
+
+    def begin(self, policy: Policy, folder: Path) -> None:
+        """Make the critic of this policy."""
+        super().begin(policy, folder)
+        options = self.recipe.critic
+        self.learner = Learner(
+            Critic(policy, own=options.trunk == "own"),
+            folder=folder,
+            learning_rate=options.learning_rate,
+            weight_decay=self.recipe.update.weight_decay,
+            grad_norm=self.recipe.update.grad_norm,
+            tokens=self.recipe.update.tokens,
+        )
+
+    def credit(self, play: Play) -> Credited:
+        """Advantages by GAE; the critic learns from the same rows."""
+        options = self.recipe.critic
+        rewards = paid(self.estimator, play.turns, play.rng)
+        with torch.no_grad():
+            values = annotated(
+                play.rows, self.learner.batches(play.rows), self.learner.model.values
+            )
+        rows = generalized(
+            play.rows, values, rewards, play.turns, gamma=options.gamma, lam=options.lam
+        )
+        figures = {"explained_variance": explained(rows)} | self._learn(rows, play.rng)
+        if options.whiten:
+            rows = whitened(rows)
+        return Credited(rows, of_turns(rows, len(play.turns)), figures)
+
+    def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
+        options, size = self.recipe.critic, self.recipe.update.minibatch or len(rows)
+        losses = []
+        for _ in range(options.epochs):
+            order = rng.permutation(len(rows))
+            for at in range(0, len(rows), size):
+                part = [rows[i] for i in order[at : at + size]]
+                loss = partial(self.learner.model.loss, options.value_clip)
+                losses.append(self.learner.step(part, loss)["loss"])
+        return {"value_loss": float(np.mean(losses))}
+
+    def save(self, folder: Path) -> None:
+        """Write the critic and its optimiser."""
+        state = self.learner.model.state_dict() | {"learner": self.learner.state_dict()}
+        torch.save(state, folder / STATE)
+
+    def restore(self, folder: Path) -> None:
+        """Take over the critic and its optimiser."""
+        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
+        self.learner.model.load_state_dict(state)
+        self.learner.load_state_dict(state["learner"])
+
+
+def paid(
+    estimator: credit.Estimator, turns: Turns, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """The reward of each turn: R_final of MGR, else the environment's with the outcome: [N]."""
+    if isinstance(estimator, credit.MGR):
+        return estimator.rewards(turns, rng)
+    return turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
+
+
+def generalized(
+    rows: list[Row],
+    values: list[list[float]],
+    rewards: NDArray[np.float64],
+    turns: Turns,
+    *,
+    gamma: float,
+    lam: float,
+) -> list[Row]:
+    """The rows with values, GAE advantages and returns of each reply token.
+
+    A trajectory's tokens follow each other through all its rows; the reward of a turn [N] comes at
+    its last reply token.
+    """
+    turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
+    value = torch.tensor([v for told in values for v in told], dtype=torch.float64)
+    final = np.append(turn[1:] != turn[:-1], True)[: len(turn)]
+    reward = torch.from_numpy(np.where(final, rewards[turn], 0.0))
+    owner = torch.from_numpy(turns.trajectory[turn])
+    advantage = gae.ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
+    returns, ends = advantage + value.numpy(), np.cumsum([len(row.at) for row in rows])[:-1]
+    return [
+        replace(row, value=told, advantage=gained.tolist(), returns=owed.tolist())
+        for row, told, gained, owed in zip(
+            rows, values, np.split(advantage, ends), np.split(returns, ends), strict=True
+        )
+    ]
+
+
+def whitened(rows: list[Row]) -> list[Row]:
+    """The rows with advantages of mean 0 and deviation 1 over all reply tokens."""
+    every = np.array([a for row in rows for a in row.advantage or ()])
+    mean, scale = every.mean(), every.std() + 1e-8
+    return [
+        replace(row, advantage=((np.array(row.advantage) - mean) / scale).tolist()) for row in rows
+    ]
+
+
+def explained(rows: list[Row]) -> float:
+    """Share of the returns' variance that the values told beforehand; 0 if they do not vary."""
+    returns = np.array([r for row in rows for r in row.returns or ()])
+    values = np.array([v for row in rows for v in row.value or ()])
+    total = returns.var()
+    return float(1 - (returns - values).var() / total) if total > 0 else 0.0

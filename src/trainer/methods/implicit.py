@@ -1,0 +1,174 @@
+"""iStar and PRIME: a model beside the policy whose log-ratio to a reference is the reward.
+
+The model starts as the policy and has its own adapter, or is a second model. Each step it first
+gives the rewards of the new rollouts, then takes one step on its preference loss, then the policy
+is updated (iStar, Algorithm 1). iStar's reference is the policy that sampled, whose
+log-probabilities are recorded, PRIME's the start; no third model is held in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+import credit
+from credit import implicit
+from credit.tokens import sums
+from trainer.batch import credited
+from trainer.learner import Learner
+from trainer.methods.base import Credited, Method, of_turns
+from trainer.recipe import RecipeError
+from trainer.update import recomputed, token_logprobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from credit import Turns
+    from trainer.batch import Batch, Row
+    from trainer.methods.base import Play
+    from trainer.policy import Policy
+    from trainer.recipe import Recipe
+
+STATE = "prm.pt"
+
+
+class WithPRM(Method):
+    """Advantages from implicit rewards of a model that is trained on the same rollouts."""
+
+    learner: Learner[Policy]
+
+    def __init__(self, estimator: credit.Estimator, recipe: Recipe) -> None:
+        super().__init__(estimator)
+        if not isinstance(estimator, credit.IStar | credit.Prime):
+            raise RecipeError(
+                f"prm.learning_rate is set, but credit.name={recipe.credit.name!r} reads no "
+                "implicit rewards: take istar or prime, or set prm.learning_rate=0"
+            )
+        if not recipe.prm.learning_rate:
+            raise RecipeError(
+                f"credit.name={recipe.credit.name!r} needs a model of rewards: set "
+                "prm.learning_rate, twice that of the policy in iStar"
+            )
+        self.recipe, self.options = recipe, recipe.prm
+        self.estimator: credit.IStar | credit.Prime = estimator
+        self.start: dict[str, Tensor] = {}
+
+    def begin(self, policy: Policy, folder: Path) -> None:
+        """The model starts as the policy."""
+        super().begin(policy, folder)
+        update = self.recipe.update
+        self.learner = Learner(
+            policy.twin("prm"),
+            folder=folder,
+            learning_rate=self.options.learning_rate,
+            weight_decay=update.weight_decay,
+            grad_norm=update.grad_norm,
+            tokens=update.tokens,
+        )
+        if isinstance(self.estimator, credit.Prime):
+            self.start = policy.weights()
+
+    def credit(self, play: Play) -> Credited:
+        """Advantages from the model's rewards; then the model learns from the same rows."""
+        told, reference = self._told(play.rows), self._reference(play.rows)
+        turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
+        token = implicit.token_rewards(told, reference, beta=self.options.beta)
+        rewards = sums(token, turn, len(play.turns)).numpy()
+        turns = replace(play.turns, turn_reward=rewards[:, None], turn_reward_names=("implicit",))
+        if self.options.level == "token":
+            rows = spread(play.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
+            advantage = of_turns(rows, len(turns))
+        else:
+            advantage = self.estimator(turns, play.rng)
+            rows = credited(play.rows, advantage)
+        return Credited(rows, advantage, self._learn(play, rewards))
+
+    def _of_tokens(
+        self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        if isinstance(self.estimator, credit.Prime):
+            return self.estimator.advantage(turns, rewards, turn)
+        return self.estimator.tokens(turns, rewards, turn)
+
+    def _told(self, rows: list[Row]) -> Tensor:
+        """Log-probabilities of all reply tokens under the model: [P]."""
+        known = recomputed(self.learner.model, self.learner, rows, temperature=self._temperature)
+        return torch.tensor([value for row in known for value in row], dtype=torch.float64)
+
+    def _reference(self, rows: list[Row]) -> Tensor:
+        """Those under the reference, recorded at sampling, or the start's: [P]."""
+        if not self.start:
+            recorded = [value for row in rows for value in row.logprobs]
+            return torch.tensor(recorded, dtype=torch.float64)
+        now = self.learner.model.weights()
+        self.learner.model.set_weights(self.start)
+        told = self._told(rows)
+        self.learner.model.set_weights(now)
+        return told
+
+    @property
+    def _temperature(self) -> float:
+        return self.recipe.sampling.temperature
+
+    def _learn(self, play: Play, rewards: NDArray[np.float64]) -> dict[str, float]:
+        """One step on the preference loss; how well the model told new rollouts apart before.
+
+        The gradient of the loss by each trajectory's return is taken first; what remains is linear
+        in the tokens' log-probabilities and goes through in microbatches.
+        """
+        turns = play.turns
+        returns = torch.tensor(
+            np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
+        )
+        pairs = implicit.pairs(turns, threshold=self.options.threshold)
+        figures = {"prm_pairs": float(len(pairs))}
+        if isinstance(self.estimator, credit.Prime):
+            loss = implicit.prime_loss(returns, torch.from_numpy(turns.outcome.copy()))
+        elif len(pairs):
+            loss = implicit.dpo_loss(returns, pairs)
+        else:
+            return figures  # every group ended all alike: nothing to prefer
+        if len(pairs):
+            value = returns.detach().numpy()
+            lead = value[pairs[:, 0]] - value[pairs[:, 1]]
+            figures["prm_accuracy"] = float(np.mean((lead > 0) + 0.5 * (lead == 0)))
+        (slope,) = torch.autograd.grad(loss, returns)
+        pull = -self.options.beta * slope.numpy()[turns.trajectory]
+        rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]
+        step = self.learner.step(rows, partial(self._weighted, self.learner.model), aggregate="sum")
+        return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
+
+    def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        assert batch.advantage is not None  # noqa: S101 - rows come from `credited`
+        logprobs, _ = token_logprobs(policy, batch, temperature=self._temperature)
+        return batch.advantage * logprobs, {}
+
+    def save(self, folder: Path) -> None:
+        """Write the model, its optimiser, and the start where it is the reference."""
+        state = {
+            "weights": self.learner.model.weights(),
+            "learner": self.learner.state_dict(),
+            "start": self.start,
+        }
+        torch.save(state, folder / STATE)
+
+    def restore(self, folder: Path) -> None:
+        """Take over what `save` wrote."""
+        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
+        self.learner.model.set_weights(state["weights"])
+        self.learner.load_state_dict(state["learner"])
+        self.start = state["start"]
+
+
+def spread(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:
+    """The rows with these advantages of all their reply tokens, in order."""
+    ends = np.cumsum([len(row.at) for row in rows])[:-1]
+    parts = np.split(advantage, ends)
+    return [replace(row, advantage=p.tolist()) for row, p in zip(rows, parts, strict=True)]

@@ -1,0 +1,138 @@
+"""STAPO: at turns of unusual confidence, reward what goal and history change, and stay sane blind.
+
+Only outliers cost anything more: their reply is scored once more with the full prompt and once with
+the blind one, gradients through both, and once under the reference. STAPO Eq. 4-10.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from credit import selective
+from trainer.batch import Row, collate, credited, microbatches
+from trainer.methods.base import Credited, Method
+from trainer.update import token_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    import credit
+    from trainer.batch import Batch
+    from trainer.episodes import Episode, Step
+    from trainer.methods.base import Play
+    from trainer.recipe import Recipe
+
+
+class Selective(Method):
+    """GiGPO's advantage, and the selective terms on outliers."""
+
+    needs_reference = True
+
+    def __init__(self, estimator: credit.STAPO, recipe: Recipe) -> None:
+        super().__init__(estimator)
+        self.stapo, self.recipe = estimator, recipe
+        self.blind = "" if estimator.masking == "none" else estimator.masking
+
+    def credit(self, play: Play) -> Credited:
+        """The advantage, and what adds the selective terms to its update."""
+        advantage = self.stapo(play.turns, play.rng)
+        chosen = np.flatnonzero(self.stapo.mask(play.turns))
+        figures = {"outliers": len(chosen) / len(play.turns), "selective_seconds": 0.0}
+        weights = np.stack(self.stapo.weights(play.turns), axis=1)
+        terms = _Terms(self, dict(paired(play.episodes, set(chosen.tolist()))), weights, figures)
+        return Credited(
+            credited(play.rows, advantage), advantage, figures, terms if len(chosen) else None
+        )
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """M (α R_TA - γ P_TI) of the outliers among some rows: the mean over all of their turns."""
+
+    method: Selective
+    outliers: dict[int, tuple[Row, Row]]
+    weights: NDArray[np.float64]
+    figures: dict[str, float]
+
+    def __call__(self, rows: Sequence[Row]) -> float:
+        """Add the gradients of minus the terms; the terms' part of the loss."""
+        began = time.monotonic()
+        turns = {turn for row in rows for turn in row.turn}
+        here = sorted(turns & self.outliers.keys())
+        blind = [self.outliers[turn][1] for turn in here]
+        aware = [self.outliers[turn][0] for turn in here]
+        longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
+        total = 0.0
+        for part in microbatches(longer, self.method.recipe.update.tokens):
+            full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
+            weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
+            loss = -self._gain(full, less, weights).sum() / len(turns)
+            torch.autograd.backward(loss)
+            total += loss.item()
+        self.figures["selective_seconds"] += time.monotonic() - began
+        return total
+
+    @property
+    def device(self) -> torch.device:
+        """Where the policy is."""
+        return self.method.policy.device
+
+    def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
+        """The weighted terms of each row: -> [B]."""
+        policy, count = self.method.policy, len(weights)
+        temperature = self.method.recipe.sampling.temperature
+        with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
+            reference = token_scores(policy, blind, temperature=temperature)
+        seeing, guessing = (
+            token_scores(policy, batch, temperature=temperature) for batch in (aware, blind)
+        )
+        if self.method.stapo.estimator == "exact":
+            told = selective.from_logits(seeing, guessing, aware.row, count)
+            sane = selective.from_logits(guessing, reference, aware.row, count)
+        else:
+            drawn = [
+                scores.log_softmax(-1).gather(-1, aware.target[:, None])[:, 0]
+                for scores in (seeing, guessing, reference)
+            ]
+            told = selective.from_samples(drawn[0], drawn[1], aware.row, count)
+            sane = selective.from_samples(drawn[1], drawn[2], aware.row, count)
+        return selective.objective(told, sane, (weights[:, 0], weights[:, 1]))
+
+
+def paired(episodes: Sequence[Episode], chosen: set[int]) -> Iterator[tuple[int, tuple[Row, Row]]]:
+    """Of each chosen turn, counted over all episodes: its reply after the full and a blind prompt.
+
+    Raises:
+        ValueError: The turn's blind prompt was not recorded.
+    """
+    turn = 0
+    for episode in episodes:
+        past: list[int] = []
+        for step in episode.steps:
+            prompt = [*past, *step.prompt_ids]
+            if turn in chosen:
+                if not step.blind_ids:
+                    raise ValueError(f"turn {turn} has no blind prompt; record them at rollout")
+                yield turn, (_scored(prompt, step, turn), _scored(step.blind_ids, step, turn))
+            if episode.context == "history":
+                past = [*prompt, *step.reply_ids]
+            turn += 1
+
+
+def _scored(prompt: list[int], step: Step, turn: int) -> Row:
+    size = len(step.reply_ids)
+    return Row(
+        ids=[*prompt, *step.reply_ids],
+        at=list(range(len(prompt), len(prompt) + size)),
+        turn=[turn] * size,
+        logprobs=step.logprobs,
+        allowed=step.allowed,
+    )

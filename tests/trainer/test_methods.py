@@ -1,0 +1,377 @@
+"""Methods that learn beside the policy: their numbers by hand, and runs that go on bit for bit."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import credit
+from credit import implicit
+from trainer import recipe
+from trainer.batch import Row, collate, make_rows
+from trainer.methods import Play, critic, make
+from trainer.methods.implicit import WithPRM
+from trainer.policy import LoRA, Policy
+from trainer.recipe import RecipeError
+from trainer.train import train
+from trainer.update import token_logprobs
+
+from .conftest import tiny_model, tiny_tokenizer
+from .test_train import figures, quiet, short, weights
+from .test_update import rollouts
+
+METHODS = {
+    "critic": ["critic.learning_rate=1e-3"],
+    "critic of its own": ["critic.learning_rate=1e-3", "critic.trunk=own", "update.minibatch=4"],
+    "ppo": ["credit.name=reinforce", "critic.learning_rate=1e-3", "critic.epochs=2"],
+    "istar": ["credit.name=istar", "prm.learning_rate=1e-3", "update.ratio=turn"],
+    "istar of tokens": ["credit.name=istar", "prm.learning_rate=1e-3", "prm.level=token"],
+    "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
+}
+
+
+def tiny(**options):
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer, **options)
+
+
+def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
+    """Rollouts of the policy in groups of two, with these outcomes."""
+    episodes = rollouts(policy, episodes=len(outcomes), turns=turns, **options)
+    for episode, outcome in zip(episodes, outcomes, strict=True):
+        episode.outcome = outcome
+    turns = credit.Turns.from_episodes(episodes)
+    return Play(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
+
+
+def chosen(*options):
+    return recipe.load("quickstart", list(options))
+
+
+# runs
+
+
+@pytest.mark.parametrize("lora", [0, 2], ids=["full", "lora"])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
+    options = [*METHODS[name], f"policy.lora_rank={lora}", "update.kl=none", "update.kl_target=0.0"]
+    options += ["sft.steps=1", "run.steps=3", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(short(tiny_folder, *options), whole, console=quiet())
+    shutil.copytree(whole, cut)
+    for step in (3, 4):
+        shutil.rmtree(cut / "checkpoints" / f"step_{step}")
+    train(short(tiny_folder, *options), cut, resume=True, console=quiet())
+    assert figures(whole) == figures(cut)
+    for file in ("training.pt", "critic.pt" if "critic.learning" in str(options) else "prm.pt"):
+        one, other = (
+            torch.load(run / "checkpoints" / "step_4" / file, weights_only=True)
+            for run in (whole, cut)
+        )
+        assert same(one, other)
+    if not lora:
+        ours, theirs = weights(whole, 4), weights(cut, 4)
+        assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return one == other
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["critic.learning_rate=1e-3", "credit.name=grpo"], "'grpo' gives advantages, .* mgr, or"),
+        (["prm.learning_rate=1e-3"], "'mgr' reads no implicit rewards: take istar or prime"),
+        (["credit.name=istar"], "'istar' needs a model of rewards: set prm.learning_rate"),
+        (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "one model gives credit"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(options, message):
+    with pytest.raises(RecipeError, match=message):
+        make(chosen(*options))
+
+
+# twins
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=["full", "lora"])
+def test_a_twin_is_trained_apart(lora, tmp_path):
+    policy = tiny(lora=lora)
+    start = policy.weights()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.01)
+    twin = policy.twin("other")
+    batch = collate(make_rows(rollouts(policy)))
+    mine, others = (token_logprobs(who, batch)[0] for who in (policy, twin))
+    assert torch.equal(mine, others)
+    twin.set_weights(start)
+    assert not torch.equal(token_logprobs(twin, batch)[0], mine)
+    assert torch.equal(token_logprobs(policy, batch)[0], mine)
+    with twin.training():
+        token_logprobs(twin, batch)[0].sum().backward()
+    assert all(p.grad is None for p in policy.parameters())
+    assert any(p.grad is not None and p.grad.abs().max() > 0 for p in twin.parameters())
+    policy.save(tmp_path)
+    loaded = tiny(lora=lora)
+    loaded.restore(tmp_path)
+    assert torch.equal(token_logprobs(loaded, batch)[0], mine)
+
+
+def test_weights_of_another_architecture_are_refused():
+    with pytest.raises(ValueError, match="another architecture: no"):
+        tiny().set_weights({})
+
+
+# the critic
+
+
+def test_states_are_what_the_head_reads(tiny_policy):
+    batch = collate(make_rows(rollouts(tiny_policy)))
+    head = tiny_policy.model.get_output_embeddings()
+    states = tiny_policy.states(batch.ids, batch.keep)
+    torch.testing.assert_close(head(states), tiny_policy.logits(batch.ids, batch.keep))
+
+
+def turns_of(lengths, outcomes):
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    n = len(owner)
+    texts = np.array([""] * n, object)
+    return credit.Turns(
+        group=np.arange(len(lengths)), outcome=outcomes, goal=[""] * len(lengths),
+        trajectory=owner, reward=np.zeros(n), valid=np.ones(n, bool), progress=np.zeros(n),
+        anchor=texts, action=texts,
+    )  # fmt: skip
+
+
+def test_advantages_by_hand():
+    # one trajectory, tokens of turns 0, 0, 1; rewards 2 and 3 at tokens 1 and 2; γ = λ = 1/2
+    row = Row([9] * 4, [1, 2, 3], [0, 0, 1], [0.0] * 3)
+    values = [[1.0, 2.0, 4.0]]
+    turns = turns_of([2], [1.0])
+    (made,) = critic.generalized([row], values, np.array([2.0, 3.0]), turns, gamma=0.5, lam=0.5)
+    # errors: 0 + .5*2 - 1 = 0;  2 + .5*4 - 2 = 2;  3 - 4 = -1
+    assert made.advantage == [0 + 0.25 * (2 - 0.25), 2 - 0.25, -1]
+    assert made.returns == [1.4375, 3.75, 3.0]
+    assert made.value == [1.0, 2.0, 4.0]
+
+
+def test_a_trajectory_goes_on_through_its_rows():
+    whole = Row([9] * 4, [1, 2, 3], [0, 0, 1], [0.0] * 3)
+    parts = [Row([9] * 3, [1, 2], [0, 0], [0.0] * 2), Row([9] * 2, [1], [1], [0.0])]
+    turns, rewards = turns_of([2], [1.0]), np.array([2.0, 3.0])
+    (one,) = critic.generalized([whole], [[1.0, 2.0, 4.0]], rewards, turns, gamma=0.9, lam=0.8)
+    two = critic.generalized(parts, [[1.0, 2.0], [4.0]], rewards, turns, gamma=0.9, lam=0.8)
+    assert [a for row in two for a in row.advantage] == one.advantage
+
+
+def test_plain_ppo_is_paid_by_the_environment_and_at_the_end():
+    turns = replace(turns_of([2, 1], [1.0, 0.5]), reward=np.array([0.1, 0.2, 0.0]))
+    rewards = critic.paid(credit.Reinforce(), turns, np.random.default_rng(0))
+    assert rewards.tolist() == [0.1, 1.2, 0.5]
+
+
+def test_mgr_is_paid_r_final():
+    turns = turns_of([2, 2], [1.0, 0.0])
+    turns = replace(turns, group=np.zeros(2, int))
+    mgr = credit.MGR(gate="none")
+    paid = critic.paid(mgr, turns, np.random.default_rng(0))
+    assert paid.tolist() == mgr.rewards(turns, np.random.default_rng(0)).tolist()
+    assert paid.any()
+
+
+def test_a_critic_learns_what_will_come(tmp_path):
+    """Outcomes that the first token tells: the critic explains them before the end."""
+    policy = tiny()
+    options = chosen("credit.name=reinforce", "critic.learning_rate=0.05", "critic.epochs=30")
+    method = make(options)
+    method.begin(policy, tmp_path)
+    rollout = play(policy)
+    first = method.credit(rollout).figures
+    assert first["explained_variance"] == pytest.approx(0.0)  # it starts at 0 everywhere
+    later = method.credit(rollout).figures
+    assert later["explained_variance"] > 0.3
+    assert later["value_loss"] < first["value_loss"]
+    advantage = np.concatenate([row.advantage for row in method.credit(rollout).rows])
+    assert advantage.mean() == pytest.approx(0.0, abs=1e-6)
+    assert advantage.std() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_critic_on_the_policys_states_leaves_the_policy_alone(tmp_path):
+    policy = tiny()
+    before = policy.weights()
+    method = make(chosen("credit.name=reinforce", "critic.learning_rate=0.05"))
+    method.begin(policy, tmp_path)
+    method.credit(play(policy))
+    assert same(before, policy.weights())
+    assert all(p.grad is None for p in policy.parameters())
+
+
+# implicit rewards
+
+
+def prm(policy, folder, *options):
+    method = make(chosen("credit.name=istar", "prm.learning_rate=1e-2", *options))
+    assert isinstance(method, WithPRM)
+    method.begin(policy, folder)
+    return method
+
+
+def test_while_the_model_is_the_policy_there_is_no_step_credit(tmp_path):
+    policy = tiny()
+    rollout = play(policy)
+    made = prm(policy, tmp_path).credit(rollout)
+    whole = credit.GRPO()(rollout.turns)
+    # rewards are zero up to rounding, which standardizing would blow up without its epsilon
+    assert np.sign(made.advantage[[0, 5]]).tolist() == np.sign(whole[[0, 5]]).tolist()
+    assert made.figures["prm_pairs"] == 2.0
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_the_step_follows_the_gradient_of_the_preference_loss(context, tmp_path):
+    """Microbatches of one row each, against the loss differentiated in one piece."""
+    policy = tiny()
+    rollout = play(policy, context=context)
+    method = prm(policy, tmp_path, "update.tokens=1")
+    with torch.no_grad():  # away from the start, so that slopes differ between pairs
+        for parameter in method.learner.model.parameters():
+            parameter.mul_(1.03)
+    batch = collate(rollout.rows)
+    with torch.enable_grad():
+        told, _ = token_logprobs(method.learner.model, batch)
+        rewards = implicit.rewards(told, batch.logprobs, batch.turn, len(rollout.turns))
+        owner = torch.from_numpy(rollout.turns.trajectory.copy())
+        returns = torch.zeros(4, dtype=rewards.dtype).index_add(0, owner, rewards)
+        loss = implicit.dpo_loss(returns, implicit.pairs(rollout.turns))
+    expected = torch.autograd.grad(loss, method.learner.model.parameters())
+    seen = []
+    method.learner.grad_norm = float("inf")
+    method.learner.optimizer.step = lambda: seen.extend(
+        p.grad.clone() for p in method.learner.model.parameters()
+    )
+    figures_ = method.credit(rollout).figures
+    assert figures_["prm_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    for one, other in zip(seen, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
+
+
+def test_a_trained_model_tells_good_from_bad(tmp_path):
+    policy = tiny()
+    method, rollout = prm(policy, tmp_path, "prm.beta=1.0"), play(policy)
+    for _ in range(15):
+        told = method.credit(rollout).figures
+    assert told["prm_accuracy"] == 1.0
+    assert told["prm_loss"] < 0.1
+    advantage = method.credit(rollout).advantage.reshape(4, 3).mean(1)
+    assert advantage[0] > 1 > -1 > advantage[1]
+
+
+def test_groups_without_a_pair_teach_nothing(tmp_path):
+    policy = tiny()
+    method = prm(policy, tmp_path)
+    made = method.credit(play(policy, outcomes=(1.0, 1.0, 0.0, 0.0)))
+    assert made.figures == {"prm_pairs": 0.0}
+    assert method.learner.steps == 0
+
+
+def test_prime_keeps_the_start_as_reference(tmp_path):
+    policy = tiny()
+    method = make(chosen("credit.name=prime", "prm.learning_rate=1e-2", "prm.beta=1.0"))
+    method.begin(policy, tmp_path)
+    rollout = play(policy)
+    for _ in range(12):
+        told = method.credit(rollout).figures
+    assert told["prm_loss"] < 0.3 < np.log(2)
+    assert same(method.start, policy.weights())
+
+
+# STAPO's selective terms
+
+
+def sighted(policy, context="history"):
+    """Rollouts with blind prompts, every turn one of two outliers."""
+    rollout = play(policy, context=context)
+    for episode in rollout.episodes:
+        for step in episode.steps:
+            step.blind_ids = list(policy.chat.opening("ok " * 3))
+    return rollout
+
+
+@pytest.mark.parametrize("estimator", ["exact", "k3"])
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_selective_terms_by_autograd(context, estimator, tmp_path):
+    """In one piece: α KL(full || blind) - γ KL(blind || reference) of turns 1 and 4, over N."""
+    policy = tiny()
+    policy.keep_reference()
+    with torch.no_grad():
+        policy.parameters()[0].mul_(1.02)
+    options = [f"credit.options={{alpha=0.5, gamma=0.3, estimator='{estimator}'}}"]
+    method = make(chosen("credit.name=stapo", "update.tokens=1", *options))
+    method.begin(policy, tmp_path)
+    rollout = sighted(policy, context)
+    turns = len(rollout.turns)
+    picked = np.isin(np.arange(turns), [1, 4])
+    object.__setattr__(method.stapo, "mask", lambda _: picked)
+    made = method.credit(rollout)
+    assert made.figures["outliers"] == 2 / turns
+    with policy.training():
+        loss = made.more(rollout.rows)
+    seen = [p.grad.clone() for p in policy.parameters()]
+    policy.model.zero_grad()
+
+    terms = []
+    steps = [(e, t) for e in rollout.episodes for t in range(len(e.steps))]
+    for turn in (1, 4):
+        episode, t = steps[turn]
+        before = episode.steps[: t + 1] if context == "history" else [episode.steps[t]]
+        full = [i for s in before for i in (*s.prompt_ids, *s.reply_ids)]
+        size = len(episode.steps[t].reply_ids)
+        reply = torch.tensor(episode.steps[t].reply_ids)
+        ids = [full, [*episode.steps[t].blind_ids, *episode.steps[t].reply_ids]]
+
+        def logp(tokens, size=size):
+            return policy.model(torch.tensor([tokens])).logits[0, -size - 1 : -1].log_softmax(-1)
+
+        with torch.no_grad(), policy.as_reference():
+            reference = logp(ids[1])
+        told, guessed = logp(ids[0]), logp(ids[1])
+
+        def divergence(p, q, reply=reply):
+            if estimator == "exact":
+                return (p.exp() * (p - q)).sum(-1).mean()
+            p, q = (x.gather(-1, reply[:, None])[:, 0] for x in (p, q))
+            return ((q - p).exp() - (q - p) - 1).mean()
+
+        terms.append(0.5 * divergence(told, guessed) - 0.3 * divergence(guessed, reference))
+    expected = -sum(terms) / turns
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-3, abs=1e-6)
+    for one, parameter in zip(seen, policy.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, atol=1e-5, rtol=1e-2)
+
+
+def test_without_outliers_nothing_more_is_computed(tmp_path):
+    method = make(chosen("credit.name=stapo", "credit.options={lam=1000.0}"))
+    policy = tiny()
+    method.begin(policy, tmp_path)
+    made = method.credit(sighted(policy))
+    assert made.more is None
+    assert made.figures == {"outliers": 0.0, "selective_seconds": 0.0}
+
+
+def test_an_outlier_without_blind_prompt_is_an_error(tmp_path):
+    method = make(chosen("credit.name=stapo"))
+    policy = tiny()
+    method.begin(policy, tmp_path)
+    object.__setattr__(method.stapo, "mask", lambda turns: np.ones(len(turns), bool))
+    with pytest.raises(ValueError, match="turn 0 has no blind prompt"):
+        method.credit(play(policy))
