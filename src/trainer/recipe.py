@@ -206,6 +206,45 @@ class Prm:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class TurnRD:
+    """The model that tells the credit of turns, for credit.name has with decomposer "turnrd".
+
+    Attributes:
+        round: Steps of a round; the model is frozen inside, and trained on the replay after it.
+        goal: Modulate by the goal (FiLM).
+        learning_rate: Of AdamW.
+        epochs: Passes over the replay after a round.
+        batch: Trajectories of an optimiser step.
+        half_life: Rounds after which a trajectory is drawn half as often.
+        hidden: Width of its encoder.
+        layers: Of its encoder.
+        heads: Of its encoder.
+        dropout: Of its encoder.
+        clip: Values are clipped to this before they are shifted to sum to the outcome.
+        rank: λ_rank, weight of the ranking loss.
+        progress: λ_prog, weight of the progress prior on attention.
+        value: λ_V, weight of the turns' dense signal, which is what they gain in progress.
+        margin: Of the ranking loss.
+    """
+
+    round: Positive = 5
+    goal: bool = True
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-4
+    epochs: Positive = 5
+    batch: Positive = 32
+    half_life: Annotated[float, Field(gt=0)] = 4.0
+    hidden: Positive = 128
+    layers: Positive = 2
+    heads: Positive = 4
+    dropout: Share = 0.1
+    clip: Annotated[float, Field(gt=0)] = 2.0
+    rank: NonNegative = 0.1
+    progress: NonNegative = 0.01
+    value: NonNegative = 1.0
+    margin: NonNegative = 0.1
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Update:
     """The policy update.
 
@@ -279,6 +318,7 @@ class Recipe:
     credit: Credit = field(default_factory=Credit)
     critic: Critic = field(default_factory=Critic)
     prm: Prm = field(default_factory=Prm)
+    turnrd: TurnRD = field(default_factory=TurnRD)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 

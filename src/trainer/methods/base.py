@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -107,22 +107,24 @@ def make(recipe: Recipe) -> Method:
         RecipeError: Sections that do not fit together.
         ValueError: An unknown estimator or option of it.
     """
-    options: dict[str, Any] = dict(recipe.credit.options)
-    learned = {
-        "critic": bool(recipe.critic.learning_rate),
-        "prm": bool(recipe.prm.learning_rate),
-    }
-    if sum(learned.values()) > 1:
-        given = " and ".join(f"{name}.learning_rate" for name, on in learned.items() if on)
+    name, options = recipe.credit.name, dict(recipe.credit.options)
+    critic, prm = recipe.critic.learning_rate, recipe.prm.learning_rate
+    if critic and prm:
         raise RecipeError(
-            f"{given} are set, and a run has one model that gives credit; set one to 0"
+            "critic.learning_rate and prm.learning_rate are set, but one model gives credit; "
+            "set the other to 0"
         )
-    estimator = credit.make(recipe.credit.name, **options)
-    if learned["critic"]:
+    if name == "has" and options.get("decomposer") == "turnrd":
+        from trainer.methods.turnrd import WithTurnRD
+
+        del options["decomposer"]
+        return WithTurnRD(credit.HAS(**options), recipe)
+    estimator = credit.make(name, **options)
+    if critic:
         from trainer.methods.critic import WithCritic
 
         return WithCritic(estimator, recipe)
-    if learned["prm"] or recipe.credit.name in {"istar", "prime"}:
+    if prm or name in {"istar", "prime"}:
         from trainer.methods.implicit import WithPRM
 
         return WithPRM(estimator, recipe)

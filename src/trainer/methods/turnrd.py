@@ -1,0 +1,124 @@
+"""HAS with TurnRD: rounds of steps with a frozen model of turn credit, trained in between.
+
+Each step writes its hidden states, goals, returns and progress to the replay; after a round the
+stage of `trainer.methods.replay` trains the model in a process of its own. The first round has no
+trained model, whose credit would be noise: there HAS is the outcome alone (α = 1).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from credit.turnrd import Decomposer
+from trainer.batch import collate, credited, microbatches
+from trainer.checkpoint import write_text
+from trainer.methods import replay
+from trainer.methods.base import Credited, Method
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from credit import HAS
+    from trainer.methods.base import Play
+    from trainer.policy import Policy
+    from trainer.recipe import Recipe
+
+
+class WithTurnRD(Method):
+    """HAS whose decomposer is trained between rounds."""
+
+    def __init__(self, estimator: HAS, recipe: Recipe) -> None:
+        super().__init__(estimator)
+        self.has, self.recipe, self.options = estimator, recipe, recipe.turnrd
+
+    def begin(self, policy: Policy, folder: Path) -> None:
+        """Write down what the stages need to know."""
+        super().begin(policy, folder)
+        width = int(policy.model.config.hidden_size)
+        options: dict[str, Any] = asdict(self.options)
+        self.stage = replay.Stage(
+            seed=self.recipe.run.seed,
+            width=width,
+            goal_width=width if self.options.goal else 0,
+            max_turns=self.recipe.env.max_turns,
+            options=options | {"alpha": self.has.alpha, "start": self.recipe.sft.steps},
+        )
+        write_text(folder / "rounds" / "stage.json", replay.describe(self.stage))
+
+    def credit(self, play: Play) -> Credited:
+        """HAS with the model of the round before; the rollouts go to the replay."""
+        states = hidden_states(self.policy, play, self.recipe.update.tokens)
+        goals = goal_embeddings(self.policy, play) if self.options.goal else None
+        replay.append(self.folder, play.step, play.turns, states, goals)
+        number = (play.step - self.recipe.sft.steps - 1) // self.options.round
+        if not number:
+            has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
+        else:
+            has, figures = self._trained(number, states, goals)
+        advantage = has(play.turns, play.rng)
+        return Credited(credited(play.rows, advantage), advantage, figures)
+
+    def _trained(
+        self, number: int, states: Tensor, goals: Tensor | None
+    ) -> tuple[HAS, dict[str, float]]:
+        """HAS of this round; the stage after the one before is done first if it has to be."""
+        folder = replay.round_path(self.folder, number - 1)
+        if not (folder / replay.MANIFEST).is_file():
+            self._train(number - 1)
+        told = replay.manifest_of(self.folder, number - 1)
+        model = self.stage.model()
+        model.load_state_dict(torch.load(folder / replay.MODEL, weights_only=True))
+        seen = states.half().float()  # as the replay keeps them
+        aims = None if goals is None else goals.half().float()
+        decomposer = Decomposer(model, seen, aims, clip=self.options.clip)
+        names = ("error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale")
+        figures = {f"turnrd_{name}": told[name] for name in names if name in told}
+        alpha = float(told["alpha"])
+        return replace(self.has, alpha=alpha, decomposer=decomposer), figures | {"alpha": alpha}
+
+    def _train(self, number: int) -> None:
+        command = [sys.executable, "-m", "trainer.methods.replay", str(self.folder), str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(
+                f"the stage after round {number} failed: {done.stderr.strip()[-2000:]}\n"
+                "Nothing is lost; continue with --resume"
+            )
+        if done.stderr.strip():
+            print(done.stderr.strip(), file=sys.stderr)  # noqa: T201 - its warnings
+
+
+@torch.no_grad()
+def hidden_states(policy: Policy, play: Play, tokens: int) -> Tensor:
+    """The policy's last hidden state at each turn's last action token: [N, D].
+
+    It is the state that says the end of the reply. A turn that has no row, of a trajectory too
+    long for one, has zeros.
+    """
+    states = torch.zeros(len(play.turns), int(policy.model.config.hidden_size))
+    for part in microbatches(play.rows, tokens):
+        batch = collate([play.rows[i] for i in part], policy.device)
+        final = torch.ones_like(batch.turn, dtype=torch.bool)
+        final[:-1] = (batch.turn[1:] != batch.turn[:-1]) | (batch.row[1:] != batch.row[:-1])
+        told = policy.states(batch.ids, batch.keep)
+        states[batch.turn[final].cpu()] = told[final].cpu()
+    return states
+
+
+@torch.no_grad()
+def goal_embeddings(policy: Policy, play: Play) -> Tensor:
+    """The mean input embedding of each trajectory's goal text: [M, E]."""
+    embed = policy.model.get_input_embeddings()
+    known: dict[str, Tensor] = {}
+    for goal in play.turns.goal.tolist():
+        if goal not in known:
+            ids = policy.tokenizer.encode(f" {goal}", add_special_tokens=False)
+            known[goal] = embed(torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
+    return torch.stack([known[goal] for goal in play.turns.goal.tolist()])
