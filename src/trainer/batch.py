@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
     from torch import Tensor
@@ -149,19 +149,19 @@ def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
 
 def annotated(
     rows: Sequence[Row],
-    parts: Iterable[tuple[Sequence[int], Batch]],
     say: Callable[[Batch], Tensor],
+    *,
+    tokens: int,
+    device: torch.device | str = "cpu",
 ) -> list[list[float]]:
-    """What a model says of each reply token of each row, asked microbatch by microbatch.
+    """What a model says of each reply token of each row: `say` gives one number a token, [P].
 
-    Args:
-        rows: The rows.
-        parts: Their microbatches, each with the indices of its rows.
-        say: Batch to one number a reply token, [P].
+    It is asked in microbatches of at most `tokens`, without gradients.
     """
     said: list[list[float]] = [[] for _ in rows]
-    for part, batch in parts:
-        values = iter(say(batch).tolist())
+    for part in microbatches(rows, tokens):
+        with torch.no_grad():
+            values = iter(say(collate([rows[i] for i in part], device)).tolist())
         for i in part:
             said[i] = [next(values) for _ in rows[i].at]
     return said

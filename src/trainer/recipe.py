@@ -127,6 +127,10 @@ class Sampling:
         max_reply_tokens: A reply is cut there.
         max_tokens: A prompt that leaves no room for a reply within this many tokens ends the
             episode as truncated.
+        redraws: How often other tasks are drawn in place of groups that ended all alike (DAPO's
+            dynamic sampling).
+        recorded: Folder of episode files (`episodes/` of a run) to learn from instead of playing,
+            for credit.name dpo; "" plays.
         decode: "free", or "admissible": only replies whose action is admissible can be drawn.
     """
 
@@ -136,6 +140,8 @@ class Sampling:
     temperature: Annotated[float, Field(gt=0)] = 1.0
     max_reply_tokens: Positive = 64
     max_tokens: Positive = 4096
+    redraws: Count = 0
+    recorded: str = ""
     decode: Literal["free", "admissible"] = "free"
 
 

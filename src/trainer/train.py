@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,6 @@ from trainer.rollout import draw_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from rich.console import Console
@@ -63,6 +63,7 @@ FREE = {
     "eval.every",
 }
 """Options that may change when a run is resumed."""
+_REDRAW = 10**6  # apart from any step
 _WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than this share
 
 
@@ -115,6 +116,11 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.method = make_method(recipe)
+        if recipe.sampling.recorded and recipe.credit.name != "dpo":
+            raise RunError(
+                f"sampling.recorded is for credit.name=dpo, got {recipe.credit.name!r}: the others "
+                "learn from what the policy itself plays"
+            )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
@@ -165,18 +171,9 @@ class _Run:
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the box above."""
-        seed, sampling = self.recipe.run.seed, self.recipe.sampling
-        drawn = draw_tasks(
-            self.tasks,
-            tasks=sampling.tasks,
-            rollouts=sampling.rollouts,
-            seed=seed,
-            step=self.step,
-        )
+        sampling = self.recipe.sampling
         began = time.monotonic()
-        played = self.training.play(
-            drawn, make_sampler(self.recipe, self.policy, sampling.temperature), self._draws("play")
-        )
+        played = self._recorded() if sampling.recorded else self._played()
         seconds = time.monotonic() - began
         play = Play(
             step=self.step,
@@ -201,6 +198,50 @@ class _Run:
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
         return self._watched(values | describe(played) | speed)
+
+    def _played(self) -> list[Episode]:
+        """Rollouts of freshly drawn tasks; groups that ended all alike give way to others."""
+        sampling = self.recipe.sampling
+        kept: list[Episode] = []
+        last: list[Episode] = []
+        sampler = make_sampler(self.recipe, self.policy, sampling.temperature)
+        for attempt in range(sampling.redraws + 1):
+            missing = sampling.tasks - len(kept) // sampling.rollouts
+            if not missing:
+                break
+            drawn = draw_tasks(
+                self.tasks,
+                tasks=missing,
+                rollouts=sampling.rollouts,
+                seed=self.recipe.run.seed,
+                step=self.step + attempt * _REDRAW,
+            )
+            play = self._draws(f"play {attempt}" if attempt else "play")
+            last = self.training.play(drawn, sampler, play)
+            if not sampling.redraws:
+                return last
+            telling = credit.filters.informative(credit.Turns.from_episodes(last))
+            first = len(kept) // sampling.rollouts
+            fresh = [episode for episode, tells in zip(last, telling, strict=True) if tells]
+            for place, episode in enumerate(fresh):
+                episode.group = first + place // sampling.rollouts
+            kept += fresh
+        return kept or last
+
+    def _recorded(self) -> list[Episode]:
+        """Groups of one of the recorded files, drawn anew every step."""
+        files = sorted(Path(self.recipe.sampling.recorded).glob("*.parquet"))
+        if not files:
+            raise RunError(
+                f"sampling.recorded={self.recipe.sampling.recorded!r} holds no episodes/*.parquet; "
+                "give the folder `episodes` of a run"
+            )
+        rng = np.random.default_rng(self._seed("recorded"))
+        episodes = recorded.read(files[int(rng.integers(len(files)))])
+        groups = sorted({episode.group for episode in episodes})
+        count = min(self.recipe.sampling.tasks, len(groups))
+        chosen = {groups[i] for i in rng.permutation(len(groups))[:count]}
+        return [episode for episode in episodes if episode.group in chosen]
 
     def evaluate(self) -> dict[str, float]:
         """Play the held-out panel; the result also goes to `eval/step_N.json`."""

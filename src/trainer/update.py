@@ -138,7 +138,9 @@ class Update:
         if not rows:
             return {"kl_coefficient": kl_coefficient}
         if self.kl != "none":
-            rows = with_reference(learner, rows, temperature=self.temperature)
+            rows = with_reference(
+                learner.model, rows, tokens=learner.tokens, temperature=self.temperature
+            )
         gaps: list[float] = []
         figures: list[dict[str, float]] = []
         for minibatch in self.minibatches(rows, rng):
@@ -169,7 +171,7 @@ class Update:
         report["entropy"] = entropies
         if self.entropy > 0:
             gain = gain + self.entropy * entropies
-        if batch.reference is not None:
+        if self.kl != "none" and batch.reference is not None:
             report["kl"] = kl.ESTIMATORS[self.kl](logprobs, batch.reference)
             gain = gain - kl_coefficient * report["kl"]
         return gain, report
@@ -202,22 +204,22 @@ class Update:
                 yield [rows[i] for i in order[start : start + size]]
 
 
-@torch.no_grad()
 def recomputed(
-    policy: Policy, learner: Learner[Policy], rows: Sequence[Row], *, temperature: float = 1.0
+    policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
 ) -> list[list[float]]:
     """Log-probability of each reply token of each row, as the policy stands."""
     return annotated(
         rows,
-        learner.batches(rows),
         lambda batch: token_logprobs(policy, batch, temperature=temperature)[0],
+        tokens=tokens,
+        device=policy.device,
     )
 
 
 def with_reference(
-    learner: Learner[Policy], rows: Sequence[Row], *, temperature: float = 1.0
+    policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
 ) -> list[Row]:
     """The rows with the reference's log-probabilities of their reply tokens."""
-    with learner.model.as_reference():
-        known = recomputed(learner.model, learner, rows, temperature=temperature)
+    with policy.as_reference():
+        known = recomputed(policy, rows, tokens=tokens, temperature=temperature)
     return [replace(row, reference=told) for row, told in zip(rows, known, strict=True)]

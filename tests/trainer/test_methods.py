@@ -17,12 +17,12 @@ from trainer.methods import Play, critic, make
 from trainer.methods.implicit import WithPRM
 from trainer.policy import LoRA, Policy
 from trainer.recipe import RecipeError
-from trainer.train import train
-from trainer.update import token_logprobs
+from trainer.train import RunError, train
+from trainer.update import Update, token_logprobs
 
 from .conftest import tiny_model, tiny_tokenizer
 from .test_train import figures, quiet, short, weights
-from .test_update import rollouts
+from .test_update import gradient, learner, rollouts
 
 METHODS = {
     "critic": ["critic.learning_rate=1e-3"],
@@ -38,6 +38,8 @@ METHODS = {
         "turnrd.epochs=2",
         "turnrd.hidden=8",
     ],
+    "dpo": ["credit.name=dpo"],
+    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
     "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
 }
 
@@ -383,3 +385,66 @@ def test_an_outlier_without_blind_prompt_is_an_error(tmp_path):
     object.__setattr__(method.stapo, "mask", lambda turns: np.ones(len(turns), bool))
     with pytest.raises(ValueError, match="turn 0 has no blind prompt"):
         method.credit(play(policy))
+
+
+# multi-turn DPO of the policy
+
+
+def test_dpo_follows_the_gradient_of_its_loss(tmp_path):
+    policy = tiny()
+    policy.keep_reference()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(1.02)
+    rollout = play(policy)
+    method = make(chosen("credit.name=dpo", "credit.options={beta=0.5}"))
+    method.begin(policy, tmp_path)
+    batch = collate(rollout.rows)
+    with torch.no_grad(), policy.as_reference():
+        reference, _ = token_logprobs(policy, batch)
+    told, _ = token_logprobs(policy, batch)
+    returns = torch.zeros(4).index_add(0, batch.row, 0.5 * (told - reference))
+    loss = implicit.dpo_loss(returns, implicit.pairs(rollout.turns))
+    expected = torch.autograd.grad(loss, policy.parameters())
+    made = method.credit(rollout)
+    assert made.figures["dpo_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    total = sum(len(row.at) for row in rollout.rows)
+    for one, other in zip(
+        gradient(policy, made.rows, Update(), tmp_path), expected, strict=True
+    ):  # the update takes the mean over tokens, of advantages for each of four trajectories
+        torch.testing.assert_close(one * total / 4, other, atol=1e-5, rtol=1e-2)
+
+
+def test_dpo_raises_what_was_preferred(tmp_path):
+    policy = tiny()
+    policy.keep_reference()
+    rollout = play(policy)
+    method = make(chosen("credit.name=dpo"))
+    method.begin(policy, tmp_path)
+    taught = learner(policy, tmp_path)
+    first = method.credit(rollout).figures
+    assert first["dpo_loss"] == pytest.approx(np.log(2))
+    for _ in range(10):
+        Update()(taught, method.credit(rollout).rows, rng=np.random.default_rng(0))
+    assert method.credit(rollout).figures["dpo_accuracy"] == 1.0
+
+
+def test_dpo_learns_from_recordings(corridor, tiny_folder, tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    brief = ["sft.steps=1", "run.steps=2", "eval.every=0", "run.episodes_every=1"]
+    train(short(tiny_folder, *brief), source, console=quiet())
+    given = ["credit.name=dpo", f"sampling.recorded={source / 'episodes'}"]
+    train(short(tiny_folder, *brief, *given), target, console=quiet())
+    assert {line["episodes"] for line in figures(target) if line["stage"] == "rl"} == {16.0}
+    with pytest.raises(RunError, match=r"sampling\.recorded is for credit\.name=dpo, got 'mgr'"):
+        train(short(tiny_folder, *brief, given[1]), tmp_path / "other", console=quiet())
+    empty = ["credit.name=dpo", f"sampling.recorded={tmp_path}"]
+    with pytest.raises(RunError, match="holds no episodes"):
+        train(short(tiny_folder, *brief, *empty), tmp_path / "none", console=quiet())
+
+
+def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):
+    options = ["sft.steps=0", "run.steps=1", "sampling.redraws=5", "credit.name=grpo"]
+    train(short(tiny_folder, *options), tmp_path, console=quiet())
+    (line,) = [line for line in figures(tmp_path) if line["stage"] == "rl"]
+    assert line["dead_groups"] == 0.0

@@ -50,14 +50,14 @@ def learner(policy, tmp_path, **options):
     return Learner(policy, **({"folder": tmp_path, "learning_rate": 1e-2} | options))
 
 
-def gradient(policy, rows, advantage, update, tmp_path, **options):
+def gradient(policy, rows, update, tmp_path, **options):
     """The gradient of one update: what a step of plain descent at rate 1 would subtract."""
     taught = learner(policy, tmp_path, grad_norm=math.inf, **options)
     seen = []
     taught.optimizer.step = lambda: seen.append(
         [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
     )
-    update(taught, credited(rows, advantage), rng=np.random.default_rng(0))
+    update(taught, rows, rng=np.random.default_rng(0))
     return seen[0]
 
 
@@ -107,7 +107,7 @@ def test_gradient_does_not_depend_on_the_split(aggregate, ratio, tmp_path):
     update = Update(aggregate=aggregate, ratio=ratio, kl="k3", entropy=0.01, clip_high=0.05)
 
     def split(tokens):
-        return gradient(policy, rows, advantage, update, tmp_path, tokens=tokens)
+        return gradient(policy, credited(rows, advantage), update, tmp_path, tokens=tokens)
 
     whole = split(100_000)
     for tokens in (1, 150):
@@ -121,7 +121,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(ratio, tmp_path):
     policy = tiny()
     rows = make_rows(rollouts(policy))
     advantage = np.repeat([1.0, -0.5, 2.0, 0.25], 3)
-    clipped = gradient(policy, rows, advantage, Update(ratio=ratio), tmp_path)
+    clipped = gradient(policy, credited(rows, advantage), Update(ratio=ratio), tmp_path)
     policy.model.zero_grad()
     batch = collate(rows)
     logprobs, _ = token_logprobs(policy, batch)
@@ -136,8 +136,10 @@ def test_sequence_mean_weighs_rows_equally(tmp_path):
     played = rollouts(policy, episodes=2)
     played[1].steps = played[1].steps[:1]
     update = Update(aggregate="sequence-mean")
-    both = gradient(policy, make_rows(played), np.ones(4), update, tmp_path)
-    each = [gradient(policy, make_rows([p]), np.ones(3), update, tmp_path) for p in played]
+    both = gradient(policy, credited(make_rows(played), np.ones(4)), update, tmp_path)
+    each = [
+        gradient(policy, credited(make_rows([p]), np.ones(3)), update, tmp_path) for p in played
+    ]
     for whole, one, other in zip(both, *each, strict=True):
         torch.testing.assert_close(whole, (one + other) / 2, atol=1e-6, rtol=1e-4)
 

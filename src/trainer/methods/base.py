@@ -114,6 +114,13 @@ def make(recipe: Recipe) -> Method:
             "critic.learning_rate and prm.learning_rate are set, but one model gives credit; "
             "set the other to 0"
         )
+    if name == "dpo":
+        from trainer.methods.dpo import WithPreference
+
+        try:
+            return WithPreference(recipe, **options)
+        except TypeError as error:
+            raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
     if name == "has" and options.get("decomposer") == "turnrd":
         from trainer.methods.turnrd import WithTurnRD
 

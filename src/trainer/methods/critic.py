@@ -133,10 +133,10 @@ class WithCritic(Method):
         """Advantages by GAE; the critic learns from the same rows."""
         options = self.recipe.critic
         rewards = paid(self.estimator, play.turns, play.rng)
-        with torch.no_grad():
-            values = annotated(
-                play.rows, self.learner.batches(play.rows), self.learner.model.values
-            )
+        critic = self.learner.model
+        values = annotated(
+            play.rows, critic.values, tokens=self.learner.tokens, device=critic.device
+        )
         rows = generalized(
             play.rows, values, rewards, play.turns, gamma=options.gamma, lam=options.lam
         )

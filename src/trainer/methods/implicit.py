@@ -99,7 +99,9 @@ class WithPRM(Method):
 
     def _told(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: [P]."""
-        known = recomputed(self.learner.model, self.learner, rows, temperature=self._temperature)
+        known = recomputed(
+            self.learner.model, rows, tokens=self.learner.tokens, temperature=self._temperature
+        )
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
 
     def _reference(self, rows: list[Row]) -> Tensor:

@@ -1,0 +1,73 @@
+"""Multi-turn DPO of the policy itself, on its own rollouts or on recorded ones: a baseline.
+
+The loss is -log σ of the difference of two trajectories' returns, a return being β times the sum of
+log π - log π_start over the agent's tokens (iStar Eq. 2 and App. D with the policy as its own
+model). Its gradient is that of the surrogate at ratio 1 with the loss's slope as advantage, so the
+policy's update takes the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from credit import implicit
+from credit.choices import positive
+from credit.tokens import sums
+from trainer.batch import credited
+from trainer.methods.base import Credited, Method
+from trainer.update import recomputed, with_reference
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from trainer.batch import Row
+    from trainer.methods.base import Play
+    from trainer.recipe import Recipe
+
+
+class WithPreference(Method):
+    """DPO of the policy against its start.
+
+    Args:
+        recipe: The recipe.
+        beta: β > 0, scale of a return.
+        threshold: Of a pair, the better outcome lies above and the worse not above it.
+    """
+
+    needs_reference = True
+
+    def __init__(self, recipe: Recipe, *, beta: float = 0.1, threshold: float = 0.0) -> None:
+        positive("beta", beta, "it scales returns")
+        self.recipe, self.beta, self.threshold = recipe, beta, threshold
+
+    def credit(self, play: Play) -> Credited:
+        """The slope of the loss at the policy as it stands."""
+        tokens, temperature = self.recipe.update.tokens, self.recipe.sampling.temperature
+        now = recomputed(self.policy, play.rows, tokens=tokens, temperature=temperature)
+        rows = [replace(row, logprobs=told) for row, told in zip(play.rows, now, strict=True)]
+        rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
+        returns = self._returns(rows, play)
+        pairs = implicit.pairs(play.turns, threshold=self.threshold)
+        loss = implicit.dpo_loss(returns, pairs)
+        (slope,) = torch.autograd.grad(loss, returns)
+        balance = -self.beta * len(returns) * slope.numpy()  # per trajectory, not of the mean
+        advantage = balance[play.turns.trajectory]
+        told = returns.detach().numpy()
+        lead = told[pairs[:, 0]] - told[pairs[:, 1]]
+        figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
+        if len(pairs):
+            figures["dpo_accuracy"] = float(np.mean((lead > 0) + 0.5 * (lead == 0)))
+        return Credited(credited(rows, advantage), advantage, figures)
+
+    def _returns(self, rows: list[Row], play: Play) -> Tensor:
+        """β times the sum of log π - log π_start of each trajectory: [M]."""
+        lead = torch.tensor(
+            [sum(row.logprobs) - sum(row.reference or ()) for row in rows], dtype=torch.float64
+        )
+        owner = torch.from_numpy(play.turns.trajectory[[row.turn[0] for row in rows]].copy())
+        returns = self.beta * sums(lead, owner, len(play.turns.group))
+        return returns.requires_grad_()
