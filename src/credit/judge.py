@@ -3,7 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,7 @@ class Judge:
         retries: how often a malformed answer is asked for again.
         version: change it when `prompt` changes.
         prompt: template with {goal}, {outcome}, {turns} and {count}.
+        parallel: trajectories asked about at the same time; `ask` is called from threads.
 
     Raises:
         JudgeError: no well-formed answer after all retries, or a broken file in the cache.
@@ -48,19 +51,29 @@ class Judge:
     retries: int = 2
     version: str = VERSION
     prompt: str = PROMPT
+    parallel: int = 1
 
     def __call__(self, turns: Turns) -> Array:
         """Label of each turn."""
         starts = np.flatnonzero(turns.position == 0).tolist()
-        labels: list[float] = []
-        for owner, (start, end) in enumerate(zip(starts, [*starts[1:], len(turns)], strict=True)):
-            texts = [
-                f"state: {turns.anchor[row]}\naction: {turns.action[row]}"
-                + ("" if turns.valid[row] else "\n(refused)")
-                for row in range(start, end)
-            ]
-            labels += self.labels(turns.goal[owner], texts, float(turns.outcome[owner]))
-        return np.array(labels, dtype=np.float64)
+        jobs = [
+            (
+                turns.goal[owner],
+                [
+                    f"state: {turns.anchor[row]}\naction: {turns.action[row]}"
+                    + ("" if turns.valid[row] else "\n(refused)")
+                    for row in range(start, end)
+                ],
+                float(turns.outcome[owner]),
+            )
+            for owner, (start, end) in enumerate(pairwise([*starts, len(turns)]))
+        ]
+        if self.parallel == 1:
+            told = [self.labels(*job) for job in jobs]
+        else:
+            with ThreadPoolExecutor(self.parallel) as pool:
+                told = list(pool.map(lambda job: self.labels(*job), jobs))
+        return np.array([label for labels in told for label in labels], dtype=np.float64)
 
     def labels(self, goal: str, texts: Sequence[str], outcome: float) -> list[float]:
         """Labels of one trajectory's turns, from the cache or asked for."""

@@ -2,7 +2,8 @@
 
 A recipe is a tree of frozen dataclasses, a section each. Keys are dotted (`update.learning_rate`);
 a name that only one section has may stand alone (`data=/folder`). What is not an option is refused
-with the nearest one that is. Left out: includes, interpolation and sweeps; a shell loop does those.
+with the nearest one that is. `base = "NAME"` starts from another recipe; a new `credit.name` drops
+the base's `credit.options`. Left out: interpolation and sweeps; a shell loop does those.
 """
 
 from __future__ import annotations
@@ -251,6 +252,28 @@ class TurnRD:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Judge:
+    """The language model behind credit.name has with decomposer "judge"; its answers are kept.
+
+    Attributes:
+        url: Base URL of an OpenAI-compatible endpoint; "" is OpenAI's own.
+        model: Name of the model there.
+        key: Environment variable with the API key.
+        timeout: Seconds to wait for an answer.
+        retries: How often a request is sent again after a time-out, a rate limit or a server error,
+            and how often a malformed answer is asked for again.
+        parallel: Requests at the same time.
+    """
+
+    url: str = ""
+    model: str = ""
+    key: str = "OPENAI_API_KEY"
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    retries: Count = 5
+    parallel: Positive = 8
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Update:
     """The policy update.
 
@@ -325,13 +348,14 @@ class Recipe:
     critic: Critic = field(default_factory=Critic)
     prm: Prm = field(default_factory=Prm)
     turnrd: TurnRD = field(default_factory=TurnRD)
+    judge: Judge = field(default_factory=Judge)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
 
 def names() -> list[str]:
     """Names of the recipes that come with the package."""
-    return sorted(Path(entry.name).stem for entry in _shipped() if entry.name.endswith(".toml"))
+    return sorted(_shipped(files("trainer") / "recipes"))
 
 
 def load(recipe: str | Path, overrides: Iterable[str] = ()) -> Recipe:
@@ -396,29 +420,53 @@ def assignment(text: str) -> tuple[str, Any]:
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
-def _shipped() -> Iterator[Traversable]:
-    return (files("trainer") / "recipes").iterdir()
+def _shipped(folder: Traversable, prefix: str = "") -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _shipped(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".toml"):
+            yield prefix + entry.name.removesuffix(".toml")
 
 
-def _read(recipe: str | Path) -> dict[str, Any]:
-    path = Path(recipe)
+def _read(recipe: str | Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    path, name = Path(recipe), str(recipe)
     source: Traversable | Path
-    if str(recipe) in names():
-        source = files("trainer") / "recipes" / f"{recipe}.toml"
+    if name in names():
+        source = files("trainer") / "recipes" / f"{name}.toml"
     elif (path / "config.toml").is_file():
-        source = path / "config.toml"
+        source, name = path / "config.toml", path.stem
     elif path.is_file():
-        source = path
+        source, name = path, path.stem
     else:
         raise RecipeError(
-            f"no recipe {str(recipe)!r}, no such file and no run folder; did you mean "
-            f"{_nearest(str(recipe), names())!r}? There are: {', '.join(names())}"
+            f"no recipe {name!r}, no such file and no run folder; did you mean "
+            f"{_nearest(name, names())!r}? There are: {', '.join(names())}"
         )
     try:
-        tree = tomllib.loads(source.read_text(encoding="utf-8"))
+        tree = {"name": name} | tomllib.loads(source.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{source} is not TOML: {error}") from error
-    return {"name": path.stem} | tree
+    if "base" not in tree:
+        return tree
+    base = str(tree.pop("base"))
+    if base in above:
+        raise RecipeError(f"{source} has itself as base, by way of {' and '.join(above)}")
+    return _merged(_read(base, (*above, base)), tree)
+
+
+def _merged(base: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with what the tree says instead."""
+    made = dict(base)
+    credit = tree.get("credit")
+    if isinstance(credit, dict) and "name" in credit:
+        made["credit"] = {}
+    for key, value in tree.items():
+        before = made.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            made[key] = _merged(before, value)
+        else:
+            made[key] = value
+    return made
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import threading
+import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -11,10 +15,12 @@ import torch
 
 import credit
 from credit import implicit
+from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
 from trainer.methods import Play, critic, make
 from trainer.methods.implicit import WithPRM
+from trainer.methods.judge import JudgeUnreachableError
 from trainer.policy import LoRA, Policy
 from trainer.recipe import RecipeError
 from trainer.train import RunError, train
@@ -448,3 +454,98 @@ def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):
     train(short(tiny_folder, *options), tmp_path, console=quiet())
     (line,) = [line for line in figures(tmp_path) if line["stage"] == "rl"]
     assert line["dead_groups"] == 0.0
+
+
+# the judge
+
+
+@pytest.fixture
+def endpoint():
+    """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            server = self.server
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.asked.append(body)
+            status = server.script.pop(0) if server.script else 200
+            if status == "slow":
+                time.sleep(1.0)
+                status = 200
+            if status == "dead":
+                self.connection.close()
+                return
+            prompt = body["messages"][0]["content"]
+            labels = [0.0 if "(refused)" in turn else 1.0 for turn in prompt.split("Turn ")[1:]]
+            text = "I think it went well." if status == "garbage" else json.dumps(labels)
+            answer = {
+                "id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop",
+                             "message": {"role": "assistant", "content": text}}],
+            }  # fmt: skip
+            reply = json.dumps(answer if status in {200, "garbage"} else {"error": {}}).encode()
+            self.send_response(status if isinstance(status, int) else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(reply)))
+            self.send_header("Retry-After-Ms", "1")
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.script, server.asked = [], []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def judged(endpoint, folder, *options):
+    url = f"http://127.0.0.1:{endpoint.server_address[1]}/v1"
+    given = ["credit.name=has", "credit.options={decomposer='judge', alpha=0.0}"]
+    method = make(chosen(*given, f"judge.url={url}", "judge.model=stub", *options))
+    method.begin(tiny(), folder)
+    return method
+
+
+def refusing(policy):
+    rollout = play(policy)
+    valid = np.arange(len(rollout.turns)) % 2 == 0
+    return replace(rollout, turns=replace(rollout.turns, valid=valid, goal=list("abcd")))
+
+
+@pytest.mark.parametrize("script", [[], [429, 500, 429], ["garbage"], ["dead"], ["slow"]])
+def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
+    endpoint.script = list(script)
+    method = judged(endpoint, tmp_path, "judge.parallel=1", "judge.timeout=0.5")
+    rollout = refusing(tiny())
+    made = method.credit(rollout)
+    expected = credit.HAS(alpha=0.0, decomposer=lambda turns: turns.valid.astype(float))
+    assert made.advantage.tolist() == expected(rollout.turns).tolist()
+    assert len(endpoint.asked) == 4 + len(script)
+    method.credit(rollout)
+    assert len(endpoint.asked) == 4 + len(script)  # the answers are kept
+    assert len(list((tmp_path / "judge").iterdir())) == 4
+
+
+def test_a_judge_that_never_answers_stops_the_run(endpoint, tmp_path):
+    endpoint.script = [500] * 100
+    method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=1")
+    with pytest.raises(JudgeUnreachableError, match=r"'stub' at http://127.* after 2 tries"):
+        method.credit(refusing(tiny()))
+
+
+def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):
+    endpoint.script = ["garbage"] * 100
+    method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=2")
+    with pytest.raises(JudgeError, match="is no JSON list of labels: 'I think it went"):
+        method.credit(refusing(tiny()))
+
+
+def test_a_judge_needs_a_model():
+    with pytest.raises(RecipeError, match=r"needs judge\.model"):
+        make(chosen("credit.name=has", "credit.options={decomposer='judge'}"))

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-import credit
 from trainer.batch import credited
-from trainer.recipe import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from trainer.batch import Row
     from trainer.episodes import Episode
     from trainer.policy import Policy
-    from trainer.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -98,45 +95,3 @@ def of_turns(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
     values = np.array([a for row in rows for a in row.advantage or ()], dtype=np.float64)
     total = np.bincount(turn, values, count)
     return total / np.maximum(np.bincount(turn, minlength=count), 1)
-
-
-def make(recipe: Recipe) -> Method:
-    """The method of a recipe.
-
-    Raises:
-        RecipeError: Sections that do not fit together.
-        ValueError: An unknown estimator or option of it.
-    """
-    name, options = recipe.credit.name, dict(recipe.credit.options)
-    critic, prm = recipe.critic.learning_rate, recipe.prm.learning_rate
-    if critic and prm:
-        raise RecipeError(
-            "critic.learning_rate and prm.learning_rate are set, but one model gives credit; "
-            "set the other to 0"
-        )
-    if name == "dpo":
-        from trainer.methods.dpo import WithPreference
-
-        try:
-            return WithPreference(recipe, **options)
-        except TypeError as error:
-            raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
-    if name == "has" and options.get("decomposer") == "turnrd":
-        from trainer.methods.turnrd import WithTurnRD
-
-        del options["decomposer"]
-        return WithTurnRD(credit.HAS(**options), recipe)
-    estimator = credit.make(name, **options)
-    if critic:
-        from trainer.methods.critic import WithCritic
-
-        return WithCritic(estimator, recipe)
-    if prm or name in {"istar", "prime"}:
-        from trainer.methods.implicit import WithPRM
-
-        return WithPRM(estimator, recipe)
-    if isinstance(estimator, credit.STAPO):
-        from trainer.methods.selective import Selective
-
-        return Selective(estimator, recipe)
-    return Method(estimator)

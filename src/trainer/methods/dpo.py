@@ -8,7 +8,7 @@ policy's update takes the step.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from credit.choices import positive
 from credit.tokens import sums
 from trainer.batch import credited
 from trainer.methods.base import Credited, Method
+from trainer.recipe import RecipeError
 from trainer.update import recomputed, with_reference
 
 if TYPE_CHECKING:
@@ -29,20 +30,33 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 
-class WithPreference(Method):
-    """DPO of the policy against its start.
+@dataclass(frozen=True)
+class Preference:
+    """Options of multi-turn DPO.
 
-    Args:
-        recipe: The recipe.
+    Attributes:
         beta: β > 0, scale of a return.
         threshold: Of a pair, the better outcome lies above and the worse not above it.
     """
 
+    beta: float = 0.1
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("beta", self.beta, "it scales returns")
+
+
+class WithPreference(Method):
+    """DPO of the policy against its start; `credit.options` are those of `Preference`."""
+
     needs_reference = True
 
-    def __init__(self, recipe: Recipe, *, beta: float = 0.1, threshold: float = 0.0) -> None:
-        positive("beta", beta, "it scales returns")
-        self.recipe, self.beta, self.threshold = recipe, beta, threshold
+    def __init__(self, recipe: Recipe) -> None:
+        try:
+            self.options = Preference(**recipe.credit.options)
+        except TypeError as error:
+            raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
+        self.recipe = recipe
 
     def credit(self, play: Play) -> Credited:
         """The slope of the loss at the policy as it stands."""
@@ -51,10 +65,12 @@ class WithPreference(Method):
         rows = [replace(row, logprobs=told) for row, told in zip(play.rows, now, strict=True)]
         rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
         returns = self._returns(rows, play)
-        pairs = implicit.pairs(play.turns, threshold=self.threshold)
+        pairs = implicit.pairs(play.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
-        balance = -self.beta * len(returns) * slope.numpy()  # per trajectory, not of the mean
+        balance = (
+            -self.options.beta * len(returns) * slope.numpy()
+        )  # per trajectory, not of the mean
         advantage = balance[play.turns.trajectory]
         told = returns.detach().numpy()
         lead = told[pairs[:, 0]] - told[pairs[:, 1]]
@@ -69,5 +85,5 @@ class WithPreference(Method):
             [sum(row.logprobs) - sum(row.reference or ()) for row in rows], dtype=torch.float64
         )
         owner = torch.from_numpy(play.turns.trajectory[[row.turn[0] for row in rows]].copy())
-        returns = self.beta * sums(lead, owner, len(play.turns.group))
+        returns = self.options.beta * sums(lead, owner, len(play.turns.group))
         return returns.requires_grad_()
