@@ -1,4 +1,4 @@
-"""The commands of `agent-envs`: train, eval, report, play, assets."""
+"""The commands of `agent-envs`: train, eval, study, report, play, assets."""
 
 import os
 from collections.abc import Iterator
@@ -90,6 +90,33 @@ def evaluate(
     if out is not None:
         result.save(out)
         console.print(f"saved in {out}")
+
+
+@app.command()
+def study(
+    options: Options = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="A recipe to compare, several times; all of study/ if none."),
+    ] = None,
+    *,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    level: Annotated[float, typer.Option(help="Success in training to count rollouts to.")] = 0.6,
+    out: Annotated[Path, typer.Option(help="Folder of the study; goes on with what is there.")] = (
+        Path("runs/study")
+    ),
+) -> None:
+    """Compare methods over seeds with equal budgets: one table, one figure."""
+    from trainer import study as studies
+
+    chosen = methods or [name for name in recipes.names() if name.startswith("study/")]
+    studies.run(chosen, seeds, out, options or (), jobs=jobs)
+    results = studies.collect(chosen, seeds, out, level=level)
+    studies.save(results, out, level=level, seeds=seeds)
+    console = Console()
+    console.print(studies.table(results, level=level))
+    console.print(f"figure  {out / 'study.svg'}", highlight=False)
 
 
 @app.command()

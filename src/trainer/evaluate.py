@@ -69,6 +69,7 @@ class Evaluation:
         returns: [n] sum of rewards and outcome.
         turns: [n] turns taken.
         valid: Share of valid turns over all episodes.
+        repeated: Share of turns whose action was taken before in the episode.
     """
 
     split: str
@@ -80,6 +81,7 @@ class Evaluation:
     returns: list[float]
     turns: list[int]
     valid: float
+    repeated: float
 
     @property
     def overall(self) -> Interval:
@@ -217,4 +219,11 @@ def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Ev
         returns=[e.outcome + sum(step.reward for step in e.steps) for e in episodes],
         turns=[len(episode.steps) for episode in episodes],
         valid=float(np.mean([step.valid for step in steps])),
+        repeated=float(np.mean([again for episode in episodes for again in _again(episode)])),
     )
+
+
+def _again(episode: Episode) -> list[bool]:
+    """Of each turn, whether its action was taken before."""
+    actions = [step.action for step in episode.steps]
+    return [action in actions[:turn] for turn, action in enumerate(actions)]

@@ -1,0 +1,317 @@
+"""A study: recipes times seeds with equal budgets, one table and one figure.
+
+Every run is an ordinary run folder, `OUT/METHOD/seed_N`, that is resumed where it stands; a study
+that was stopped goes on when it is called again. Success is that of the last evaluation. Left out:
+choosing options; a study compares recipes as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import metrics
+from trainer import recipe as recipes
+from trainer.checkpoint import write_text
+from trainer.report import evaluations_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from rich.table import Table
+
+    from trainer.evaluate import Evaluation
+
+BASELINE = "study/grpo"
+_CLI = "from trainer.cli import main; main()"
+_DRAWS, _SMOOTH = 10_000, 5
+
+
+class StudyError(RuntimeError):
+    """A run of the study failed; the message names it and its log."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method came to, over its S seeds and the panel's T tasks.
+
+    Attributes:
+        method: Name of the recipe.
+        seeds: S.
+        start: Mean success before reinforcement learning.
+        success: Mean success after it.
+        low: Lower end of its 95% bootstrap interval over seeds and tasks.
+        high: Upper end.
+        gain_p: p of the paired test of end against start.
+        versus: Difference of success to the baseline of the same seeds.
+        versus_p: p of the paired test against the baseline, None for the baseline.
+        valid: Share of valid turns.
+        turns: Turns of a solved task.
+        repeated: Share of turns whose action had been taken before in the episode.
+        episodes: Mean rollouts until success in training, over the last 5 steps, reached the level;
+            None if some seed did not reach it.
+        seconds: Mean seconds of a run's training steps.
+    """
+
+    method: str
+    seeds: int
+    start: float
+    success: float
+    low: float
+    high: float
+    gain_p: float
+    versus: float
+    versus_p: float | None
+    valid: float
+    turns: float
+    repeated: float
+    episodes: float | None
+    seconds: float
+
+
+def run(
+    methods: Sequence[str], seeds: int, out: Path, options: Sequence[str], *, jobs: int = 1
+) -> None:
+    """Train every method with seeds 0 to seeds - 1; what is done already is left as it is.
+
+    Raises:
+        StudyError: A run failed; the others are let through first.
+        RecipeError: An unknown recipe or option.
+    """
+    for method in methods:
+        recipes.load(method, options)
+    todo = [(method, seed) for seed in range(seeds) for method in methods]
+    with ThreadPoolExecutor(jobs) as pool:
+        logs = list(pool.map(lambda job: _one(job[0], job[1], out, options), todo))
+    if failed := [log for log in logs if log]:
+        raise StudyError(f"{len(failed)} of {len(todo)} runs failed; see {', '.join(failed)}")
+
+
+def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
+    """Train one run in a process of its own; its log if it failed, else ""."""
+    folder = run_folder(out, method, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    command = [sys.executable, "-c", _CLI, "train", method, *options, f"run.seed={seed}"]
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run(
+            [*command, "--out", str(folder), "--resume"], stdout=file, stderr=file, check=False
+        )
+    return str(log) if done.returncode else ""
+
+
+def run_folder(out: Path, method: str, seed: int) -> Path:
+    """Where a run of the study is."""
+    return out / method.removeprefix("study/") / f"seed_{seed}"
+
+
+def collect(
+    methods: Sequence[str], seeds: int, out: Path, *, level: float, baseline: str = BASELINE
+) -> list[Result]:
+    """The results of finished runs.
+
+    Raises:
+        StudyError: A run has not been finished, or was evaluated on other tasks than the rest.
+    """
+    ends = {
+        method: [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
+        for method in methods
+    }
+    panels = {end.panel_hash for pairs in ends.values() for pair in pairs for end in pair}
+    if len(panels) > 1:
+        raise StudyError(f"the runs in {out} were evaluated on {len(panels)} different panels")
+    base = ends.get(baseline)
+    return [
+        _result(method, ends[method], base if method != baseline else None, out, level)
+        for method in methods
+    ]
+
+
+def _evaluations(folder: Path) -> tuple[Evaluation, Evaluation]:
+    found = evaluations_of(folder)
+    chosen = recipes.load(folder) if (folder / "config.toml").is_file() else None
+    if chosen is None or not found or found[-1][0] < chosen.sft.steps + chosen.run.steps:
+        raise StudyError(f"{folder} has not been finished; call the study again to go on with it")
+    return found[0][1], found[-1][1]
+
+
+def _result(
+    method: str,
+    pairs: Sequence[tuple[Evaluation, Evaluation]],
+    base: Sequence[tuple[Evaluation, Evaluation]] | None,
+    out: Path,
+    level: float,
+) -> Result:
+    first, last = (np.array([pair[i].success for pair in pairs], float) for i in (0, 1))
+    low, high = interval(last)
+    other = None if base is None else np.array([end.success for _, end in base], float)
+    solved = [t for _, end in pairs for t, ok in zip(end.turns, end.success, strict=True) if ok]
+    logs = [_log(out, method, seed) for seed in range(len(pairs))]
+    reached = [samples_to(log, level) for log in logs]
+    return Result(
+        method=method,
+        seeds=len(pairs),
+        start=float(first.mean()),
+        success=float(last.mean()),
+        low=low,
+        high=high,
+        gain_p=paired(last, first),
+        versus=0.0 if other is None else float(last.mean() - other.mean()),
+        versus_p=None if other is None else paired(last, other),
+        valid=float(np.mean([end.valid for _, end in pairs])),
+        turns=float(np.mean(solved)) if solved else float("nan"),
+        repeated=float(np.mean([end.repeated for _, end in pairs])),
+        episodes=None if None in reached else float(np.mean([x for x in reached if x])),
+        seconds=float(np.mean([_seconds(log) for log in logs])),
+    )
+
+
+def _log(out: Path, method: str, seed: int) -> list[dict[str, Any]]:
+    return metrics.read(run_folder(out, method, seed) / "metrics.jsonl")
+
+
+def interval(success: NDArray[np.float64]) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of [S, T] successes, over seeds and over tasks."""
+    rng = np.random.default_rng(0)
+    seeds, tasks = success.shape
+    means = np.empty(_DRAWS)
+    for draw in range(_DRAWS):
+        rows = rng.integers(seeds, size=seeds)
+        columns = rng.integers(tasks, size=tasks)
+        means[draw] = success[np.ix_(rows, columns)].mean()
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def paired(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """P of a two-sided sign-flip test of two [S, T] tables, task by task over the seeds' means."""
+    from scipy.stats import permutation_test
+
+    means = one.mean(0), other.mean(0)
+    if np.array_equal(*means):
+        return 1.0
+    test = permutation_test(
+        means,
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        n_resamples=_DRAWS,
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    return float(test.pvalue)
+
+
+def samples_to(log: Sequence[dict[str, Any]], level: float) -> float | None:
+    """Rollouts until the mean success of the last 5 steps reached the level, None if never."""
+    steps = [line for line in log if line["stage"] == "rl"]
+    played = np.cumsum([line["episodes"] for line in steps])
+    for end in range(_SMOOTH, len(steps) + 1):
+        if np.mean([line["success"] for line in steps[end - _SMOOTH : end]]) >= level:
+            return float(played[end - 1])
+    return None
+
+
+def _seconds(log: Sequence[dict[str, Any]]) -> float:
+    return float(sum(line["seconds"] for line in log if line["stage"] == "rl"))
+
+
+def table(results: Sequence[Result], *, level: float) -> Table:
+    """The results for a terminal, the best success first."""
+    from rich.table import Table as Made
+
+    made = Made(box=None, pad_edge=False)
+    for name in _COLUMNS:
+        made.add_column(name.format(level=f"{level:.0%}"), no_wrap=True)
+    for line in _cells(results):
+        made.add_row(*line)
+    return made
+
+
+def markdown(results: Sequence[Result], *, level: float) -> str:
+    """The same as a Markdown table."""
+    head = [name.format(level=f"{level:.0%}") for name in _COLUMNS]
+    lines = [head, ["---"] * len(head), *_cells(results)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+_COLUMNS = (
+    "method",
+    "start",
+    "success",
+    "p, gain",
+    "to GRPO",
+    "p",
+    "valid",
+    "turns",
+    "repeated",
+    "rollouts to {level}",
+    "seconds",
+)
+
+
+def _cells(results: Sequence[Result]) -> list[list[str]]:
+    return [
+        [
+            result.method.removeprefix("study/"),
+            f"{result.start:.0%}",
+            f"{result.success:.1%} [{100 * result.low:.0f}–{100 * result.high:.0f}%]",
+            f"{result.gain_p:.2g}",
+            "" if result.versus_p is None else f"{100 * result.versus:+.1f}",
+            "" if result.versus_p is None else f"{result.versus_p:.2g}",
+            f"{result.valid:.1%}",
+            f"{result.turns:.1f}",
+            f"{result.repeated:.1%}",
+            "–" if result.episodes is None else f"{result.episodes:,.0f}",
+            f"{result.seconds:.0f}",
+        ]
+        for result in sorted(results, key=lambda r: -r.success)
+    ]
+
+
+def figure(results: Sequence[Result], out: Path, seeds: int) -> Path:
+    """Success in training against rollouts, and success held out at the end; `study.svg`."""
+    from matplotlib.figure import Figure
+
+    page = Figure(figsize=(11, 0.35 * len(results) + 3), layout="constrained")
+    left, right = page.subplots(1, 2)
+    ranked = sorted(results, key=lambda r: r.success)
+    for result in reversed(ranked):
+        logs = [
+            metrics.read(run_folder(out, result.method, s) / "metrics.jsonl") for s in range(seeds)
+        ]
+        curves = [[line["success"] for line in log if line["stage"] == "rl"] for log in logs]
+        played = np.cumsum([line["episodes"] for line in logs[0] if line["stage"] == "rl"])
+        mean = np.mean(curves, axis=0)
+        kernel = np.ones(min(_SMOOTH, len(mean))) / min(_SMOOTH, len(mean))
+        left.plot(
+            played[len(kernel) - 1 :],
+            np.convolve(mean, kernel, mode="valid"),
+            label=result.method.removeprefix("study/"),
+        )
+    left.set(xlabel="rollouts", ylabel="success in training, mean of 5 steps")
+    left.legend(fontsize="x-small", ncols=2)
+    places = np.arange(len(ranked))
+    success = np.array([result.success for result in ranked])
+    ends = np.array([[r.success - r.low for r in ranked], [r.high - r.success for r in ranked]])
+    right.errorbar(success, places, xerr=ends, fmt="o", capsize=3)
+    right.plot([r.start for r in ranked], places, "|", color="gray", markersize=12)
+    right.set_yticks(places, [result.method.removeprefix("study/") for result in ranked])
+    right.set(xlabel="held-out success, 95% interval; gray: before")
+    path = out / "study.svg"
+    page.savefig(path)
+    return path
+
+
+def save(results: Sequence[Result], out: Path, *, level: float, seeds: int) -> None:
+    """Write `study.json`, `study.md` and `study.svg`."""
+    write_text(out / "study.json", json.dumps([asdict(result) for result in results], indent=1))
+    write_text(out / "study.md", markdown(results, level=level))
+    figure(results, out, seeds)

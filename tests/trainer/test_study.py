@@ -1,0 +1,116 @@
+"""The study: statistics by hand, runs that go on, a table and a figure of what there is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from trainer import recipe, study
+from trainer.study import StudyError
+
+from .test_train import figures
+
+BRIEF = [
+    "run.steps=1",
+    "run.threads=1",
+    "sft.steps=1",
+    "sft.episodes=1",
+    "sampling.tasks=1",
+    "sampling.rollouts=2",
+    "env.max_turns=40",  # the explorer needs them for the warm start
+    "eval.tasks=2",
+]
+METHODS = ["study/grpo", "study/mgr"]
+
+
+def brief(out, seeds):
+    study.run(METHODS, seeds, out, BRIEF)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    brief(out, 1)
+    return out
+
+
+def test_every_method_has_the_same_budget():
+    runs = [recipe.load(name) for name in recipe.names() if name.startswith("study/")]
+    assert len(runs) >= 14
+    assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in runs}) == 1
+    shared = [(r.env, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
+    assert all(one == shared[0] for one in shared)
+    assert "study/grpo" in {r.name for r in runs}
+
+
+def test_a_study_leaves_a_run_for_each_method_and_seed(done):
+    assert sorted(str(p.parent.relative_to(done)) for p in done.glob("*/*/report.html")) == [
+        "grpo/seed_0",
+        "mgr/seed_0",
+    ]
+
+
+def test_a_study_goes_on_where_it_stopped(done):
+    before = {path: path.stat().st_mtime_ns for path in done.glob("*/*/metrics.jsonl")}
+    lines = [figures(path.parent) for path in sorted(before)]
+    brief(done, 1)
+    assert [figures(path.parent) for path in sorted(before)] == lines
+
+
+def test_results_tables_and_figure(done):
+    results = study.collect(METHODS, 1, done, level=0.0)
+    study.save(results, done, level=0.0, seeds=1)
+    told = json.loads((done / "study.json").read_text())
+    assert [line["method"] for line in told] == METHODS
+    assert told[0]["versus_p"] is None
+    assert told[1]["versus_p"] is not None
+    text = (done / "study.md").read_text()
+    assert text.startswith("| method | start | success |")
+    assert text.count("\n") == 4
+    assert "</svg>" in (done / "study.svg").read_text()
+
+
+def test_an_unfinished_run_is_named(done):
+    with pytest.raises(StudyError, match="seed_1 has not been finished; call the study again"):
+        study.collect(METHODS, 2, done, level=0.5)
+
+
+def test_a_run_that_fails_is_named(tmp_path):
+    with pytest.raises(StudyError, match=r"2 of 2 runs failed; see .*grpo/seed_0/log\.txt"):
+        study.run(METHODS, 1, tmp_path, ["policy.model=/no/such/model"])
+
+
+def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(recipe.RecipeError, match="did you mean 'study/mgr'"):
+        study.run(["study/mrg"], 1, tmp_path / "out", [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_interval_covers_tasks_and_seeds():
+    rng = np.random.default_rng(0)
+    low, high = study.interval((rng.random((5, 400)) < 0.6).astype(float))
+    assert low < 0.6 < high
+    assert 0.03 < high - low < 0.15
+    apart = np.repeat([[0.0], [1.0]], 400, axis=1)  # seeds that disagree altogether
+    assert study.interval(apart) == (0.0, 1.0)
+    assert study.interval(np.ones((3, 7))) == (1.0, 1.0)
+
+
+def test_paired_test_of_tasks():
+    rng = np.random.default_rng(1)
+    one = (rng.random((5, 120)) < 0.5).astype(float)
+    assert study.paired(one, one) == 1.0
+    better = np.maximum(one, rng.random((5, 120)) < 0.3)
+    assert study.paired(better, one) < 0.001
+    assert study.paired(better, one) == study.paired(one, better)
+
+
+def test_rollouts_to_a_level():
+    def line(success, stage="rl"):
+        return {"stage": stage, "success": success, "episodes": 10}
+
+    log = [line(1.0, "sft"), *(line(x / 10) for x in range(10))]
+    assert study.samples_to(log, 0.4) == 70.0  # .2 to .6 are the first five of mean .4
+    assert study.samples_to(log, 0.95) is None
