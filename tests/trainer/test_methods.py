@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -18,9 +21,10 @@ from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
-from trainer.methods import Play, critic, make
+from trainer.methods import Play, critic, make, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import JudgeUnreachableError
+from trainer.methods.turnrd import hidden_states
 from trainer.policy import LoRA, Policy
 from trainer.recipe import RecipeError
 from trainer.train import RunError, train
@@ -549,3 +553,160 @@ def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):
 def test_a_judge_needs_a_model():
     with pytest.raises(RecipeError, match=r"needs judge\.model"):
         make(chosen("credit.name=has", "credit.options={decomposer='judge'}"))
+
+
+# what goes wrong with a model beside the policy
+
+
+@pytest.mark.parametrize("where", ["step", "weights"])
+def test_a_lost_model_leaves_the_trajectorys_advantage(where, tmp_path):
+    policy = tiny()
+    method, rollout = prm(policy, tmp_path), play(policy)
+    if where == "step":
+        method.learner.model.parameters()[-1].register_hook(lambda g: g * float("nan"))
+    else:
+        with torch.no_grad():
+            method.learner.model.parameters()[0].fill_(float("nan"))
+    with pytest.warns(UserWarning, match=r"is lost: .* goes on with the trajectory's advantage"):
+        first = method.credit(rollout)
+    assert first.figures["prm_lost"] == 1.0
+    later = method.credit(rollout)
+    assert later.advantage.tolist() == credit.GRPO()(rollout.turns).tolist()
+    assert later.figures == {"prm_lost": 1.0}
+
+
+# TurnRD's replay and its stage
+
+
+def filmed(policy, folder, *options):
+    given = ["credit.name=has", "credit.options={decomposer='turnrd'}", "turnrd.round=2"]
+    method = make(chosen(*given, "sft.steps=0", "turnrd.hidden=16", *options))
+    method.begin(policy, folder)
+    return method
+
+
+def stepped(rollout, step):
+    return replace(rollout, step=step, rng=np.random.default_rng(step))
+
+
+def test_the_first_round_is_grpo_and_the_second_has_a_model(tmp_path):
+    policy = tiny()
+    method, rollout = filmed(policy, tmp_path), play(policy)
+    whole = credit.GRPO()(rollout.turns).tolist()
+    for step in (1, 2):
+        made = method.credit(stepped(rollout, step))
+        assert made.advantage.tolist() == whole
+        assert made.figures == {"alpha": 1.0}
+    made = method.credit(stepped(rollout, 3))
+    assert made.advantage.tolist() != whole
+    assert made.figures["alpha"] == 0.5
+    told = replay.manifest_of(tmp_path, 0)
+    assert told["trajectories"] == 8
+    assert told["steps"] == [1, 2]
+    assert not told["diverged"]
+    assert {"error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale"} <= told.keys()
+
+
+def test_hidden_states_are_those_before_the_end_of_each_reply():
+    policy = tiny()
+    for context in ("history", "turn"):
+        rollout = play(policy, context=context)
+        states = hidden_states(policy, rollout, tokens=50)
+        for turn in (0, 4):
+            episode = rollout.episodes[turn // 3]
+            steps = episode.steps[: turn % 3 + 1] if context == "history" else None
+            steps = steps or [episode.steps[turn % 3]]
+            ids = [i for s in steps for i in (*s.prompt_ids, *s.reply_ids)][:-1]
+            with torch.no_grad():
+                hidden = policy.model(torch.tensor([ids]), output_hidden_states=True)
+            torch.testing.assert_close(states[turn], hidden.hidden_states[-1][0, -1])
+
+
+def recorded_run(tmp_path, steps=6, *, options=()):
+    """A replay whose returns are told by a state, and whose goals matter: (run folder, stage)."""
+    method = filmed(tiny(), tmp_path, *options)
+    rng = np.random.default_rng(0)
+    for step in range(1, steps + 1):
+        lengths = rng.integers(2, 5, size=24)
+        outcome = (rng.random(24) < 0.5).astype(float)
+        turns = turns_of(lengths, outcome)
+        sign = rng.choice([-1.0, 1.0], 24)
+        states = rng.normal(size=(len(turns), 32)) * 0.1
+        first = turns.position == 0
+        states[first, 0] = ((2 * outcome - 1) * sign)[turns.trajectory[first]]
+        goals = np.zeros((24, 32))
+        goals[:, 0] = sign
+        replay.append(tmp_path, step, turns, torch.tensor(states), torch.tensor(goals))
+    return method
+
+
+def test_return_prediction_beats_the_mean_and_uses_the_goal(tmp_path):
+    recorded_run(tmp_path, options=["turnrd.learning_rate=5e-3", "turnrd.epochs=60"])
+    for number in range(3):
+        told = replay.train_round(tmp_path, number)
+    assert told["error"] < 0.8 * told["error_of_mean"]  # on rounds it had not seen
+    assert told["film_effect"] > 0.05
+    assert told["shuffle_effect"] > 0.05
+    assert told["film_scale"] > 0
+
+
+def test_a_shard_cut_short_is_left_out_by_name(tmp_path):
+    recorded_run(tmp_path)
+    path = replay.shard_path(tmp_path, 1)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.warns(UserWarning, match=r"step_1\.npz cannot be read .* learns from the rest"):
+        told = replay.train_round(tmp_path, 0)
+    assert told["skipped"] == ["step_1.npz"]
+    assert told["trajectories"] == 24
+
+
+def test_a_loss_that_explodes_rolls_back_and_leans_on_the_outcome(tmp_path):
+    method = recorded_run(tmp_path)
+    replay.train_round(tmp_path, 0)
+    before = torch.load(replay.round_path(tmp_path, 0) / replay.MODEL)
+    worse = replace(method.stage, options=method.stage.options | {"learning_rate": 1e9})
+    (tmp_path / "rounds" / "stage.json").write_text(replay.describe(worse))
+    told = replay.train_round(tmp_path, 1)
+    assert told["diverged"]
+    assert 0.5 < told["alpha"] <= 1.0
+    assert same(before, torch.load(replay.round_path(tmp_path, 1) / replay.MODEL))
+
+
+def test_recent_rounds_are_drawn_more_often():
+    replay_ = replay.Replay()
+    shard = {
+        "states": np.zeros((4, 2), np.float16), "progress": np.zeros(4), "lengths": np.ones(4, int),
+        "goals": np.zeros((4, 0), np.float16), "returns": np.zeros(4),
+    }  # fmt: skip
+    replay_.add(shard, 0)
+    replay_.add(shard, 4)
+    chance = replay.recency(replay_.ages, half_life=4.0)
+    assert chance[0] == pytest.approx(2 * chance[-1])
+    assert chance.sum() == pytest.approx(1.0)
+
+
+def test_a_stage_that_was_killed_is_done_again(tmp_path):
+    recorded_run(tmp_path)
+    whole = replay.train_round(tmp_path, 0)
+    folder = replay.round_path(tmp_path, 0)
+    model = (folder / replay.MODEL).read_bytes()
+    shutil.rmtree(folder)
+    command = [sys.executable, "-m", "trainer.methods.replay", str(tmp_path), "0"]
+    with subprocess.Popen(command) as process:
+        time.sleep(1.0)
+        process.kill()
+    assert not (folder / replay.MANIFEST).exists() or process.returncode == 0
+    subprocess.run(command, check=True)
+    assert json.loads((folder / replay.MANIFEST).read_text()) == whole
+    assert (folder / replay.MODEL).read_bytes() == model
+
+
+def test_alpha_one_is_the_grpo_run(corridor, tiny_folder, tmp_path):
+    brief = ["sft.steps=1", "run.steps=3", "eval.every=1"]
+    grpo, has = tmp_path / "grpo", tmp_path / "has"
+    train(short(tiny_folder, *brief, "credit.name=grpo"), grpo, console=quiet())
+    one = ["credit.name=has", "credit.options={alpha=1.0, decomposer='progressive'}"]
+    train(short(tiny_folder, *brief, *one), has, console=quiet())
+    assert figures(grpo) == figures(has)
+    ours, theirs = weights(grpo, 4), weights(has, 4)
+    assert all(np.array_equal(ours[key], theirs[key]) for key in ours)

@@ -8,6 +8,7 @@ log-probabilities are recorded, PRIME's the start; no third model is held in mem
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import credit
 from credit import implicit
 from credit.tokens import sums
 from trainer.batch import credited
-from trainer.learner import Learner
+from trainer.learner import Learner, NotFiniteError
 from trainer.methods.base import Credited, Method, of_turns
 from trainer.recipe import RecipeError
 from trainer.update import recomputed, token_logprobs
@@ -59,6 +60,7 @@ class WithPRM(Method):
         self.recipe, self.options = recipe, recipe.prm
         self.estimator: credit.IStar | credit.Prime = estimator
         self.start: dict[str, Tensor] = {}
+        self.lost = False
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """The model starts as the policy."""
@@ -78,6 +80,10 @@ class WithPRM(Method):
     def credit(self, play: Play) -> Credited:
         """Advantages from the model's rewards; then the model learns from the same rows."""
         told, reference = self._told(play.rows), self._reference(play.rows)
+        if not self.lost and not torch.isfinite(told).all():
+            self._lose("its log-probabilities are not finite")
+        if self.lost:  # no reward: what is left is the trajectory's advantage
+            told = reference
         turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
         token = implicit.token_rewards(told, reference, beta=self.options.beta)
         rewards = sums(token, turn, len(play.turns)).numpy()
@@ -88,7 +94,9 @@ class WithPRM(Method):
         else:
             advantage = self.estimator(turns, play.rng)
             rows = credited(play.rows, advantage)
-        return Credited(rows, advantage, self._learn(play, rewards))
+        if not self.lost:
+            return Credited(rows, advantage, self._learn(play, rewards))
+        return Credited(rows, advantage, {"prm_lost": 1.0})
 
     def _of_tokens(
         self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]
@@ -144,8 +152,23 @@ class WithPRM(Method):
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
         rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]
-        step = self.learner.step(rows, partial(self._weighted, self.learner.model), aggregate="sum")
+        objective = partial(self._weighted, self.learner.model)
+        try:
+            step = self.learner.step(rows, objective, aggregate="sum")
+        except NotFiniteError as error:
+            self._lose(str(error))
+            return figures | {"prm_lost": 1.0}
         return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
+
+    def _lose(self, why: str) -> None:
+        """Go on without the model: its last step is undone or was never taken."""
+        self.lost = True
+        warnings.warn(
+            f"the model of implicit rewards is lost: {why}. The run goes on with the trajectory's "
+            "advantage alone; lower prm.learning_rate and resume from an earlier checkpoint to "
+            "have it back",
+            stacklevel=2,
+        )
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.advantage is not None  # noqa: S101 - rows come from `credited`
@@ -158,6 +181,7 @@ class WithPRM(Method):
             "weights": self.learner.model.weights(),
             "learner": self.learner.state_dict(),
             "start": self.start,
+            "lost": self.lost,
         }
         torch.save(state, folder / STATE)
 
@@ -166,7 +190,7 @@ class WithPRM(Method):
         state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
-        self.start = state["start"]
+        self.start, self.lost = state["start"], state["lost"]
 
 
 def spread(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:

@@ -167,7 +167,7 @@ def read(folder: Path, steps: Sequence[int], ages: Sequence[int]) -> tuple[Repla
     for step, age in zip(steps, ages, strict=True):
         path = shard_path(folder, step)
         try:
-            with np.load(path) as file:
+            with path.open("rb") as raw, np.load(raw) as file:
                 found.add({name: file[name] for name in _COLUMNS}, age)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             warnings.warn(
@@ -224,8 +224,7 @@ def _fit(model: TurnRD, replay: Replay, stage: Stage, number: int) -> list[float
     """Train on trajectories drawn by recency; the mean loss of each epoch."""
     o, loss = stage.options, stage.loss()
     rng = np.random.default_rng([stage.seed, number, len("turnrd")])
-    chance = 0.5 ** (np.array(replay.ages) / o["half_life"])
-    chance /= chance.sum()
+    chance = recency(replay.ages, half_life=o["half_life"])
     optimizer = torch.optim.AdamW(model.parameters(), o["learning_rate"])
     model.train()
     losses = []
@@ -248,6 +247,13 @@ def _fit(model: TurnRD, replay: Replay, stage: Stage, number: int) -> list[float
             if not math.isfinite(losses[-1]):
                 break
     return losses
+
+
+def recency(ages: Sequence[int], *, half_life: float) -> NDArray[np.float64]:
+    """How often each trajectory is drawn, by the rounds since it was played: [M], sums to 1."""
+    weight = np.exp2(-np.array(ages) / half_life)
+    chance: NDArray[np.float64] = weight / weight.sum()
+    return chance
 
 
 def gains(batch: Batch) -> Tensor:
