@@ -69,8 +69,8 @@ most recent {history_length} observations and the corresponding actions you took
 TEMPLATES = {"alfworld": ALFWORLD}
 
 
-BLIND = ("both", "goal", "history")
-"""What a blind prompt leaves out."""
+BLIND = ("both", "goal", "history", "observation")
+"""What a blind prompt can leave out; "both" is goal and history."""
 
 
 def without_goal(observation: str, goal: str) -> str:
@@ -83,24 +83,18 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """Renders each turn's prompt: goal, steps taken, last `history` turns, observation, actions.
 
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
-    goal, no history, and of the observation no line that states the goal. With `blind` "goal" or
-    "history" that one is the full template without the one or the other (STAPO's ablations).
+    goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
     "alfworld" is STAPO's pair of templates (Fig. 12 and 13). A final full stop of goal or
     observation gives way to the template's. Goes outside `ParseReply`.
 
     Raises:
-        TypeError: not an agent environment. ValueError: an unknown template or `blind`, or
-            `history` below 0.
+        TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
     """
 
     def __init__(
-        self,
-        env: gym.Env[str, str],
-        template: str | Template = "alfworld",
-        history: int = 2,
-        blind: str = "both",
+        self, env: gym.Env[str, str], template: str | Template = "alfworld", history: int = 2
     ) -> None:
-        RecordConstructorArgs.__init__(self, template=template, history=history, blind=blind)
+        RecordConstructorArgs.__init__(self, template=template, history=history)
         gym.Wrapper.__init__(self, env)
         self.inner = agent_env(env, "Prompt")
         if history < 0:
@@ -110,9 +104,6 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"unknown template {template!r}{nearest(template, TEMPLATES)}; "
                 f"known are {tuple(TEMPLATES)}, or pass a Template"
             )
-        if blind not in BLIND:
-            raise ValueError(f"unknown blind {blind!r}{nearest(blind, BLIND)}; known are {BLIND}")
-        self.blind = blind
         self.template = TEMPLATES[template] if isinstance(template, str) else template
         self.history = history
         self.observation_space = FreeText((history + 2) * OBSERVATION_LENGTH)
@@ -147,13 +138,32 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "current_step": steps + 1,
             "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
         }
-        seen = {"current_observation": observation.strip().removesuffix(".")}
-        aimless = {"current_observation": without_goal(observation, goal).strip().removesuffix(".")}
-        unseen = {"task_description": "not told"} | aimless
-        fresh = {"history_length": 0, "action_history": "none"} | seen
-        info["blind_prompt"] = {
-            "both": lambda: self.template.blind.format(**slots | aimless),
-            "goal": lambda: self.template.full.format(**slots | unseen),
-            "history": lambda: self.template.full.format(**slots | fresh),
-        }[self.blind]()
-        return self.template.full.format(**slots | seen), info
+        self._slots = slots | {"current_observation": _bare(observation)}
+        self._aimless = _bare(without_goal(observation, goal))
+        info["blind_prompt"] = self.blind("both")
+        return self.template.full.format(**self._slots), info
+
+    def blind(self, what: str) -> str:
+        """The prompt of the running turn without goal, history, "both" of them, or observation.
+
+        Without "both" it is the blind template's, else the full one with what is left out named
+        as not told (STAPO's ablations).
+
+        Raises:
+            ValueError: `what` is none of these.
+        """
+        if what not in BLIND:
+            raise ValueError(f"unknown blind {what!r}{nearest(what, BLIND)}; known are {BLIND}")
+        aimless = {"current_observation": self._aimless}
+        if what == "both":
+            return self.template.blind.format(**self._slots | aimless)
+        hidden = {
+            "goal": {"task_description": "not told"} | aimless,
+            "history": {"history_length": 0, "action_history": "none"},
+            "observation": {"current_observation": "not told", "admissible_actions": "not told"},
+        }
+        return self.template.full.format(**self._slots | hidden[what])
+
+
+def _bare(text: str) -> str:
+    return text.strip().removesuffix(".")

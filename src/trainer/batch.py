@@ -133,6 +133,27 @@ def _row(turns: list[tuple[int, Step]], trained: Sequence[bool] | None, max_toke
     return row
 
 
+def prompts(episode: Episode) -> Iterator[list[int]]:
+    """All tokens before the reply of each turn."""
+    past: list[int] = []
+    for step in episode.steps:
+        yield [*past, *step.prompt_ids]
+        if episode.context == "history":
+            past += [*step.prompt_ids, *step.reply_ids]
+
+
+def scored(prompt: Sequence[int], step: Step, turn: int) -> Row:
+    """One turn's reply after a prompt, to be scored."""
+    size = len(step.reply_ids)
+    return Row(
+        ids=[*prompt, *step.reply_ids],
+        at=list(range(len(prompt), len(prompt) + size)),
+        turn=[turn] * size,
+        logprobs=step.logprobs or [0.0] * size,
+        allowed=step.allowed,
+    )
+
+
 def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
     """The rows with the advantage of each turn [N] at all of its reply tokens.
 

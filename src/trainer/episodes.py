@@ -37,8 +37,7 @@ class Step:
         logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each reply token, nats.
         allowed: With constrained decoding, the tokens allowed at each reply token.
-        blind_ids: A prompt of the turn that leaves out goal, history or both, where one was asked
-            for; else empty.
+        blind_ids: Prompts of the turn that leave something out, by what they leave out.
         reward: What the environment paid for the turn, the outcome left out.
         valid: Whether format and environment accepted the action.
         invalid_reason: Why not, "" when valid.
@@ -54,7 +53,7 @@ class Step:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     allowed: list[list[int]] | None = None
-    blind_ids: list[int] = field(default_factory=list)
+    blind_ids: dict[str, list[int]] = field(default_factory=dict)
     reward: float = 0.0
     valid: bool = True
     invalid_reason: str = ""
@@ -148,6 +147,8 @@ def read(path: Path) -> list[Episode]:
     for _, turns in groupby(rows, key=lambda row: row["episode"]):
         steps = list(turns)
         head = {name: steps[0][name] for name in _EPISODE}
+        for step in steps:
+            step["blind_ids"] = dict(step["blind_ids"])
         episodes.append(Episode(**head, steps=[Step(**{k: s[k] for k in _STEP}) for s in steps]))
     return episodes
 
@@ -172,8 +173,9 @@ def _schema() -> pa.Schema:
         pa.int64(): "episode turn group seed",
         pa.float64(): "outcome reward progress",
         pa.bool_(): "success truncated valid",
-        pa.list_(pa.int32()): "prompt_ids reply_ids blind_ids",
+        pa.list_(pa.int32()): "prompt_ids reply_ids",
         pa.list_(pa.float64()): "logprobs entropies",
         pa.list_(pa.list_(pa.int32())): "allowed",
+        pa.map_(pa.string(), pa.list_(pa.int32())): "blind_ids",
     }
     return pa.schema([(name, kind) for kind, names in kinds.items() for name in names.split()])

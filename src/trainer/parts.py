@@ -51,7 +51,7 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
     )
 
 
-def make_rollouts(recipe: Recipe, split: str, *, blind: str = "") -> Rollouts:
+def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
     """Rollouts of the recipe's environment on the tasks of a split."""
     sampling = recipe.sampling
     return Rollouts(

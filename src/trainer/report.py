@@ -39,6 +39,22 @@ _STYLE: Any = {  # text stays text, and a page made twice is the same bytes
 _LONG = 280  # characters of an observation shown without unfolding
 _WINDOW = 5  # steps of the running mean in a long curve
 _TURNS = 60  # turns of a sample episode that are shown
+_CURVES = {
+    "valid": "Valid turns",
+    "return": "Return",
+    "entropy": "Entropy of a token, nats",
+    "dead_groups": "Groups with equal outcomes",
+    "concentration": "Share of a trajectory's |credit| at its decisive turn",
+    "explained_variance": "Critic: explained variance",
+    "prm_accuracy": "Implicit rewards: pairs told apart",
+    "dpo_accuracy": "DPO: pairs told apart",
+    "outliers": "STAPO: turns of unusual confidence",
+    "alpha": "HAS: α",
+    "turnrd_error": "TurnRD: squared error of the return, on a round not yet seen",
+    "turnrd_film_effect": "FiLM: change of the values without it",
+    "turnrd_shuffle_effect": "FiLM: growth of the error with goals shuffled",
+    "turnrd_film_scale": "FiLM: norm of Δγ",
+}
 
 
 @dataclass(frozen=True)
@@ -186,13 +202,7 @@ def _curves(
     drawn = []
     if learning or evaluations:
         drawn.append(("Success", _svg(_success(learning, evaluations))))
-    titles = {
-        "valid": "Valid turns",
-        "return": "Return",
-        "entropy": "Entropy of a token, nats",
-        "dead_groups": "Groups with equal outcomes",
-    }
-    drawn += [(t, _svg(_curve(learning, k))) for k, t in titles.items() if _has(learning, k)]
+    drawn += [(t, _svg(_curve(learning, k))) for k, t in _CURVES.items() if _has(learning, k)]
     if _has(stages["sft"], "loss"):
         drawn.append(("Warm start: loss", _svg(_curve(stages["sft"], "loss"))))
     return drawn
@@ -248,7 +258,7 @@ def _curve(lines: Sequence[dict[str, Any]], key: str) -> Figure:
     axes.plot(steps, values, color=_INK, alpha=0.3, linewidth=0.9)
     axes.plot(steps, _smooth(values), color=_INK)
     axes.set_xlabel("step")
-    if key in {"valid", "dead_groups"}:
+    if key in {"valid", "dead_groups", "concentration", "prm_accuracy", "dpo_accuracy"}:
         axes.set_ylim(-0.02, 1.02)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     return figure

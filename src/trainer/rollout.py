@@ -63,7 +63,7 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
     ]
 
 
-def make_env(env: Env, prompt: Prompt, *, split: str, blind: str = "") -> gym.Env[str, str]:
+def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
     import agent_envs
 
@@ -82,9 +82,7 @@ def make_env(env: Env, prompt: Prompt, *, split: str, blind: str = "") -> gym.En
 
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
-        made = agent_envs.Prompt(
-            made, template=prompt.template, history=prompt.history, blind=blind or "both"
-        )
+        made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
     return made
 
 
@@ -142,7 +140,8 @@ class Rollouts:
         split: Split whose tasks are played.
         rows: Episodes played at the same time, 0 for all.
         max_tokens: Length at which an episode ends as truncated.
-        blind: Record for each turn a prompt without "goal", "history" or "both"; "" for none.
+        blind: What to leave out in the further prompts that are recorded for each turn: "goal",
+            "history", "both" of them, or the "observation".
     """
 
     env: Env
@@ -150,7 +149,7 @@ class Rollouts:
     split: str
     rows: int = 0
     max_tokens: int = 4096
-    blind: str = ""
+    blind: tuple[str, ...] = ()
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -263,7 +262,7 @@ class Rollouts:
 
     def _envs(self, count: int) -> list[gym.Env[str, str]]:
         while len(self._pool) < count:
-            self._pool.append(make_env(self.env, self.prompt, split=self.split, blind=self.blind))
+            self._pool.append(make_env(self.env, self.prompt, split=self.split))
         return self._pool[:count]
 
 
@@ -271,7 +270,12 @@ class _Actor:
     """One running episode: its environment, its next prompt, and what it has recorded."""
 
     def __init__(
-        self, env: gym.Env[str, str], task: Task, chat: Chat, context: str, blind: str
+        self,
+        env: gym.Env[str, str],
+        task: Task,
+        chat: Chat,
+        context: str,
+        blind: tuple[str, ...] = (),
     ) -> None:
         self.env, self.chat, self.context, self.blind = env, chat, context, blind
         self.observation, self.info = env.reset(seed=task.seed, options={"task_id": task.task_id})
@@ -294,7 +298,11 @@ class _Actor:
 
     def act(self, reply: Reply) -> None:
         """Take one turn with a reply."""
-        before, seen, blind = self.info, self.observation, self._blind_prompt()
+        before, seen, blind = (
+            self.info,
+            self.observation,
+            {what: self._without(what) for what in self.blind},
+        )
         self.observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
         self.done = terminated or truncated
         paid = float(reward)
@@ -312,21 +320,32 @@ class _Actor:
         else:
             self.prompt = list(self.chat.opening(self.observation))
 
-    def _blind_prompt(self) -> list[int]:
-        """The turn's prompt without what the rollouts are to be blind to; empty for nothing."""
-        if not self.blind or (self.blind == "goal" and self.context == "history"):
-            return list(self.aimless) if self.blind else []
+    def _without(self, what: str) -> list[int]:
+        """The turn's prompt without goal, history, both or observation."""
         if self.context == "turn":
-            return list(self.chat.opening(self.info["blind_prompt"]))
+            return list(self.chat.opening(self.env.blind(what)))  # type: ignore[attr-defined]
+        if what == "goal":
+            return list(self.aimless)
         seen, goal = self.observation, self.info["goal"]
-        if self.blind == "both":
+        if what == "observation":
+            steps = self.episode.steps
+            if not steps:
+                return list(self.chat.opening(opening(goal)))
+            past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
+            return past + self.chat.after(steps[-1].reply_ids, "...")
+        if what == "both":
             seen = without_goal(seen, goal)
         elif goal not in seen:
             seen = f"{goal}\n\n{seen}"
         return list(self.chat.opening(opening(seen)))
 
     def _step(
-        self, reply: Reply, seen: str, before: dict[str, Any], paid: float, blind: list[int]
+        self,
+        reply: Reply,
+        seen: str,
+        before: dict[str, Any],
+        paid: float,
+        blind: dict[str, list[int]],
     ) -> Step:
         return Step(
             observation=seen,

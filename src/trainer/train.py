@@ -197,6 +197,7 @@ class _Run:
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
+        values["concentration"] = concentration(advantage, play.turns.trajectory)
         return self._watched(values | describe(played) | speed)
 
     def _played(self) -> list[Episode]:
@@ -339,6 +340,17 @@ class _Run:
     def _warn(self, text: str) -> None:
         self.log.say(f"warning: step {self.step}: {text}")
         self.recent.clear()
+
+
+def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
+    """Mean share of a trajectory's |advantage| at the turn that has most of it: [N], [N].
+
+    1 over the number of turns where all are equal; trajectories without credit are left out.
+    """
+    size, count = np.abs(advantage), int(owner[-1]) + 1
+    total, top = np.bincount(owner, size, count), np.zeros(count)
+    np.maximum.at(top, owner, size)
+    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
 
 
 def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:

@@ -322,7 +322,7 @@ def sighted(policy, context="history"):
     rollout = play(policy, context=context)
     for episode in rollout.episodes:
         for step in episode.steps:
-            step.blind_ids = list(policy.chat.opening("ok " * 3))
+            step.blind_ids = {"both": list(policy.chat.opening("ok " * 3))}
     return rollout
 
 
@@ -356,7 +356,7 @@ def test_selective_terms_by_autograd(context, estimator, tmp_path):
         full = [i for s in before for i in (*s.prompt_ids, *s.reply_ids)]
         size = len(episode.steps[t].reply_ids)
         reply = torch.tensor(episode.steps[t].reply_ids)
-        ids = [full, [*episode.steps[t].blind_ids, *episode.steps[t].reply_ids]]
+        ids = [full, [*episode.steps[t].blind_ids["both"], *episode.steps[t].reply_ids]]
 
         def logp(tokens, size=size):
             return policy.model(torch.tensor([tokens])).logits[0, -size - 1 : -1].log_softmax(-1)

@@ -23,7 +23,7 @@ from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
 from trainer.metrics import describe
 from trainer.parts import derive, evaluate_model
-from trainer.train import RunError, living, train
+from trainer.train import RunError, concentration, living, train
 
 SHORT = [
     "env.id=Corridor-v0",
@@ -326,6 +326,12 @@ def test_dead_groups_with_turn_level_credit_live():
     group = [played(0, 1.0, "a", "b"), played(0, 1.0, "a", "b"), played(1, 0.0, "a", "b")]
     credit = np.array([0.1, 0.2, 0.0, 0.0, -1.0, -1.0])  # the last is a trajectory-level advantage
     assert living(group, credit) == [True, True, True, True, False, False]
+
+
+def test_concentration_by_hand():
+    owner = np.array([0, 0, 1, 1, 1, 1, 2])
+    assert concentration(np.array([3.0, -1, 1, 1, 1, -1, 0]), owner) == pytest.approx(0.5)
+    assert concentration(np.zeros(7), owner) == 0.0
 
 
 def test_describe_by_hand():

@@ -61,11 +61,11 @@ class Method:
 
     Attributes:
         estimator: The estimator.
-        blind: What the blind prompts leave out that the method needs recorded; "" for none.
+        blind: What prompts leave out that the method needs recorded, see `Rollouts.blind`.
         needs_reference: Whether it asks the policy's reference, which is then kept.
     """
 
-    blind: str = ""
+    blind: tuple[str, ...] = ()
     needs_reference: bool = False
     policy: Policy
     folder: Path

@@ -14,19 +14,19 @@ import numpy as np
 import torch
 
 from credit import selective
-from trainer.batch import Row, collate, credited, microbatches
+from trainer.batch import collate, credited, microbatches, prompts, scored
 from trainer.methods.base import Credited, Method
 from trainer.update import token_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
 
     import credit
-    from trainer.batch import Batch
-    from trainer.episodes import Episode, Step
+    from trainer.batch import Batch, Row
+    from trainer.episodes import Episode
     from trainer.methods.base import Play
     from trainer.recipe import Recipe
 
@@ -39,7 +39,7 @@ class Selective(Method):
     def __init__(self, estimator: credit.STAPO, recipe: Recipe) -> None:
         super().__init__(estimator)
         self.stapo, self.recipe = estimator, recipe
-        self.blind = "" if estimator.masking == "none" else estimator.masking
+        self.blind = () if estimator.masking == "none" else (estimator.masking,)
 
     def credit(self, play: Play) -> Credited:
         """The advantage, and what adds the selective terms to its update."""
@@ -47,10 +47,24 @@ class Selective(Method):
         chosen = np.flatnonzero(self.stapo.mask(play.turns))
         figures = {"outliers": len(chosen) / len(play.turns), "selective_seconds": 0.0}
         weights = np.stack(self.stapo.weights(play.turns), axis=1)
-        terms = _Terms(self, dict(paired(play.episodes, set(chosen.tolist()))), weights, figures)
+        terms = _Terms(self, self._pairs(play.episodes, chosen.tolist()), weights, figures)
         return Credited(
             credited(play.rows, advantage), advantage, figures, terms if len(chosen) else None
         )
+
+    def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:
+        """Of each chosen turn, counted over all episodes: its reply after full and blind prompt."""
+        picked, turn = set(chosen), 0
+        found: dict[int, tuple[Row, Row]] = {}
+        for episode in episodes:
+            for step, prompt in zip(episode.steps, prompts(episode), strict=True):
+                if turn in picked:
+                    blind = step.blind_ids.get(self.stapo.masking)
+                    if blind is None:
+                        raise ValueError(f"turn {turn} has no blind prompt; record it at rollout")
+                    found[turn] = (scored(prompt, step, turn), scored(blind, step, turn))
+                turn += 1
+        return found
 
 
 @dataclass(frozen=True)
@@ -105,34 +119,3 @@ class _Terms:
             told = selective.from_samples(drawn[0], drawn[1], aware.row, count)
             sane = selective.from_samples(drawn[1], drawn[2], aware.row, count)
         return selective.objective(told, sane, (weights[:, 0], weights[:, 1]))
-
-
-def paired(episodes: Sequence[Episode], chosen: set[int]) -> Iterator[tuple[int, tuple[Row, Row]]]:
-    """Of each chosen turn, counted over all episodes: its reply after the full and a blind prompt.
-
-    Raises:
-        ValueError: The turn's blind prompt was not recorded.
-    """
-    turn = 0
-    for episode in episodes:
-        past: list[int] = []
-        for step in episode.steps:
-            prompt = [*past, *step.prompt_ids]
-            if turn in chosen:
-                if not step.blind_ids:
-                    raise ValueError(f"turn {turn} has no blind prompt; record them at rollout")
-                yield turn, (_scored(prompt, step, turn), _scored(step.blind_ids, step, turn))
-            if episode.context == "history":
-                past = [*prompt, *step.reply_ids]
-            turn += 1
-
-
-def _scored(prompt: list[int], step: Step, turn: int) -> Row:
-    size = len(step.reply_ids)
-    return Row(
-        ids=[*prompt, *step.reply_ids],
-        at=list(range(len(prompt), len(prompt) + size)),
-        turn=[turn] * size,
-        logprobs=step.logprobs,
-        allowed=step.allowed,
-    )
