@@ -157,7 +157,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         aimless = {"current_observation": self._aimless}
         if what == "both":
             return self.template.blind.format(**self._slots | aimless)
-        hidden = {
+        hidden: dict[str, dict[str, Any]] = {
             "goal": {"task_description": "not told"} | aimless,
             "history": {"history_length": 0, "action_history": "none"},
             "observation": {"current_observation": "not told", "admissible_actions": "not told"},

@@ -1,7 +1,7 @@
 """The commands of `agent-envs`: train, eval, study, report, play, assets."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
@@ -72,12 +72,24 @@ def evaluate(
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the evaluation as JSON.")] = None,
+    *,
+    attribution: Annotated[
+        bool,
+        typer.Option(
+            "--attribution",
+            help="Tell instead what decisions rest on: goal, history or observation; of a run, "
+            "before and after reinforcement learning.",
+        ),
+    ] = False,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     from trainer import evaluate as evaluation
     from trainer.parts import evaluate_model
 
     folder = Path(run_or_model)
+    if attribution:
+        _attribution(run_or_model, recipe, options or ())
+        return
     if (folder / "config.toml").is_file():
         result = evaluate_model(recipes.load(folder, options or ()), folder)
     else:
@@ -90,6 +102,26 @@ def evaluate(
     if out is not None:
         result.save(out)
         console.print(f"saved in {out}")
+
+
+def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
+    from trainer.attribution import attribute_model, table
+    from trainer.checkpoint import CheckpointError, Checkpoints
+
+    run = Path(run_or_model)
+    if (run / "config.toml").is_file():
+        chosen, steps = recipes.load(run, options), Checkpoints(run / "checkpoints").steps()
+        if not steps:
+            raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+        found = {
+            f"step {step}": attribute_model(chosen, run / "checkpoints" / f"step_{step}")
+            for step in dict.fromkeys((steps[0], steps[-1]))
+        }
+    else:
+        chosen = recipes.load(recipe, options)
+        chosen = replace(chosen, policy=replace(chosen.policy, model=run_or_model))
+        found = {run_or_model: attribute_model(chosen)}
+    Console().print(table(found))
 
 
 @app.command()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_envs.panels import Panel
+    from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
     from trainer.recipe import Model, Recipe
 
@@ -83,13 +84,18 @@ def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
 def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
     """Play every task of the panel once with the recipe's decoding for evaluation."""
     temperature = recipe.eval.temperature
-    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
-    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
-    played = held_out.play(tasks, make_sampler(recipe, policy, temperature), rng)
+    played = play_panel(recipe, policy, held_out, panel)
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
     if recipe.sampling.decode != "free":
         decoding += f", {recipe.sampling.decode} actions only"
     return evaluate.summarize(panel, played, decoding=decoding)
+
+
+def play_panel(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> list[Episode]:
+    """One episode of every task of the panel, with the recipe's decoding for evaluation."""
+    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
+    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
+    return held_out.play(tasks, make_sampler(recipe, policy, recipe.eval.temperature), rng)
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from trainer.policy import Policy
 
@@ -79,6 +89,33 @@ def tiny_model(vocabulary: int, seed: int = 0) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config).eval()
 
 
+def tiny_llama(vocabulary: int) -> LlamaForCausalLM:
+    """Llama-3.1 made tiny: grouped heads, scaled rotary positions, untied embeddings."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=56,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        max_position_embeddings=2048,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 500000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 512,
+        },
+        tie_word_embeddings=False,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=6,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
     torch.set_num_threads(1)
@@ -102,6 +139,16 @@ def tiny_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def llama_folder(tmp_path_factory):
+    """The same with the architecture and the chat template of Llama-3.1."""
+    folder = tmp_path_factory.mktemp("llama")
+    tokenizer = tiny_tokenizer("llama3")
+    tiny_llama(len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def corridor():
     """The module beside this file, imported, with its environment registered as Corridor-v0."""
     path = Path(__file__).with_name("corridor.py")
@@ -110,3 +157,48 @@ def corridor():
     spec.loader.exec_module(module)
     module.register()
     return module
+
+
+@pytest.fixture
+def endpoint():
+    """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            server = self.server
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.asked.append(body)
+            status = server.script.pop(0) if server.script else 200
+            if status == "slow":
+                time.sleep(1.0)
+                status = 200
+            if status == "dead":
+                self.connection.close()
+                return
+            prompt = body["messages"][0]["content"]
+            labels = [0.0 if "(refused)" in turn else 1.0 for turn in prompt.split("Turn ")[1:]]
+            text = "I think it went well." if status == "garbage" else json.dumps(labels)
+            answer = {
+                "id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop",
+                             "message": {"role": "assistant", "content": text}}],
+            }  # fmt: skip
+            reply = json.dumps(answer if status in {200, "garbage"} else {"error": {}}).encode()
+            self.send_response(status if isinstance(status, int) else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(reply)))
+            self.send_header("Retry-After-Ms", "1")
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.script, server.asked = [], []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()

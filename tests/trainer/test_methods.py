@@ -7,10 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -461,51 +459,6 @@ def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):
 
 
 # the judge
-
-
-@pytest.fixture
-def endpoint():
-    """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            server = self.server
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.asked.append(body)
-            status = server.script.pop(0) if server.script else 200
-            if status == "slow":
-                time.sleep(1.0)
-                status = 200
-            if status == "dead":
-                self.connection.close()
-                return
-            prompt = body["messages"][0]["content"]
-            labels = [0.0 if "(refused)" in turn else 1.0 for turn in prompt.split("Turn ")[1:]]
-            text = "I think it went well." if status == "garbage" else json.dumps(labels)
-            answer = {
-                "id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop",
-                             "message": {"role": "assistant", "content": text}}],
-            }  # fmt: skip
-            reply = json.dumps(answer if status in {200, "garbage"} else {"error": {}}).encode()
-            self.send_response(status if isinstance(status, int) else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(reply)))
-            self.send_header("Retry-After-Ms", "1")
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.script, server.asked = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def judged(endpoint, folder, *options):

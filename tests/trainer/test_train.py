@@ -290,21 +290,33 @@ TINY = [
 ]
 
 
-@pytest.mark.parametrize("name", recipe.names())
-def test_every_recipe_takes_a_step(name, tiny_folder, tmp_path):
-    lora = recipe.load(name).policy.lora_rank > 0
-    options = [f"policy.model={tiny_folder}", *TINY]
+def take_a_step(name, model, folder, endpoint):
     loaded = recipe.load(name)
     warm = min(1, loaded.sft.steps)
+    options = [f"policy.model={model}", *TINY]
     options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}", "sft.episodes=2"]
-    options += [] if lora else ["policy.lora_rank=0"]
+    options += [] if loaded.policy.lora_rank else ["policy.lora_rank=0"]
     options += ["env.games=20"] if loaded.env.games else []
     options += ["env.max_turns=50"] if warm else []  # the explorer has to get there
-    train(recipe.load(name, options), tmp_path, console=quiet())
-    lines = figures(tmp_path)
+    if loaded.judge.model:
+        options += [f"judge.url=http://127.0.0.1:{endpoint.server_address[1]}/v1"]
+    train(recipe.load(name, options), folder, console=quiet())
+    lines = figures(folder)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
-    assert (tmp_path / "report.html").is_file()
+    assert (folder / "report.html").is_file()
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_every_recipe_takes_a_step(name, tiny_folder, endpoint, tmp_path):
+    take_a_step(name, tiny_folder, tmp_path, endpoint)
+
+
+@pytest.mark.parametrize(
+    "name", ["mgr", "mgr_critic", "istar", "has_turnrd_film", "stapo", "prime", "dpo", "dapo"]
+)
+def test_methods_take_a_step_with_llama(name, llama_folder, endpoint, tmp_path):
+    take_a_step(f"alfworld_{name}", llama_folder, tmp_path, endpoint)
 
 
 def played(group, outcome, *actions):

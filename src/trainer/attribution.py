@@ -1,0 +1,122 @@
+"""What a policy's decisions rest on: goal, history or observation, by leaving each out.
+
+A turn's attribution to a part of its prompt is the log-probability of the reply given the whole
+prompt minus that without the part (feature ablation, by Captum). Left out: parts of parts; a goal
+that the history repeats is history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+import credit
+from trainer import evaluate
+from trainer.batch import prompts, scored
+from trainer.parts import load_policy, make_rollouts, play_panel
+from trainer.recipe import RecipeError
+from trainer.update import recomputed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from rich.table import Table
+    from torch import Tensor
+
+    from trainer.episodes import Episode
+    from trainer.policy import Policy
+    from trainer.recipe import Recipe
+
+PARTS = ("goal", "history", "observation")
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What N turns rest on.
+
+    Attributes:
+        gains: Log-probability that each reply owes to each of `PARTS`, [N, 3], nats.
+        outliers: Share of turns that STAPO calls of unusual confidence.
+    """
+
+    gains: NDArray[np.float64]
+    outliers: float
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean gain of each part, [3], nats a reply."""
+        mean: NDArray[np.float64] = self.gains.mean(0)
+        return mean
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Mean share of each part in a turn's sum of |gain|, [3]; turns without gain left out."""
+        size = np.abs(self.gains)
+        total = size.sum(1)
+        telling = total > 0
+        if not telling.any():
+            return np.zeros(len(PARTS))
+        share: NDArray[np.float64] = (size[telling] / total[telling, None]).mean(0)
+        return share
+
+
+def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> Attribution:
+    """What the turns of episodes rest on, whose prompts without each part were recorded.
+
+    Raises:
+        RecipeError: The package captum is not installed.
+    """
+    try:
+        from captum.attr import FeatureAblation
+    except ImportError as error:
+        raise RecipeError(
+            'attribution needs captum: pip install "agent-envs[attribution]"'
+        ) from error
+    turns = [
+        ({"": prompt, **step.blind_ids}, step)
+        for episode in episodes
+        for step, prompt in zip(episode.steps, prompts(episode), strict=True)
+    ]
+
+    def score(kept: Tensor) -> Tensor:
+        """Log-probability of each turn's reply with the parts kept that are 1: [N, 3] -> [N]."""
+        rows = []
+        for turn, ((given, step), flags) in enumerate(zip(turns, kept.tolist(), strict=True)):
+            without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
+            rows.append(scored(given["".join(without)], step, turn))
+        told = recomputed(policy, rows, tokens=tokens)
+        return torch.tensor([sum(row) for row in told], dtype=torch.float64)
+
+    gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
+    columns = credit.Turns.from_episodes(episodes)
+    unusual = credit.STAPO().mask(columns)
+    return Attribution(gains.double().numpy(), float(unusual.mean()))
+
+
+def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
+    """What the decisions of a recipe's model, or of a checkpoint, rest on over the panel."""
+    held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
+    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    policy = load_policy(recipe.policy, source)
+    played = play_panel(recipe, policy, held_out, panel)
+    return attribute(policy, played, tokens=recipe.update.tokens)
+
+
+def table(results: dict[str, Attribution]) -> Table:
+    """Attributions of several policies side by side."""
+    from rich.table import Table as Made
+
+    made = Made(title="log-probability a reply owes to", title_justify="left", box=None)
+    made.add_column("")
+    for name in results:
+        made.add_column(f"{name}, nats (share)", no_wrap=True)
+    for i, part in enumerate(PARTS):
+        cells = [f"{r.mean[i]:+.2f} ({r.share[i]:.0%})" for r in results.values()]
+        made.add_row(part, *cells)
+    made.add_row("unusual confidence", *[f"{r.outliers:.1%} of turns" for r in results.values()])
+    return made
