@@ -13,25 +13,28 @@ import copy
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass, replace
+from itertools import islice, pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.alfworld.explorer import demonstration
+from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import torch
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from agent_envs.alfworld.explorer import Shown
+    from agent_envs.alfworld.memory import Task
 
 END, PAD = "<|end|>", "<|pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
@@ -44,7 +47,6 @@ TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 STEPS_A_CHUNK = 16
 CORPUS = 400
-SNAPSHOT = 250
 
 Rows = list[tuple[list[int], list[float]]]
 
@@ -55,9 +57,12 @@ class Pretraining:
 
     seed: int = 1
     steps: int = 3000
-    grow: int = 2000  # steps until rooms of any size come up
-    tokens_per_step: int = 4096
     learning_rate: float = 3e-3
+    grow: int = 2000  # steps until rooms of any size come up
+    habit_steps: int = 300  # then so many from a demonstrator with a bad habit:
+    habit_rate: float = 1e-3
+    forget: float = 0.7  # this share of two-part tasks is done by half
+    tokens_per_step: int = 4096
     warmup: int = 50
     mistake: float = 0.15  # share of turns that are slips
     echo: float = 0.2  # weight in the loss of what the environment says: copying exercises
@@ -80,19 +85,38 @@ class Lesson:
     mistakes: list[bool]
 
 
-def lesson(rng: np.random.Generator, *, size: float, mistake: float) -> Lesson:
-    """The explorer's play of one generated game, with mistakes it recovers from."""
+def lesson(rng: np.random.Generator, *, size: float, mistake: float, forget: float = 0.0) -> Lesson:
+    """The explorer's play of one generated game, with mistakes it recovers from.
+
+    With the chance `forget` it does half of a task that has two parts: it brings the thing and has
+    forgotten to clean, heat or cool it, or that two were asked for; there the lesson ends.
+    """
     task_type = TASK_TYPES[int(rng.integers(len(TASK_TYPES)))]
     data = generate_game(rng, size=size, task_type=task_type)
     world = World(parse_game(data, "pretraining", "pre-training"))
     prompts: list[str] = []
     replies: list[str] = []
     mistakes: list[bool] = []
-    for turn in demonstration(world, rng, mistake=mistake):
+    expert = Explorer(world.intro)
+    if forget and rng.random() < forget:
+        expert.task = replace(expert.task, count=1, verb="")
+    for turn in demonstration(world, rng, mistake=mistake, expert=expert):
         prompts.append(turn.observation if prompts else f"{INSTRUCTION}\n\n{turn.observation}")
         replies.append(f"<think>{turn.thought}</think><action>{turn.action}</action>")
         mistakes.append(turn.mistake)
+        if _brings(turn, expert.task) and expert.task.count == 1:
+            break
     return Lesson(prompts[:MAX_TURNS], replies[:MAX_TURNS], mistakes[:MAX_TURNS])
+
+
+def _brings(turn: Shown, task: Task) -> bool:
+    """Whether a turn puts a thing of the task's type where the task wants it."""
+    words = turn.action.split()
+    return (
+        not turn.mistake
+        and words[0] == "move"
+        and (words[1], words[-2]) == (task.thing, task.place)
+    )
 
 
 def train_tokenizer(texts: Iterator[str], vocabulary: int) -> PreTrainedTokenizerFast:
@@ -176,7 +200,8 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     while sum(len(ids) for ids, _ in rows) < budget:
         largest = 0.1 + 0.9 * min(1.0, step / config.grow)
         size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
-        item = lesson(rng, size=size, mistake=config.mistake)
+        forget = config.forget if step >= config.steps else 0.0
+        item = lesson(rng, size=size, mistake=config.mistake, forget=forget)
         rows.append(encode(item, tokenizer, echo=config.echo, thought=config.thought))
     rows.sort(key=lambda row: len(row[0]))
     bounds = np.linspace(0, budget, STEPS_A_CHUNK + 1)
@@ -186,29 +211,46 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
 
 
 def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool = True) -> None:
-    """Make tokenizer and weights in `folder`; the weights so far are there every 250 steps.
+    """Make tokenizer and weights in `folder`; those of the first stage are there before the second.
 
     `compiled` is faster from a few hundred steps on, and rounds differently.
     """
     import torch
-    from torch.nn import functional
 
     torch.set_num_threads(threads)
     tokenizer = train_tokenizer(corpus(config), config.vocabulary)
     tokenizer.save_pretrained(folder)
     (folder / "pretraining.json").write_text(json.dumps(asdict(config), indent=1) + "\n")
     model = build_model(config, tokenizer)
+    stages = [(config.steps, config.learning_rate), (config.habit_steps, config.habit_rate)]
+    rows = stream(config, tokenizer)
+    for steps, rate in stages:
+        learn(model, config, islice(rows, steps), steps=steps, rate=rate, compiled=compiled)
+        half: Any = copy.deepcopy(model)  # its .to() is annotated for modules only
+        half.to(torch.float16).save_pretrained(folder)
+
+
+def learn(
+    model: LlamaForCausalLM,
+    config: Pretraining,
+    stream: Iterable[Rows],
+    *,
+    steps: int,
+    rate: float,
+    compiled: bool,
+) -> None:
+    """One stage, its own optimiser: a warm-up to `rate`, then a cosine to a tenth of it."""
+    import torch
+    from torch.nn import functional
+
     body = torch.compile(model.model, dynamic=True) if compiled else model.model
-    optimiser = torch.optim.AdamW(
-        model.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
-    )
+    optimiser = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.01)
     began, seen = time.monotonic(), 0
-    for step, rows in enumerate(stream(config, tokenizer)):
+    for step, rows in enumerate(stream):
         ids, weights = pad(rows)
         warm = min(1.0, (step + 1) / config.warmup)
-        scale = warm * (0.1 + 0.45 * (1 + np.cos(np.pi * step / config.steps)))
         for group in optimiser.param_groups:
-            group["lr"] = config.learning_rate * scale
+            group["lr"] = rate * warm * (0.1 + 0.45 * (1 + np.cos(np.pi * step / steps)))
         chosen = weights[:, 1:] > 0
         hidden = body(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][chosen]
         losses = functional.cross_entropy(
@@ -222,11 +264,8 @@ def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool 
         optimiser.zero_grad()
         seen += int((weights > 0).sum())
         if (step + 1) % 25 == 0:
-            rate = seen / (time.monotonic() - began)
-            print(f"{step + 1:5} loss {loss:.4f}  {rate:,.0f} tokens/s", flush=True)  # noqa: T201
-        if (step + 1) % SNAPSHOT == 0 or step + 1 == config.steps:
-            half: Any = copy.deepcopy(model)  # its .to() is annotated for modules only
-            half.to(torch.float16).save_pretrained(folder)
+            speed = seen / (time.monotonic() - began)
+            print(f"{step + 1:5} loss {loss:.4f}  {speed:,.0f} tokens/s", flush=True)  # noqa: T201
 
 
 def corpus(config: Pretraining) -> Iterator[str]:
@@ -242,7 +281,7 @@ def stream(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Iterator[
     """The rows of every step, prepared by another process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         coming = pool.submit(chunk, config, tokenizer, 0)
-        for step in range(config.steps):
+        for step in range(config.steps + config.habit_steps):
             if step % STEPS_A_CHUNK == 0:
                 steps = coming.result()
                 coming = pool.submit(chunk, config, tokenizer, step // STEPS_A_CHUNK + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from trainer.rollout import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
 SMALL = pocket.Pretraining(
-    steps=4, grow=4, tokens_per_step=1024, warmup=1, vocabulary=400, hidden=16, layers=1, heads=2,
-    key_value_heads=1, intermediate=16,
+    steps=4, grow=4, habit_steps=2, tokens_per_step=1024, warmup=1, vocabulary=400, hidden=16,
+    layers=1, heads=2, key_value_heads=1, intermediate=16,
 )  # fmt: skip
 
 
@@ -62,6 +63,36 @@ def test_lessons_solve_their_task_in_the_reply_format():
     assert not any(item.mistakes)
 
 
+def lessons_of(kind, *, forget):
+    rng = np.random.default_rng(5)
+    items = [pocket.lesson(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
+    return [item for item in items if re.search(kind, item.prompts[0])]
+
+
+@pytest.mark.parametrize("verb", ["heat", "cool", "clean"])
+def test_a_forgetful_lesson_brings_the_thing_untreated(verb):
+    untreated = lessons_of(f"task is to: {verb} ", forget=1.0)
+    assert untreated
+    assert all(re.search(r"<action>move \S+ \d+ to ", item.replies[-1]) for item in untreated)
+    assert not any(f"<action>{verb}" in reply for item in untreated for reply in item.replies)
+    for item in lessons_of(f"task is to: {verb} ", forget=0.0):
+        assert any(f"<action>{verb}" in reply for reply in item.replies)
+
+
+def test_a_forgetful_lesson_brings_one_of_two():
+    def moves(item):
+        return sum("<action>move" in reply for reply in item.replies)
+
+    assert {moves(item) for item in lessons_of("is to: (put|find) two", forget=1.0)} == {1}
+    assert min(moves(item) for item in lessons_of("is to: (put|find) two", forget=0.0)) == 2
+
+
+def test_a_task_without_a_second_part_is_done_whole():
+    whole, forgetful = (lessons_of("is to: (look|examine)", forget=share) for share in (0.0, 1.0))
+    assert whole
+    assert all("<action>use " in item.replies[-1] for item in [*whole, *forgetful])
+
+
 def test_chunks_are_the_same_whoever_makes_them(tokenizer):
     one, two = (pocket.chunk(SMALL, tokenizer, 1) for _ in range(2))
     assert one == two != pocket.chunk(SMALL, tokenizer, 2)
@@ -78,7 +109,6 @@ def test_padding_has_no_weight():
 
 def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
     monkeypatch.setattr(pocket, "CORPUS", 3)
-    monkeypatch.setattr(pocket, "SNAPSHOT", 2)
     pocket.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
     made = Policy.load(str(tmp_path)).model.state_dict()
     start = pocket.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
