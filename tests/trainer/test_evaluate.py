@@ -26,6 +26,7 @@ def evaluation(success, **changes):
         returns=[float(x) for x in success],
         turns=[3] * count,
         valid=0.5,
+        repeated=0.1,
     )
     return replace(made, **changes)
 

@@ -65,6 +65,7 @@ def evaluation(solved: int) -> Evaluation:
         returns=[float(n < solved) for n in range(60)],
         turns=[9] * 60,
         valid=0.6 + solved / 200,
+        repeated=0.2,
     )
 
 
