@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+# Files beside this one have the names of packages.
+sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
-from trainer.batch import make_rows
-from trainer.episodes import Episode, Step
-from trainer.learner import Learner
-from trainer.policy import Policy
-from trainer.sampling import Sampler
-from trainer.update import Update
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+
+from trainer.batch import credited, make_rows  # noqa: E402
+from trainer.episodes import Episode, Step  # noqa: E402
+from trainer.learner import Learner  # noqa: E402
+from trainer.policy import Policy  # noqa: E402
+from trainer.sampling import Sampler  # noqa: E402
+from trainer.update import Update  # noqa: E402
 
 WORDS = 2048
 ENDS = 0.03  # share of conversations that end at a turn
@@ -139,13 +143,12 @@ def update() -> None:
     for length in (256, 512, 1024, 2048):
         step = Step("", "", "", [5] * 24, [7] * 8, [-1.0] * 8)
         played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(16)]
-        rows = make_rows(played)
-        advantage = np.ones(16 * length // 32)
+        rows = credited(make_rows(played), np.ones(16 * length // 32))
         with tempfile.TemporaryDirectory() as folder:
             learner = Learner(policy, folder=Path(folder), learning_rate=0.0, tokens=4096)
-            Update()(learner, rows[:2], advantage, rng=np.random.default_rng(0))
+            Update()(learner, rows[:2], rng=np.random.default_rng(0))
             start = time.process_time()
-            Update()(learner, rows, advantage, rng=np.random.default_rng(0))
+            Update()(learner, rows, rng=np.random.default_rng(0))
         print(f"{length:8} {16 * length / (time.process_time() - start):9.0f}")
 
 
