@@ -41,7 +41,7 @@ class Attribution:
 
     Attributes:
         gains: Log-probability that each reply owes to each of `PARTS`, [N, 3], nats.
-        outliers: Share of turns that STAPO calls of unusual confidence.
+        outliers: Share of turns whose entropy is unusual for the panel, by STAPO's fences.
     """
 
     gains: NDArray[np.float64]
@@ -94,7 +94,7 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
     columns = credit.Turns.from_episodes(episodes)
-    unusual = credit.STAPO().mask(columns)
+    unusual = credit.STAPO(entropy="shannon").mask(columns)  # one play a task: no state to compare
     return Attribution(gains.double().numpy(), float(unusual.mean()))
 
 
@@ -118,5 +118,5 @@ def table(results: dict[str, Attribution]) -> Table:
     for i, part in enumerate(PARTS):
         cells = [f"{r.mean[i]:+.2f} ({r.share[i]:.0%})" for r in results.values()]
         made.add_row(part, *cells)
-    made.add_row("unusual confidence", *[f"{r.outliers:.1%} of turns" for r in results.values()])
+    made.add_row("unusual entropy", *[f"{r.outliers:.1%} of turns" for r in results.values()])
     return made
