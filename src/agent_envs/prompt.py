@@ -146,8 +146,8 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def blind(self, what: str) -> str:
         """The prompt of the running turn without goal, history, "both" of them, or observation.
 
-        Without "both" it is the blind template's, else the full one with what is left out named
-        as not told (STAPO's ablations).
+        For "both" it is the blind template's, else the full one, what is left out being "not told"
+        (STAPO's ablations).
 
         Raises:
             ValueError: `what` is none of these.

@@ -81,40 +81,24 @@ class Batch:
     returns: Tensor | None
 
 
-def make_rows(
-    episodes: Sequence[Episode],
-    *,
-    trained: Sequence[bool] | None = None,
-    max_tokens: int = 0,
-) -> list[Row]:
-    """Rows of episodes, N turns together, in order; a row without trained tokens is left out.
+def make_rows(episodes: Sequence[Episode], *, max_tokens: int = 0) -> list[Row]:
+    """Rows of episodes, N turns together, in order; a row without reply tokens is left out.
 
     A trajectory longer than `max_tokens` keeps the leading turns that fit whole; a turn whose own
     row is longer is left out. 0 keeps everything.
-
-    Args:
-        episodes: The episodes.
-        trained: Which of the N turns are trained on, all of them by default.
-        max_tokens: Longest row.
-
-    Raises:
-        ValueError: `trained` has another length than N.
     """
-    count = sum(len(episode.steps) for episode in episodes)
-    if trained is not None and len(trained) != count:
-        raise ValueError(f"trained marks {len(trained)} turns, the episodes have {count}")
     rows, first = [], 0
     for episode in episodes:
         turns = list(enumerate(episode.steps, start=first))
         first += len(turns)
         for part in [turns] if episode.context == "history" else [[turn] for turn in turns]:
-            row = _row(part, trained, max_tokens)
+            row = _row(part, max_tokens)
             if row.at:
                 rows.append(row)
     return rows
 
 
-def _row(turns: list[tuple[int, Step]], trained: Sequence[bool] | None, max_tokens: int) -> Row:
+def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
     constrained = any(step.allowed is not None for _, step in turns)
     row = Row([], [], [], [], [] if constrained else None)
     for turn, step in turns:
@@ -122,8 +106,6 @@ def _row(turns: list[tuple[int, Step]], trained: Sequence[bool] | None, max_toke
             break
         start = len(row.ids) + len(step.prompt_ids)
         row.ids.extend([*step.prompt_ids, *step.reply_ids])
-        if trained is not None and not trained[turn]:
-            continue
         size = len(step.reply_ids)
         row.at.extend(range(start, start + size))
         row.turn.extend([turn] * size)

@@ -283,9 +283,7 @@ class _Actor:
         self.used = 0  # tokens that stay in the conversation
         first = opening(self.observation) if context == "history" else self.observation
         self.prompt = list(chat.opening(first))
-        self.aimless = list(
-            chat.opening(opening(without_goal(self.observation, self.info["goal"])))
-        )
+        self.first = self.observation
         self.episode = Episode(
             task_id=self.info["task_id"],
             goal=self.info["goal"],
@@ -298,11 +296,8 @@ class _Actor:
 
     def act(self, reply: Reply) -> None:
         """Take one turn with a reply."""
-        before, seen, blind = (
-            self.info,
-            self.observation,
-            {what: self._without(what) for what in self.blind},
-        )
+        before, seen = self.info, self.observation
+        blind = {what: self._without(what) for what in self.blind}
         self.observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
         self.done = terminated or truncated
         paid = float(reward)
@@ -316,7 +311,6 @@ class _Actor:
         if self.context == "history":
             self.used += len(self.prompt) + len(reply.ids)
             self.prompt = self.chat.after(reply.ids, self.observation)
-            self.aimless += [*reply.ids, *self.prompt]
         else:
             self.prompt = list(self.chat.opening(self.observation))
 
@@ -324,15 +318,15 @@ class _Actor:
         """The turn's prompt without goal, history, both or observation."""
         if self.context == "turn":
             return list(self.chat.opening(self.env.blind(what)))  # type: ignore[attr-defined]
+        seen, goal, steps = self.observation, self.info["goal"], self.episode.steps
+        past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
-            return list(self.aimless)
-        seen, goal = self.observation, self.info["goal"]
+            told = len(steps[0].prompt_ids) if steps else len(self.prompt)
+            aimless = self.chat.opening(opening(without_goal(self.first, goal)))
+            return [*aimless, *[*past, *self.prompt][told:]]
         if what == "observation":
-            steps = self.episode.steps
-            if not steps:
-                return list(self.chat.opening(opening(goal)))
-            past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
-            return past + self.chat.after(steps[-1].reply_ids, "...")
+            ending = self.chat.after(steps[-1].reply_ids, "...") if steps else []
+            return [*past, *ending] or list(self.chat.opening(opening(goal)))
         if what == "both":
             seen = without_goal(seen, goal)
         elif goal not in seen:

@@ -1,6 +1,5 @@
 """Rows, microbatches and padded batches: every token once, every reply token where it is."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,13 +35,6 @@ def test_a_turn_is_one_row_where_each_has_its_own_prompt():
 def test_turns_are_counted_over_all_episodes():
     rows = make_rows([TWO, episode(step([8], [9])), TWO])
     assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
-
-
-def test_untrained_turns_are_context_only():
-    rows = make_rows([TWO, TWO], trained=[False, True, False, False])
-    assert rows == [Row([1, 2, 3, 4, 5, 6, 7], [6], [1], [-7.0])]
-    with pytest.raises(ValueError, match="trained marks 1 turns, the episodes have 2"):
-        make_rows([TWO], trained=[True])
 
 
 def test_long_rows_keep_the_leading_turns_that_fit():
