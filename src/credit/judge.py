@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,21 +60,23 @@ class Judge:
         jobs = [
             (
                 turns.goal[owner],
-                [
+                tuple(
                     f"state: {turns.anchor[row]}\naction: {turns.action[row]}"
                     + ("" if turns.valid[row] else "\n(refused)")
                     for row in range(start, end)
-                ],
+                ),
                 float(turns.outcome[owner]),
             )
             for owner, (start, end) in enumerate(pairwise([*starts, len(turns)]))
         ]
+        different = list(dict.fromkeys(jobs))  # equal trajectories are one question
         if self.parallel == 1:
-            told = [self.labels(*job) for job in jobs]
+            told = [self.labels(*job) for job in different]
         else:
             with ThreadPoolExecutor(self.parallel) as pool:
-                told = list(pool.map(lambda job: self.labels(*job), jobs))
-        return np.array([label for labels in told for label in labels], dtype=np.float64)
+                told = list(pool.map(lambda job: self.labels(*job), different))
+        known = dict(zip(different, told, strict=True))
+        return np.array([label for job in jobs for label in known[job]], dtype=np.float64)
 
     def labels(self, goal: str, texts: Sequence[str], outcome: float) -> list[float]:
         """Labels of one trajectory's turns, from the cache or asked for."""
@@ -85,7 +88,7 @@ class Judge:
         labels = self._asked(goal, texts, outcome)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(".part")
+            part = file.with_suffix(f".{os.getpid()}.part")
             part.write_text(json.dumps(labels))
             part.replace(file)
         return labels

@@ -170,6 +170,16 @@ def annotated(
     return said
 
 
+def minibatches(
+    rows: Sequence[Row], *, size: int, epochs: int, rng: np.random.Generator
+) -> Iterator[list[Row]]:
+    """The rows of each optimiser step, every epoch in another order; size 0 takes all at once."""
+    for _ in range(epochs):
+        order = rng.permutation(len(rows))
+        for start in range(0, len(rows), size or len(rows)):
+            yield [rows[i] for i in order[start : start + (size or len(rows))]]
+
+
 def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
     """Indices of rows that go through the model together: at most `tokens` with their padding.
 

@@ -127,14 +127,10 @@ class Learner(Generic[Model]):
                     sums[name] += values.sum().item() / total
             if more is not None:
                 sums["loss"] += more()
-        return sums | self.apply(rows)
+        return sums | self._apply(rows)
 
-    def apply(self, rows: Sequence[Row] = ()) -> dict[str, float]:
-        """Step along the gradients at hand: `grad_norm` before clipping, and `learning_rate`.
-
-        Raises:
-            NotFiniteError: The gradient is NaN or infinite. No weight has changed.
-        """
+    def _apply(self, rows: Sequence[Row]) -> dict[str, float]:
+        """Step along the gradients at hand: `grad_norm` before clipping, and `learning_rate`."""
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.grad_norm)
         self._guard(norm, "gradient", rows)
         rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))

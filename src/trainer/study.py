@@ -35,7 +35,7 @@ _CLI = "from trainer.cli import main; main()"
 _DRAWS, _SMOOTH = 10_000, 5
 
 
-class StudyError(RuntimeError):
+class StudyError(ValueError):
     """A run of the study failed; the message names it and its log."""
 
 
@@ -54,7 +54,7 @@ class Result:
         versus: Difference of success to the baseline of the same seeds.
         versus_p: p of the paired test against the baseline, None for the baseline.
         valid: Share of valid turns.
-        turns: Turns of a solved task.
+        turns: Turns of a solved task, None if none was solved.
         repeated: Share of turns whose action had been taken before in the episode.
         episodes: Mean rollouts until success in training, over the last 5 steps, reached the level;
             None if some seed did not reach it.
@@ -71,7 +71,7 @@ class Result:
     versus: float
     versus_p: float | None
     valid: float
-    turns: float
+    turns: float | None
     repeated: float
     episodes: float | None
     seconds: float
@@ -167,7 +167,7 @@ def _result(
         versus=0.0 if other is None else float(last.mean() - other.mean()),
         versus_p=None if other is None else paired(last, other),
         valid=float(np.mean([end.valid for _, end in pairs])),
-        turns=float(np.mean(solved)) if solved else float("nan"),
+        turns=float(np.mean(solved)) if solved else None,
         repeated=float(np.mean([end.repeated for _, end in pairs])),
         episodes=None if None in reached else float(np.mean([x for x in reached if x])),
         seconds=float(np.mean([_seconds(log) for log in logs])),
@@ -267,7 +267,7 @@ def _cells(results: Sequence[Result]) -> list[list[str]]:
             "" if result.versus_p is None else f"{100 * result.versus:+.1f}",
             "" if result.versus_p is None else f"{result.versus_p:.2g}",
             f"{result.valid:.1%}",
-            f"{result.turns:.1f}",
+            "–" if result.turns is None else f"{result.turns:.1f}",
             f"{result.repeated:.1%}",
             "–" if result.episodes is None else f"{result.episodes:,.0f}",
             f"{result.seconds:.0f}",
@@ -278,15 +278,15 @@ def _cells(results: Sequence[Result]) -> list[list[str]]:
 
 def figure(results: Sequence[Result], out: Path, seeds: int) -> Path:
     """Success in training against rollouts, and success held out at the end; `study.svg`."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     page = Figure(figsize=(11, 0.35 * len(results) + 3), layout="constrained")
     left, right = page.subplots(1, 2)
+    left.set_prop_cycle(color=colormaps["tab20"](range(20)))
     ranked = sorted(results, key=lambda r: r.success)
     for result in reversed(ranked):
-        logs = [
-            metrics.read(run_folder(out, result.method, s) / "metrics.jsonl") for s in range(seeds)
-        ]
+        logs = [_log(out, result.method, seed) for seed in range(seeds)]
         curves = [[line["success"] for line in log if line["stage"] == "rl"] for log in logs]
         played = np.cumsum([line["episodes"] for line in logs[0] if line["stage"] == "rl"])
         mean = np.mean(curves, axis=0)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from credit import kl, surrogate
-from trainer.batch import annotated
+from trainer.batch import annotated, minibatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from torch import Tensor
@@ -143,7 +143,7 @@ class Update:
             )
         gaps: list[float] = []
         figures: list[dict[str, float]] = []
-        for minibatch in self.minibatches(rows, rng):
+        for minibatch in minibatches(rows, size=self.minibatch, epochs=self.epochs, rng=rng):
             step = learner.step(
                 minibatch,
                 partial(self._objective, learner.model, kl_coefficient, gaps),
@@ -194,14 +194,6 @@ class Update:
         if not self.kl_target:
             return coefficient
         return kl.adapted(coefficient, divergence, target=self.kl_target)
-
-    def minibatches(self, rows: Sequence[Row], rng: np.random.Generator) -> Iterable[list[Row]]:
-        """The rows of each optimiser step, every epoch in another order."""
-        size = self.minibatch or len(rows)
-        for _ in range(self.epochs):
-            order = rng.permutation(len(rows))
-            for start in range(0, len(rows), size):
-                yield [rows[i] for i in order[start : start + size]]
 
 
 def recomputed(

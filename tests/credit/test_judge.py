@@ -48,6 +48,15 @@ def test_asked_once(tmp_path):
         Judge(ask, cache=tmp_path / "new", version="2")(two())
 
 
+def test_equal_trajectories_are_one_question_however_many_ask(tmp_path):
+    ask = Scripted("[0.5, -1]")
+    turns = batch([2] * 8, [1.0] * 8, [0] * 8)
+    labels = Judge(ask, cache=tmp_path, parallel=8)(turns)
+    assert labels.tolist() == [0.5, -1.0] * 8
+    assert len(ask.prompts) == 1
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

@@ -46,13 +46,16 @@ def make(recipe: Recipe) -> Method:
         )
     if name == "dpo":
         return WithPreference(recipe)
-    if name == "has" and options.get("decomposer") in _DECOMPOSERS:
-        decomposed = _DECOMPOSERS[options.pop("decomposer")]
-        return decomposed(credit.HAS(**options), recipe)
+    asked = str(options.get("decomposer")) if name == "has" else ""
+    if asked in _DECOMPOSERS:
+        del options["decomposer"]
     estimator = credit.make(name, **options)
+    if isinstance(estimator, credit.HAS) and asked in _DECOMPOSERS:
+        return _DECOMPOSERS[asked](estimator, recipe)
     if recipe.critic.learning_rate:
         return WithCritic(estimator, recipe)
-    if recipe.prm.learning_rate or isinstance(estimator, credit.IStar | credit.Prime):
+    rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"
+    if recipe.prm.learning_rate or rated or isinstance(estimator, credit.Prime):
         return WithPRM(estimator, recipe)
     if isinstance(estimator, credit.STAPO):
         return Selective(estimator, recipe)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from trainer.batch import credited
+from trainer.learner import Learner, Model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from trainer.batch import Row
     from trainer.episodes import Episode
     from trainer.policy import Policy
+    from trainer.recipe import Update
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,24 @@ class Method:
 
     def restore(self, folder: Path) -> None:
         """Take over what `save` wrote, after `begin`."""
+
+
+def learner_of(model: Model, learning_rate: float, update: Update, folder: Path) -> Learner[Model]:
+    """The learner of a model beside the policy, as the policy's but for its rate."""
+    return Learner(
+        model,
+        folder=folder,
+        learning_rate=learning_rate,
+        weight_decay=update.weight_decay,
+        grad_norm=update.grad_norm,
+        tokens=update.tokens,
+    )
+
+
+def told_apart(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:
+    """Share of (better, worse) pairs [K, 2] with the better return [M] higher; a tie is half."""
+    lead = returns[pairs[:, 0]] - returns[pairs[:, 1]]
+    return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
 
 
 def of_turns(rows: Sequence[Row], count: int) -> NDArray[np.float64]:

@@ -19,9 +19,8 @@ from torch import nn
 import credit
 from credit import gae
 from credit.surrogate import value_loss
-from trainer.batch import annotated
-from trainer.learner import Learner
-from trainer.methods.base import Credited, Method, of_turns
+from trainer.batch import annotated, minibatches
+from trainer.methods.base import Credited, Method, learner_of, of_turns
 from trainer.recipe import RecipeError
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
+    from trainer.learner import Learner
     from trainer.methods.base import Play
     from trainer.policy import Policy
     from trainer.recipe import Recipe
@@ -109,7 +109,7 @@ class WithCritic(Method):
 
     def __init__(self, estimator: credit.Estimator, recipe: Recipe) -> None:
         super().__init__(estimator)
-        if not (hasattr(estimator, "rewards") or isinstance(estimator, credit.Reinforce)):
+        if not isinstance(estimator, credit.MGR | credit.Reinforce):
             raise RecipeError(
                 f"credit.name={recipe.credit.name!r} gives advantages, and a critic needs rewards: "
                 "take mgr, or reinforce for the environment's own, or set critic.learning_rate=0"
@@ -120,14 +120,8 @@ class WithCritic(Method):
         """Make the critic of this policy."""
         super().begin(policy, folder)
         options = self.recipe.critic
-        self.learner = Learner(
-            Critic(policy, own=options.trunk == "own"),
-            folder=folder,
-            learning_rate=options.learning_rate,
-            weight_decay=self.recipe.update.weight_decay,
-            grad_norm=self.recipe.update.grad_norm,
-            tokens=self.recipe.update.tokens,
-        )
+        critic = Critic(policy, own=options.trunk == "own")
+        self.learner = learner_of(critic, options.learning_rate, self.recipe.update, folder)
 
     def credit(self, play: Play) -> Credited:
         """Advantages by GAE; the critic learns from the same rows."""
@@ -146,15 +140,10 @@ class WithCritic(Method):
         return Credited(rows, of_turns(rows, len(play.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
-        options, size = self.recipe.critic, self.recipe.update.minibatch or len(rows)
-        losses = []
-        for _ in range(options.epochs):
-            order = rng.permutation(len(rows))
-            for at in range(0, len(rows), size):
-                part = [rows[i] for i in order[at : at + size]]
-                loss = partial(self.learner.model.loss, options.value_clip)
-                losses.append(self.learner.step(part, loss)["loss"])
-        return {"value_loss": float(np.mean(losses))}
+        options, size = self.recipe.critic, self.recipe.update.minibatch
+        loss = partial(self.learner.model.loss, options.value_clip)
+        parts = minibatches(rows, size=size, epochs=options.epochs, rng=rng)
+        return {"value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts]))}
 
     def save(self, folder: Path) -> None:
         """Write the critic and its optimiser."""

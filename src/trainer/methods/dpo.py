@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from credit import implicit
 from credit.choices import positive
 from credit.tokens import sums
 from trainer.batch import credited
-from trainer.methods.base import Credited, Method
+from trainer.methods.base import Credited, Method, told_apart
 from trainer.recipe import RecipeError
 from trainer.update import recomputed, with_reference
 
@@ -68,15 +67,12 @@ class WithPreference(Method):
         pairs = implicit.pairs(play.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
-        balance = (
-            -self.options.beta * len(returns) * slope.numpy()
-        )  # per trajectory, not of the mean
+        # of each trajectory, as the update takes the mean
+        balance = -self.options.beta * len(returns) * slope.numpy()
         advantage = balance[play.turns.trajectory]
-        told = returns.detach().numpy()
-        lead = told[pairs[:, 0]] - told[pairs[:, 1]]
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
         if len(pairs):
-            figures["dpo_accuracy"] = float(np.mean((lead > 0) + 0.5 * (lead == 0)))
+            figures["dpo_accuracy"] = told_apart(returns.detach().numpy(), pairs)
         return Credited(credited(rows, advantage), advantage, figures)
 
     def _returns(self, rows: list[Row], play: Play) -> Tensor:

@@ -20,8 +20,8 @@ import credit
 from credit import implicit
 from credit.tokens import sums
 from trainer.batch import credited
-from trainer.learner import Learner, NotFiniteError
-from trainer.methods.base import Credited, Method, of_turns
+from trainer.learner import NotFiniteError
+from trainer.methods.base import Credited, Method, learner_of, of_turns, told_apart
 from trainer.recipe import RecipeError
 from trainer.update import recomputed, token_logprobs
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
+    from trainer.learner import Learner
     from trainer.methods.base import Play
     from trainer.policy import Policy
     from trainer.recipe import Recipe
@@ -65,15 +66,8 @@ class WithPRM(Method):
     def begin(self, policy: Policy, folder: Path) -> None:
         """The model starts as the policy."""
         super().begin(policy, folder)
-        update = self.recipe.update
-        self.learner = Learner(
-            policy.twin("prm"),
-            folder=folder,
-            learning_rate=self.options.learning_rate,
-            weight_decay=update.weight_decay,
-            grad_norm=update.grad_norm,
-            tokens=update.tokens,
-        )
+        twin, update = policy.twin("prm"), self.recipe.update
+        self.learner = learner_of(twin, self.options.learning_rate, update, folder)
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
 
@@ -146,9 +140,7 @@ class WithPRM(Method):
         else:
             return figures  # every group ended all alike: nothing to prefer
         if len(pairs):
-            value = returns.detach().numpy()
-            lead = value[pairs[:, 0]] - value[pairs[:, 1]]
-            figures["prm_accuracy"] = float(np.mean((lead > 0) + 0.5 * (lead == 0)))
+            figures["prm_accuracy"] = told_apart(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
         rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]
@@ -161,7 +153,7 @@ class WithPRM(Method):
         return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
 
     def _lose(self, why: str) -> None:
-        """Go on without the model: its last step is undone or was never taken."""
+        """Go on without the model; a step that was not finite was never taken."""
         self.lost = True
         warnings.warn(
             f"the model of implicit rewards is lost: {why}. The run goes on with the trajectory's "

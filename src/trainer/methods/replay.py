@@ -14,7 +14,7 @@ import os
 import sys
 import warnings
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,15 @@ _WORSE = 2.0  # a loss that ends at this multiple of its beginning has diverged
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage needs to know; goes into every manifest.
+    """What every stage of a run needs to know; `rounds/stage.json`.
 
     Attributes:
         seed: Of the run.
         width: D, size of a hidden state.
         goal_width: E, size of a goal embedding, 0 without FiLM.
         max_turns: Longest trajectory.
+        alpha: α of HAS to begin with.
+        start: Step that reinforcement learning began after.
         options: The recipe's section `turnrd`.
     """
 
@@ -54,6 +56,8 @@ class Stage:
     width: int
     goal_width: int
     max_turns: int
+    alpha: float
+    start: int
     options: dict[str, Any]
 
     def model(self) -> TurnRD:
@@ -185,13 +189,12 @@ def train_round(folder: Path, number: int) -> dict[str, Any]:
     before; `alpha` of the manifest then says how far HAS is to lean on the outcome alone.
     """
     stage = Stage(**json.loads((folder / "rounds" / "stage.json").read_text()))
-    o = stage.options
-    first, length = o["start"], o["round"]
+    first, length = stage.start, stage.options["round"]
     steps = list(range(first + 1, first + (number + 1) * length + 1))
     ages = [number - (step - first - 1) // length for step in steps]
     replay, skipped = read(folder, steps, ages)
     model = stage.model()
-    before = manifest_of(folder, number - 1) if number else {"alpha": o["alpha"]}
+    before = manifest_of(folder, number - 1) if number else {"alpha": stage.alpha}
     if number:
         known = torch.load(round_path(folder, number - 1) / MODEL, weights_only=True)
         model.load_state_dict(known)
@@ -310,11 +313,6 @@ def _write(folder: Path, model: TurnRD, manifest: dict[str, Any]) -> None:
         os.fsync(file.fileno())
     part.replace(folder / MODEL)
     write_text(folder / MANIFEST, json.dumps(manifest, indent=1))
-
-
-def describe(stage: Stage) -> str:
-    """The stage as JSON."""
-    return json.dumps(asdict(stage), indent=1)
 
 
 def main() -> None:

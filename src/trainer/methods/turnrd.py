@@ -7,10 +7,11 @@ trained model, whose credit would be noise: there HAS is the outcome alone (α =
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -42,15 +43,16 @@ class WithTurnRD(Method):
         """Write down what the stages need to know."""
         super().begin(policy, folder)
         width = int(policy.model.config.hidden_size)
-        options: dict[str, Any] = asdict(self.options)
         self.stage = replay.Stage(
             seed=self.recipe.run.seed,
             width=width,
             goal_width=width if self.options.goal else 0,
             max_turns=self.recipe.env.max_turns,
-            options=options | {"alpha": self.has.alpha, "start": self.recipe.sft.steps},
+            alpha=self.has.alpha,
+            start=self.recipe.sft.steps,
+            options=asdict(self.options),
         )
-        write_text(folder / "rounds" / "stage.json", replay.describe(self.stage))
+        write_text(folder / "rounds" / "stage.json", json.dumps(asdict(self.stage), indent=1))
 
     def credit(self, play: Play) -> Credited:
         """HAS with the model of the round before; the rollouts go to the replay."""
@@ -87,7 +89,7 @@ class WithTurnRD(Method):
         command = [sys.executable, "-m", "trainer.methods.replay", str(self.folder), str(number)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(
+            raise ChildProcessError(
                 f"the stage after round {number} failed: {done.stderr.strip()[-2000:]}\n"
                 "Nothing is lost; continue with --resume"
             )
