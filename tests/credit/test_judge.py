@@ -50,7 +50,7 @@ def test_asked_once(tmp_path):
 
 def test_equal_trajectories_are_one_question_however_many_ask(tmp_path):
     ask = Scripted("[0.5, -1]")
-    turns = batch([2] * 8, [1.0] * 8, [0] * 8)
+    turns = batch([2] * 8, [1.0] * 8, [0] * 8, anchor=["a", "b"] * 8, action=["c", "d"] * 8)
     labels = Judge(ask, cache=tmp_path, parallel=8)(turns)
     assert labels.tolist() == [0.5, -1.0] * 8
     assert len(ask.prompts) == 1
