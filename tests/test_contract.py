@@ -22,6 +22,7 @@ IDS = sorted(
 @pytest.fixture(autouse=True)
 def _embedded_data(monkeypatch):
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
 
 
 def oracle(env_id: str):
@@ -32,7 +33,7 @@ def oracle(env_id: str):
 
 
 def test_the_ids():
-    assert IDS == ["AlfWorld-v0"]
+    assert IDS == ["AlfWorld-v0", "WebShop-v0"]
 
 
 @pytest.mark.parametrize("env_id", IDS)

@@ -30,9 +30,10 @@ __all__ = [
 ]
 
 # The base class checks order and limits turns itself: no wrapper adds its cost.
-gymnasium.register(
-    "AlfWorld-v0",
-    entry_point="agent_envs.alfworld.env:AlfWorld",
-    order_enforce=False,
-    disable_env_checker=True,
-)
+for _name, _entry_point in {
+    "AlfWorld-v0": "agent_envs.alfworld.env:AlfWorld",
+    "WebShop-v0": "agent_envs.webshop.env:WebShop",
+}.items():
+    gymnasium.register(
+        _name, entry_point=_entry_point, order_enforce=False, disable_env_checker=True
+    )

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.prompt import without_goal
+from credit.wrappers import InvalidPenalty
 from trainer.episodes import Episode, Step
 from trainer.recipe import RecipeError
 
@@ -78,8 +79,6 @@ def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     )
     made = agent_envs.ParseReply(made)
     if env.invalid_penalty:
-        from credit.wrappers import InvalidPenalty
-
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
         made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
@@ -303,7 +302,7 @@ class _Actor:
         paid = float(reward)
         if terminated:  # the environment's own last reward is the outcome
             terms: dict[str, float] = self.info.get("reward_terms", {})
-            self.episode.outcome = paid - sum(terms.values())
+            self.episode.outcome = paid - terms.get(InvalidPenalty.name, 0.0)
             paid -= self.episode.outcome
         self.episode.success = self.info["success"]
         self.episode.truncated = truncated and not terminated

@@ -1,0 +1,143 @@
+"""Catalogue: the products of a folder or of our generator, with index and title nouns."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.webshop.generate import generated
+from agent_envs.webshop.products import read_products
+from agent_envs.webshop.search import Index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_envs.webshop.products import Product
+
+FILES = ("items_shuffle*.json", "items_ins_v2*.json", "items_human_ins.json")
+NOUNS = "title_nouns.json"
+TAGGER = "en_core_web_sm"
+_COMMON_WORDS = """
+a about after all an and any are as at be by can each for free from has high in into is it its low
+made more new no not of off on one or other our out over pack per set so than that the their this to
+up use used with without you your
+"""
+
+
+class Catalogue:
+    """Products in file order with what is looked up of them; one object serves all who ask for it.
+
+    Args:
+        folder: Where they come from, None for the embedded ones.
+        products: The products.
+        nouns: Nouns of each title.
+        title_nouns: Where these come from: "stored", "spacy" or "words".
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        products: Sequence[Product],
+        nouns: Sequence[tuple[str, ...]],
+        title_nouns: str,
+    ) -> None:
+        self.folder, self.products = folder, products
+        self.nouns, self.title_nouns = nouns, title_nouns
+        self.place = {product.asin.lower(): at for at, product in enumerate(products)}
+        index = Index((product.document for product in products), [p.asin for p in products])
+        self.search = index.search
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Catalogue:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self.folder,)
+
+
+def open_catalogue(data: str | os.PathLike[str] = "auto") -> Catalogue:
+    """The products of "embedded", of a folder, or "auto": of `$WEBSHOP_DATA` if that is set.
+
+    Raises:
+        MissingAsset: A folder without the products' files. BadAsset: A file is broken.
+    """
+    named = os.fspath(data)
+    if named == "auto":
+        named = os.environ.get("WEBSHOP_DATA") or "embedded"
+    return _opened(None if named == "embedded" else Path(named).expanduser().absolute())
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: Path | None) -> Catalogue:
+    if folder is None:
+        records, attributes, nouns = generated()
+        products = read_products(records, attributes)
+        return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
+    found = [_file(folder, pattern) for pattern in FILES]
+    for path, pattern in zip(found[:2], FILES[:2], strict=True):
+        if path is None:
+            raise MissingAsset(
+                f"no {pattern} (or .gz) in {folder}; put WebShop's data there, see "
+                "https://github.com/princeton-nlp/WebShop, or use data='embedded'"
+            )
+    products = read_products(
+        *(None if path is None else _read(path) for path in found),
+        files=[str(path or pattern) for path, pattern in zip(found, FILES, strict=True)],
+    )
+    stored = _file(folder, NOUNS)
+    if stored is None:
+        return Catalogue(folder, products, *_nouns([p.title for p in products]))
+    return Catalogue(folder, products, _stored(stored, products), "stored")
+
+
+def _file(folder: Path, pattern: str) -> Path | None:
+    """The file of that name, plain or packed; of several the first by name."""
+    return next(iter([*sorted(folder.glob(pattern)), *sorted(folder.glob(f"{pattern}.gz"))]), None)
+
+
+def _read(path: Path) -> Any:
+    try:
+        packed = path.read_bytes()
+        return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
+    except (ValueError, EOFError, gzip.BadGzipFile) as error:
+        raise BadAsset(f"{path} is no JSON: {error}") from error
+
+
+def _stored(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
+    """The title nouns that a file has by product id."""
+    nouns = _read(path)
+    if not isinstance(nouns, dict):
+        raise BadAsset(f"{path}: an object by product id is needed, got {nouns!r:.60}")
+    found = []
+    for product in products:
+        words = nouns.get(product.asin)
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise BadAsset(f"{path}: record {product.asin!r}: words are needed, got {words!r:.60}")
+        found.append(tuple(words))
+    return found
+
+
+def _nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
+    """Nouns of each title, by spaCy where it and its English model are installed."""
+    if find_spec("spacy") is None or find_spec(TAGGER) is None:
+        return [_words(title) for title in titles], "words"
+    import spacy
+
+    tagger = spacy.load(TAGGER, disable=["parser", "ner", "lemmatizer"])
+    tagged = tagger.pipe(titles)
+    return [
+        tuple(word.text.lower() for word in title if word.pos_ in {"NOUN", "PROPN"})
+        for title in tagged
+    ], "spacy"
+
+
+def _words(title: str) -> tuple[str, ...]:
+    """The words of a title, numbers and the commonest words left out."""
+    common = set(_COMMON_WORDS.split())
+    return tuple(word for word in re.findall(r"[^\W\d_]+", title.lower()) if word not in common)

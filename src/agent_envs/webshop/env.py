@@ -1,0 +1,219 @@
+"""WebShop-v0: shopping by search and clicks, with validity, progress, anchors and goals."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from agent_envs.contract import AgentEnv, Turn
+from agent_envs.panels import nearest
+from agent_envs.webshop import pages
+from agent_envs.webshop.catalogue import open_catalogue
+from agent_envs.webshop.goals import KINDS
+from agent_envs.webshop.pages import Page
+from agent_envs.webshop.shop import MODES, open_shop
+from agent_envs.webshop.splits import open_panel
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from agent_envs.webshop.reward import Match, Score
+
+OBSERVATIONS = ("text", "text_rich", "html", "url")
+REWARDS = ("success", "score", "success10")
+PROGRESS = ("now", "best", "none")
+SEARCH = "search[<keywords>]"
+
+
+class WebShop(AgentEnv):
+    """Shopping in text: search a catalogue, look at products, choose options, buy one.
+
+    Description:
+        The agent is told what to buy, with attributes, options and often a price limit. It
+        searches, turns pages of results, opens products, reads their tabs, chooses options and
+        buys, which ends the episode with a score (Yao et al., WebShop, 2022).
+        `mode="upstream"` answers as the public WebShop does, to the byte. `mode="strict"`
+        (default) mends its faults: no search but from the search page, no pages without results,
+        chosen options are told, options count only if they are the right ones, and a goal asks
+        for nothing that its product has not got. In neither mode do anything after the end or
+        the public one's hidden queries work.
+
+    Observation:
+        "text": the page's texts separated by " [SEP] ". "text_rich": a line each, with buttons
+        marked. "html": the page, "url": its address.
+
+    Action:
+        `search[words]` or `click[text]`, text being one of the page's buttons, products (by id)
+        or option values, in any case. `info["admissible_actions"]` has every click, and
+        "search[<keywords>]" where there is a search bar.
+
+    Validity:
+        "format" for what is no such action, "unknown" for a click on what the page has not got,
+        "refused" for a search without a search bar ("strict") and for `click[search]`.
+
+    Progress:
+        "now" (default): what buying the page's product with its options would score, 0 without a
+        product. "best": the most so far. "none": 0. After the purchase its score.
+
+    Anchor:
+        Digest of page, query, page number, product, tab and chosen options.
+
+    Reward:
+        On the purchase: "success" pays 1 for a score of 1, "success10" pays 10, "score" the
+        score. Else 0. `info["reward_terms"]` then has the parts of the score: `type`,
+        `attributes`, `options`, `price`, each in [0, 1]; before it is empty.
+
+    Ends:
+        A purchase terminates, a success if it scores 1. `max_turns` truncates.
+
+    Tasks and splits:
+        A task id is `<product>-<number of its goal>`. Embedded: `train`, `val` and `test`, no
+        product in two of them. Other data: the paper's (`test` 0-499, `val` 500-1499, `train` the
+        rest, of the goals shuffled with seed 233), `eto_train` and `eto_test` where the folder has
+        ETO's lists, `ragen_train`, `ragen_val` and `ragen_test`, `verl_train` and `verl_test`.
+        Always: `all`, in the public order.
+
+    Data:
+        `data="auto"`: the folder that `$WEBSHOP_DATA` names if it is set, otherwise the embedded
+        catalogue of this package's own generator. "embedded", or a folder with
+        `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json` (packed with
+        gzip or not), picks one. The product type's score needs the nouns of titles:
+        `title_nouns.json` of the folder ("stored"), else spaCy's ("spacy") where it is installed,
+        else all but the commonest words ("words"); `info["title_nouns"]` says which.
+
+    Source:
+        Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language
+        Agents, NeurIPS 2022; princeton-nlp/WebShop at commit 64fa2a5.
+
+    Args:
+        split: see Tasks and splits.
+        data: see Data.
+        mode: "strict" or "upstream".
+        goals: "synthetic", made of attributes and options, or "human", people's own requests.
+        observation: see Observation.
+        reward: see Reward.
+        progress: see Progress.
+        attributes: whether products have a tab with their attributes.
+        price_seed: draws the prices of products with a range of them, and goals' price limits.
+        previous_observations: how many to put before the page, as the public WebShop can.
+        previous_actions: likewise.
+        max_turns: turn limit.
+        render_mode: None or "ansi".
+
+    Raises:
+        ValueError: an unknown option, or a split without goals.
+        MissingAsset: a folder without the files. BadAsset: a broken file.
+    """
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        data: str | os.PathLike[str] = "auto",
+        mode: str = "strict",
+        goals: str = "synthetic",
+        observation: str = "text",
+        reward: str = "success",
+        progress: str = "now",
+        attributes: bool = False,
+        price_seed: int = 0,
+        previous_observations: int = 0,
+        previous_actions: int = 0,
+        max_turns: int = 15,
+        render_mode: str | None = None,
+    ) -> None:
+        _one_of("mode", mode, MODES)
+        _one_of("goals", goals, KINDS)
+        _one_of("observation", observation, OBSERVATIONS)
+        _one_of("reward", reward, REWARDS)
+        _one_of("progress", progress, PROGRESS)
+        self.shop = open_shop(open_catalogue(data), goals, mode == "strict", price_seed, attributes)
+        panel = open_panel(self.shop, split)
+        super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
+        self.observation, self.reward, self.progress = observation, reward, progress
+        self.shown = previous_observations, previous_actions
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        """The search page of a task."""
+        self.task = self.shop.goals[task_id]
+        self.page = Page()
+        self._best = 0.0
+        self._matches: dict[int, Match] = {}
+        self._told: list[tuple[str, str]] = []
+        return self.task.text, self._turn("")
+
+    def act(self, action: str) -> Turn:
+        """One search or click."""
+        shop, session = self.shop, self.shop.number[self.task_id]
+        self.page, why = shop.follow(self.page, session, *shop.parse(action))
+        turn = self._turn(action)
+        return turn._replace(valid=False, invalid_reason=why) if why else turn
+
+    def _turn(self, action: str) -> Turn:
+        page, bought = self.page, self.page.kind == "done"
+        scored = self._score() if page.product >= 0 else None
+        total = scored.total if scored else 0.0
+        self._best = max(self._best, total)
+        told = {"now": total, "best": self._best, "none": 0.0}[self.progress]
+        terms = dict(zip(scored._fields[1:], scored[1:], strict=True)) if bought and scored else {}
+        return Turn(
+            self._with_past(action, self._observation(total)),
+            progress=total if bought else told,
+            anchor=anchor(page),
+            reward=self._paid(total) if bought else 0.0,
+            success=bought and total == 1,
+            failure=bought and total < 1,
+            admissible_actions=self._admissible(),
+            extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
+        )
+
+    def _score(self) -> Score:
+        """What buying the page's product now would score."""
+        found = self._matches.get(self.page.product)
+        if found is None:
+            found = self._matches[self.page.product] = self.shop.match(self.task, self.page.product)
+        return self.shop.score(self.task, found, self.page)
+
+    def _paid(self, total: float) -> float:
+        if self.reward == "score":
+            return total
+        return (10.0 if self.reward == "success10" else 1.0) * (total == 1)
+
+    def _observation(self, score: float) -> str:
+        if self.observation == "url":
+            return self.shop.address(self.page, self.shop.number[self.task_id])
+        elements = self.shop.elements(self.page, self.task.text, score)
+        if self.observation == "text_rich":
+            return pages.as_rich_text(elements)
+        return pages.as_text(elements, marked=self.shop.strict)
+
+    def _admissible(self) -> list[str]:
+        if self.page.kind == "index":
+            return [SEARCH]
+        clicks = [f"click[{text}]" for text in self.shop.body(self.page).clickable]
+        return clicks if self.shop.strict or self.page.kind == "done" else [SEARCH, *clicks]
+
+    def _with_past(self, action: str, observation: str) -> str:
+        """The observation after those before it, and the actions, as many as are shown."""
+        self._told.append((action, observation))
+        told = [observation]
+        for back in range(1, min(1 + max(self.shown), len(self._told))):
+            if back <= self.shown[1]:
+                told.append(self._told[-back][0])
+            if back <= self.shown[0]:
+                told.append(self._told[-back - 1][1])
+        return pages.SEPARATOR.join(reversed(told))
+
+
+def anchor(page: Page) -> str:
+    """Key of the page: what it shows and what is chosen, not the way there."""
+    facts = page.kind, page.query, page.number, page.product, sorted(page.options), page.sub
+    return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+
+
+def _one_of(option: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise ValueError(
+            f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
+        )

@@ -1,0 +1,260 @@
+"""The embedded catalogue: made-up products in the public data's format, with requests for some.
+
+A product in demand has rivals on the same shelf: a twin without one of the wanted attributes, and
+one that costs more than any limit which a request for it can have. All of it comes from one seed.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, NamedTuple
+
+COUNT = 1000
+SEED = 20
+_ABOVE = 41  # dollars over a price that lie above every limit drawn for it
+_ID = "0123456789ABCDEFGHJKLMNPQRSTVWXYZ"
+
+_CHOICES = {
+    "color": "black white gray navy blue green red pink purple brown beige silver ivory teal olive",
+    "flavor": "vanilla chocolate maple lemon cinnamon berry coconut original",
+    "scent": "lavender citrus rose unscented eucalyptus sandalwood jasmine",
+    "clothes": "small medium large x-large xx-large",
+    "shoes": "6 7 8 9 10 11",
+    "ounces": "2-ounce 4-ounce 8-ounce 16-ounce",
+    "packs": "1-pack 2-pack 4-pack 6-pack",
+    "beds": "twin full queen king",
+    "feet": "3-feet 6-feet 10-feet",
+    "inches": "10-inch 12-inch 14-inch",
+    "storage": "64-gb 128-gb 256-gb",
+}
+_DEPARTMENTS = {
+    ("electronics", "Electronics", "color"): (
+        (
+            "wireless,water resistant,fast charging,noise cancelling,long lasting,high definition,"
+            "heavy duty,travel sized"
+        ),
+        "Headphones: over ear headphones, earbuds, gaming headset",
+        "Speakers: bluetooth speaker, shower speaker, sound bar",
+        "Power: phone charger, power bank, car adapter",
+        "Cables/feet: hdmi cable, usb cord, extension lead",
+        "Computers: computer mouse, keyboard, webcam, laptop stand",
+        "Storage/storage: flash drive, memory card",
+    ),
+    ("fashion", "Clothing", "color"): (
+        (
+            "machine washable,quick drying,long sleeved,high waisted,slim fitting,stretchy,"
+            "moisture wicking,with pockets"
+        ),
+        "Tops/clothes: t-shirt, polo, hooded sweatshirt, sweater, tank top, blouse",
+        "Bottoms/clothes: jeans, cargo shorts, leggings, pleated skirt, jogger pants",
+        "Outerwear/clothes: rain jacket, winter coat, fleece vest",
+        "Dresses/clothes: wrap dress, maxi gown",
+        "Nightwear/clothes: pajamas, bath robe",
+    ),
+    ("shoes", "Shoes", "color"): (
+        "non slip,arch supporting,memory foam,rubber soled,extra wide,leather lined,lace up",
+        "Athletic/shoes: running shoes, hiking boots, basketball trainers",
+        "Casual/shoes: canvas sneakers, loafers, ballet flats",
+        "Summer/shoes: sandals, flip flops",
+        "Work/shoes: nursing clogs",
+    ),
+    ("beauty", "Beauty", "scent"): (
+        (
+            "cruelty free,paraben free,sulfate free,for sensitive skin,for dry hair,"
+            "with natural ingredients,alcohol free,dermatologist tested"
+        ),
+        "Hair/ounces: shampoo, conditioner, hair mask",
+        "Skin/ounces: face cream, body lotion, sunscreen, face scrub",
+        "Bath/ounces: body wash, bubble bath, bath salts",
+        "Fragrance/ounces: perfume, room spray",
+    ),
+    ("grocery", "Grocery", "flavor"): (
+        (
+            "gluten free,sugar free,low sodium,high protein,keto friendly,non gmo,dairy free,"
+            "plant based,individually wrapped"
+        ),
+        "Snacks/packs: granola bars, popcorn, trail mix, rice crackers",
+        "Drinks/packs: herbal tea, ground coffee, hot cocoa",
+        "Spreads/packs: almond butter, fruit jam",
+        "Sweets/packs: hard candy, oatmeal cookies, fudge",
+    ),
+    ("furniture", "Furniture", "color"): (
+        (
+            "easy to assemble,space saving,solid wood,steel framed,faux leather,height adjustable,"
+            "wall mounted,with storage space"
+        ),
+        "Bedroom/beds: bed frame, mattress topper, headboard",
+        "Living: coffee table, tv console, accent chair, bookcase",
+        "Office: standing desk, filing cabinet",
+        "Entry: shoe rack, storage bench",
+    ),
+    ("home", "Home", "color"): (
+        (
+            "easy to clean,double sided,stain resistant,energy efficient,dimmable,waterproof,"
+            "hand made,eco friendly"
+        ),
+        "Bedding/beds: comforter, bed sheets, weighted blanket",
+        "Lighting: desk lamp, night light, string bulbs",
+        "Decor: wall clock, throw pillow, area rug, picture holder",
+        "Curtains: blackout curtains",
+    ),
+    ("kitchen", "Kitchen", "color"): (
+        (
+            "dishwasher safe,bpa free,stainless steel,non stick,heat resistant,leak proof,with lid,"
+            "microwave safe"
+        ),
+        "Cookware/inches: frying pan, wok, baking sheet",
+        "Storage: lunch box, food containers, spice jars",
+        "Drinkware: water bottle, travel cup, wine glasses",
+        "Tools: cutting board, chef knife, mixing bowls",
+    ),
+    ("sports", "Sports", "color"): (
+        "adjustable,sweat proof,foldable,extra thick,with carrying bag,quick release,anti burst",
+        "Fitness: yoga mat, resistance bands, jump rope, exercise ball",
+        "Outdoors: camping tent, hiking backpack, folding stool",
+        "Cycling: bike helmet, bike pump",
+    ),
+    ("pets", "Pet Supplies", "color"): (
+        "chew proof,washable,reflective,odor control,no pull,extra soft",
+        "Dogs/clothes: dog harness, dog cushion, dog raincoat",
+        "Cats: cat tree, cat carrier, litter tray",
+    ),
+}
+_SYLLABLES = "al bar cor dan el fen gal har il jor kel lum mar nor pel quin ros tal ver wen xan zel"
+_PRAISE = (
+    "Built to be {}.",
+    "People like that it is {}.",
+    "For those who want it {}.",
+    "Tested every day: {}.",
+)
+_ASKS = ("find me {} that are {}", "i am looking for {}, {}", "i need {}, {}", "show me {}, {}")
+
+
+class _Kind(NamedTuple):
+    """A kind of product: its name, where it stands, what it can be and come in."""
+
+    name: str
+    category: str
+    levels: str
+    attributes: tuple[str, ...]
+    options: dict[str, list[str]]
+
+
+class _Product(NamedTuple):
+    """What the rivals of a family share, and what tells one from the other."""
+
+    kind: _Kind
+    brand: str
+    attributes: list[str]
+    options: dict[str, list[str]]
+    price: float
+    ends: float  # of the price's range, 0 for one price
+
+
+def generated(
+    count: int = COUNT, seed: int = SEED
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
+    """`count` products as in `items_shuffle`, what `items_ins_v2` has of them, and title nouns."""
+    rng = Random(seed)
+    kinds = _kinds()
+    records: list[dict[str, Any]] = []
+    known: dict[str, dict[str, Any]] = {}
+    nouns: dict[str, tuple[str, ...]] = {}
+    families = 0
+    while len(records) < count:
+        kind = kinds[families % len(kinds)]
+        families += 1
+        target, *rivals = _family(kind, rng)
+        for product in (target, *rivals)[: count - len(records)]:
+            asin = _new_id(rng, known)
+            records.append(_record(product, asin, rng))
+            known[asin] = {"attributes": product.attributes}
+            if product is target:
+                known[asin] |= _request(product, rng)
+            nouns[asin] = (kind.name.split()[-1],)
+    rng.shuffle(records)
+    return records, known, nouns
+
+
+def _kinds() -> list[_Kind]:
+    found = []
+    for (category, top, style), (attributes, *shelves) in _DEPARTMENTS.items():
+        for shelf in shelves:
+            head, names = shelf.split(": ")
+            place, _, size = head.partition("/")
+            options = {style: _CHOICES[style].split()}
+            if size:
+                options["size"] = _CHOICES[size].split()
+            found += [
+                _Kind(
+                    name,
+                    category,
+                    f"{top} › {place} › {name.title()}",
+                    tuple(attributes.split(",")),
+                    options,
+                )
+                for name in names.split(", ")
+            ]
+    return found
+
+
+def _family(kind: _Kind, rng: Random) -> list[_Product]:
+    """A product in demand, its twin, its dear rival, and now and then one of another brand."""
+    syllables = _SYLLABLES.split()
+    brands = ["".join(rng.sample(syllables, 2)).title() for _ in range(2)]
+    options = {name: _some(values, 2, 4, rng) for name, values in kind.options.items()}
+    if len(options) > 1:
+        options["size"] = options["size"][:3]
+    attributes = _some(kind.attributes, 3, 4, rng)
+    price = rng.randrange(8, 120) + 0.99
+    ends = price + rng.randrange(3, 9) if rng.random() < 1 / 5 else 0.0
+    target = _Product(kind, brands[0], attributes, options, price, ends)
+    spare = [a for a in kind.attributes if a not in attributes]
+    twin = target._replace(attributes=[rng.choice(spare), *attributes[1:]])
+    dear = target._replace(price=max(price, ends) + _ABOVE + rng.randrange(8), ends=0.0)
+    family = [target, twin, dear]
+    if rng.random() < 1 / 3:
+        other = _some(kind.attributes, 3, 4, rng)
+        family.append(target._replace(brand=brands[1], attributes=other))
+    return family
+
+
+def _some(values: Any, fewest: int, most: int, rng: Random) -> list[str]:
+    """Some of the values, in their order."""
+    chosen = set(rng.sample(list(values), rng.randint(fewest, min(most, len(values)))))
+    return [value for value in values if value in chosen]
+
+
+def _record(product: _Product, asin: str, rng: Random) -> dict[str, Any]:
+    kind, attributes = product.kind, product.attributes
+    low, high = product.price, product.ends
+    options = {
+        name.title(): [{"value": value, "image": None} for value in values]
+        for name, values in product.options.items()
+    }
+    return {
+        "asin": asin,
+        "name": f"{product.brand} {kind.name.title()}, {attributes[-1].title()}",
+        "full_description": f"{kind.name.capitalize()} from {product.brand}.",
+        "small_description": [rng.choice(_PRAISE).format(a) for a in attributes],
+        "pricing": f"${low:.2f} - ${high:.2f}" if high else f"${low:.2f}",
+        "images": [],
+        "product_category": kind.levels,
+        "category": kind.category,
+        "query": kind.name,
+        "customization_options": options,
+    }
+
+
+def _request(product: _Product, rng: Random) -> dict[str, Any]:
+    """A request for two attributes, the one that the twin lacks among them."""
+    wanted = [product.attributes[0], rng.choice(product.attributes[1:])]
+    asked = rng.choice(_ASKS).format(product.kind.name, " and ".join(wanted))
+    return {"instruction": asked, "instruction_attributes": wanted}
+
+
+def _new_id(rng: Random, taken: dict[str, Any]) -> str:
+    while True:
+        asin = "B0" + "".join(rng.choices(_ID, k=8))
+        if asin not in taken:
+            return asin

@@ -1,0 +1,195 @@
+"""The shop's pages: what is on them, where a click leads, and how they read as text.
+
+A page is a value; nothing is kept of the way to it but the products looked at since the search
+page. Left out: how pages look in a browser.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agent_envs.webshop.products import Product
+
+BACK, NEXT, PREVIOUS, BUY = "Back to Search", "Next >", "< Prev", "Buy Now"
+SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
+PER_PAGE = 10
+ADDRESS = "http://127.0.0.1:3000"
+SEPARATOR = " [SEP] "
+
+
+class Page(NamedTuple):
+    """Where a shopper is.
+
+    Attributes:
+        kind: "index", "results", "item", "sub" or "done".
+        query: The keywords, lower case.
+        number: Page of the results, from 1.
+        product: Place of the product, -1 for none.
+        options: (name, value) of each option chosen, in the order of first choice.
+        sub: Which of `SUB_PAGES`.
+        visited: Products opened since the search page.
+    """
+
+    kind: str = "index"
+    query: str = ""
+    number: int = 1
+    product: int = -1
+    options: tuple[tuple[str, str], ...] = ()
+    sub: str = ""
+    visited: frozenset[int] = frozenset()
+
+    def chosen(self, name: str, value: str) -> Page:
+        """The page with an option chosen, or chosen anew."""
+        return self._replace(options=tuple((dict(self.options) | {name: value}).items()))
+
+    def listing(self, number: int) -> Page:
+        """The results page of that number."""
+        return Page("results", self.query, number, visited=self.visited)
+
+    def item(self, product: int) -> Page:
+        """The product's own page, no option chosen."""
+        visited = self.visited | {product}
+        return Page("item", self.query, self.number, product, visited=visited)
+
+
+class Element(NamedTuple):
+    """One piece of text on a page: a "text", "button", "option" or "product", chosen or not."""
+
+    kind: str
+    text: str
+    chosen: bool = False
+
+
+def listed(results: Sequence[int], number: int) -> Sequence[int]:
+    """The products on one page of the results."""
+    return results[(number - 1) * PER_PAGE : number * PER_PAGE]
+
+
+def index_elements(instruction: str) -> list[Element]:
+    """The search page."""
+    return [*_texts("WebShop", "Instruction: ", instruction), Element("button", "Search")]
+
+
+def head(instruction: str) -> list[Element]:
+    """What stands above every page but the first and the last."""
+    return [*_texts("Instruction:", instruction), Element("button", BACK)]
+
+
+def results_elements(
+    page: Page, results: Sequence[int], products: Sequence[Product], *, bounded: bool
+) -> list[Element]:
+    """A page of results; where they are bounded, the last offers no further one."""
+    elements = _texts(f"Page {page.number} (Total results: {len(results)})")
+    if page.number > 1:
+        elements.append(Element("button", PREVIOUS))
+    if not bounded or page.number * PER_PAGE < len(results):
+        elements.append(Element("button", NEXT))
+    for place in listed(results, page.number):
+        product = products[place]
+        elements.append(Element("product", product.asin, place in page.visited))
+        elements += _texts(product.title, product.price_tag)
+    return elements
+
+
+def item_elements(page: Page, product: Product, *, attributes: bool) -> list[Element]:
+    """A product's page; `attributes` offers the page of its attributes."""
+    elements = [Element("button", PREVIOUS)]
+    for name, values in product.options.items():
+        elements += _texts(name)
+        elements += [Element("option", value, (name, value) in page.options) for value in values]
+    elements += _texts(product.title, f"Price: {product.price_tag}", "Rating: N.A.")
+    offered = SUB_PAGES if attributes else SUB_PAGES[:-1]
+    return elements + [Element("button", text) for text in (*offered, BUY)]
+
+
+def sub_elements(page: Page, product: Product) -> list[Element]:
+    """What one of the product's tabs tells."""
+    told: list[str] = []
+    if page.sub == "Description":
+        told = [product.description]
+    elif page.sub == "Features":
+        told = [f" {bullet}" for bullet in product.bullets]
+    elif page.sub == "Attributes":
+        told = [f" {attribute}" for attribute in product.attributes]
+        told += [product.category, product.query, product.product_category]
+    return [Element("button", PREVIOUS), *_texts(*told)]
+
+
+def done_elements(page: Page, product: Product, score: float) -> list[Element]:
+    """The receipt, with all that the public WebShop prints there."""
+    return _texts(
+        *("Thank you for shopping with us!", "Your code: ", "None"),
+        *(" (Paste it in your MTurk interface.)", "Purchased", "asin", product.asin, "options"),
+        *(_json(dict(page.options)), "attrs", "None", "category", "None", "query", "None"),
+        *("product category", "None", "Target", "asin", "options", "attrs", "price upper"),
+        *("instuction text", "category", "product category", "query", "Goal ", "None", "Reward"),
+        *("Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"),
+    )
+
+
+def clickable(elements: Iterable[Element]) -> list[str]:
+    """What can be clicked, lower case: buttons, then products, then options, each once."""
+    order = ("button", "product", "option")
+    found = {kind: [e.text.lower() for e in elements if e.kind == kind] for kind in order}
+    return list(dict.fromkeys(text for kind in order for text in found[kind]))
+
+
+def as_text(elements: Iterable[Element], *, marked: bool) -> str:
+    """All texts, stripped, separated by [SEP]; `marked` tells which options are chosen."""
+    return SEPARATOR.join(
+        f"{e.text.strip()} (chosen)"
+        if marked and e.kind == "option" and e.chosen
+        else e.text.strip()
+        for e in elements
+    )
+
+
+def as_rich_text(elements: Sequence[Element]) -> str:
+    """A line a text, with what can be clicked and what was marked; choices are told in front."""
+    lines = "".join(f"{_rich(element)}\n" for element in elements)
+    for element in elements:
+        if element.kind == "option" and element.chosen:
+            lines = f"You have clicked {element.text}.\n{lines}"
+    return lines
+
+
+def address(page: Page, session: str, product: Product | None) -> str:
+    """The page's address on the public site."""
+    words, asin, options = (
+        page.query.replace(" ", "+"),
+        product and product.asin,
+        dict(page.options),
+    )
+    parts: dict[str, list[object]] = {
+        "index": [session],
+        "results": ["search_results", session, words, page.number],
+        "item": ["item_page", session, asin, words, page.number, json.dumps(options)],
+        "sub": ["item_sub_page", session, asin, words, page.number, page.sub, options],
+        "done": ["done", session, asin, options],
+    }
+    return "/".join(map(str, [ADDRESS, *parts[page.kind]]))
+
+
+def _json(options: dict[str, str]) -> str:
+    """JSON as the public site's templates write it: sorted, and safe inside HTML."""
+    text = json.dumps(options, sort_keys=True)
+    for char in "<>&'":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _rich(element: Element) -> str:
+    if element.kind == "text":
+        return element.text
+    word = "clicked button" if element.chosen else "button"
+    before = {"option": "  ", "product": "\n"}.get(element.kind, "")
+    return f"{before}[{word}] {element.text} [{word}_]"
+
+
+def _texts(*texts: str) -> list[Element]:
+    """Text elements; what is empty, or blank with a line break, is not there."""
+    return [Element("text", t) for t in texts if t and not (t.isspace() and "\n" in t)]

@@ -1,0 +1,178 @@
+"""The score of a purchase, in [0, 1]: product type, attributes, options and price.
+
+As the public WebShop computes it, or with options matched exactly, by name and value.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from agent_envs.webshop.goals import Goal
+    from agent_envs.webshop.products import Product
+
+SIMILAR = 85  # a token set ratio above it is a match
+_COLORS = """
+alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown
+burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac
+copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold granite
+grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon leopard light
+lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom mustard natural
+navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand sapphire
+seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet
+walnut wheat white wine yellow
+"""
+COLORS = tuple(_COLORS.split())
+
+_SAME_TYPE = 0.2  # title scores above it are of the same type
+_OTHER_TYPE = 0.1  # below it, of quite another
+_SHARED_LEVELS = 2
+
+
+class Score(NamedTuple):
+    """Score of a purchase and its parts; `total` = share of matches times `type`.
+
+    Attributes:
+        total: In [0, 1].
+        type: 1 for the goal's type of product, less for another.
+        attributes, options: Shares of the goal's that the purchase has; options 1 without any.
+        price: Whether it costs no more than the goal's limit.
+    """
+
+    total: float
+    type: float
+    attributes: float
+    options: float
+    price: float
+
+
+class Match(NamedTuple):
+    """What a product has of a goal before any option is chosen."""
+
+    type: float
+    attributes: int
+    price: bool
+
+
+def score(goal: Goal, match: Match, options: int) -> Score:
+    """The score of a purchase with that many of the goal's options right."""
+    attributes, wanted = len(goal.attributes), len(goal.options)
+    right = match.attributes + options + match.price
+    return Score(
+        total=right / (attributes + wanted + 1) * match.type,
+        type=match.type,
+        attributes=match.attributes / attributes if attributes else 1.0,
+        options=options / wanted if wanted else 1.0,
+        price=float(match.price),
+    )
+
+
+def match(
+    goal: Goal, target: Product, bought: Product, nouns: Sequence[Sequence[str]], price: float
+) -> Match:
+    """What `bought` at a price has of a goal made for `target`; nouns are those of both titles."""
+    return Match(
+        product_type(target, bought, *nouns),
+        sum(has_attribute(bought, attribute) for attribute in goal.attributes),
+        price <= goal.price_upper,
+    )
+
+
+def product_type(
+    target: Product, bought: Product, wanted: Sequence[str], found: Sequence[str]
+) -> float:
+    """How much the bought product is of the target's type; nouns of the target's and its title."""
+    shared = len(set(wanted) & set(found))
+    title = shared / len(wanted) if wanted else _SAME_TYPE
+    if title == 0:
+        return 0.0
+    if title < _OTHER_TYPE:
+        return _OTHER_TYPE
+    levels = [{part.strip() for part in p.product_category.split("›")} for p in (target, bought)]
+    same = target.query == bought.query or len(levels[0] & levels[1]) >= _SHARED_LEVELS
+    return 1.0 if same or title > _SAME_TYPE else 0.5
+
+
+def has_attribute(product: Product, attribute: str) -> bool:
+    """Whether a product has an attribute: nearly one of its own, or word for word in its texts."""
+    if any(alike(own, attribute) for own in product.attributes):
+        return True
+    texts = (product.title, " ".join(product.bullets), product.description)
+    return any(attribute in text.lower() for text in texts)
+
+
+def exact_options(wanted: Iterable[tuple[str, str]], chosen: Collection[tuple[str, str]]) -> int:
+    """How many of the wanted options are chosen, by name and value."""
+    return sum(option in chosen for option in wanted)
+
+
+def upstream_options(wanted: Iterable[tuple[str, str]], chosen: Collection[tuple[str, str]]) -> int:
+    """How many of the wanted options the public WebShop counts: some chosen value is like it."""
+    values = [_color(value) for _, value in chosen]
+    return sum(any(alike(value, _asked(*option)) for value in values) for option in wanted)
+
+
+def _asked(name: str, value: str) -> str:
+    """What the public WebShop compares: of named options the text of a pair, colors only whole."""
+    if not name:
+        return _color(value)
+    return next((c for c in COLORS if c in (name, value)), str((name, value)))
+
+
+def _color(value: str) -> str:
+    """The first color whose name is somewhere in the value, else the value."""
+    return next((color for color in COLORS if color in value), value)
+
+
+@lru_cache(maxsize=1 << 16)
+def alike(one: str, other: str) -> bool:
+    """Whether the token set ratio of two texts, rounded, is above 85."""
+    return round(token_set_ratio(one, other)) > SIMILAR
+
+
+def token_set_ratio(one: str, other: str) -> float:
+    """100 if one text's set of words holds the other's, else how alike they are: -> [0, 100].
+
+    The largest of three similarities: of both whole sets, and of the shared words with each.
+    """
+    first, second = (set(_bare(text).split()) for text in (one, other))
+    if not first or not second:
+        return 0.0
+    shared = " ".join(sorted(first & second))
+    rest = [" ".join(sorted(a - b)) for a, b in ((first, second), (second, first))]
+    if shared and not all(rest):
+        return 100.0
+    gap = bool(shared)
+    sizes = [len(shared) + gap + len(part) for part in rest]
+    distance = len(rest[0]) + len(rest[1]) - 2 * _common(*rest)
+    ratios = [_ratio(distance, sum(sizes))]
+    if shared:
+        ratios += [_ratio(gap + len(p), len(shared) + n) for p, n in zip(rest, sizes, strict=True)]
+    return max(ratios)
+
+
+def _ratio(distance: int, size: int) -> float:
+    return 100 - 100 * distance / size if size else 100.0
+
+
+def _common(one: str, other: str) -> int:
+    """Length of the longest common subsequence, a bit of an integer for each character."""
+    places: dict[str, int] = {}
+    for place, char in enumerate(one):
+        places[char] = places.get(char, 0) | 1 << place
+    full = (1 << len(one)) - 1
+    free = full
+    for char in other:
+        taken = free & places.get(char, 0)
+        free = (free + taken) | (free - taken)
+    return (~free & full).bit_count()
+
+
+def _bare(text: str) -> str:
+    """Lower-case words without punctuation, and without the letters U+0080 to U+00FF."""
+    kept = re.sub(r"[\x80-\xff]", "", text)
+    return "".join(char.lower()[0] for char in re.sub(r"[\W_]", " ", kept))

@@ -1,0 +1,218 @@
+"""Shop: a catalogue with its index, prices and goals, and the rules of walking through it.
+
+One shop serves all environments of a process that ask for the same data and rules.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agent_envs.webshop import pages, reward
+from agent_envs.webshop.goals import draw_prices, make_goals
+from agent_envs.webshop.pages import Element, Page
+
+if TYPE_CHECKING:
+    from agent_envs.webshop.catalogue import Catalogue
+    from agent_envs.webshop.goals import Goal
+    from agent_envs.webshop.products import Product
+    from agent_envs.webshop.reward import Score
+
+MODES = ("strict", "upstream")
+PAGES_KEPT = 8192
+_UPSTREAM = re.compile(r"(.+)\[(.+)\]")
+_STRICT = re.compile(r"\s*(search|click)\[(.*)\]\s*", re.DOTALL)
+_BUTTONS = frozenset(
+    text.lower() for text in (pages.BACK, pages.NEXT, pages.PREVIOUS, pages.BUY, *pages.SUB_PAGES)
+)
+
+
+class Body(NamedTuple):
+    """A page below its head: its elements, and what can be clicked on the page."""
+
+    elements: tuple[Element, ...]
+    clickable: tuple[str, ...]
+
+
+class Shop:
+    """Goals and pages over a catalogue, by the rules of a mode; never changes once made.
+
+    Args:
+        catalogue: Products and their index.
+        kind: Of goals, "synthetic" or "human".
+        strict: Whether the public WebShop's faults are mended.
+        price_seed: Of the prices of products with a range, and of the goals' price limits.
+        attributes: Whether pages show attributes.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, *, kind: str, strict: bool, price_seed: int, attributes: bool
+    ) -> None:
+        self._made_with = (catalogue, kind, strict, price_seed, attributes)
+        self.catalogue, self.strict, self.attributes = catalogue, strict, attributes
+        rng = random.Random(price_seed)
+        self.prices = draw_prices(catalogue.products, rng)
+        goals = make_goals(catalogue.products, self.prices, kind, rng)
+        if strict:
+            goals = [repaired(goal, catalogue.products[goal.product]) for goal in goals]
+        self.goals = {goal.task_id: goal for goal in goals}
+        self.number = {task_id: str(place) for place, task_id in enumerate(self.goals)}
+        self._options = reward.exact_options if strict else reward.upstream_options
+        self.body = lru_cache(maxsize=PAGES_KEPT)(self._body)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_shop, self._made_with
+
+    def parse(self, action: str) -> tuple[str, str]:
+        """Name and lower-case argument of an action, ("", "") where it has not the form."""
+        found = _STRICT.fullmatch(action) if self.strict else _UPSTREAM.match(action)
+        if (
+            found is None
+            or found[1] not in {"search", "click"}
+            or (self.strict and not found[2].strip())
+        ):
+            return "", ""
+        return found[1], found[2].lower()
+
+    def follow(self, page: Page, session: str, name: str, argument: str) -> tuple[Page, str]:
+        """The page that an action leads to, and "" or why it does nothing."""
+        if not name:
+            return page, "format"
+        if name == "search":
+            if self.strict and page.kind != "index":
+                return page, "refused"
+            return Page("results", argument, visited=page.visited), ""
+        if argument == "search" and page.kind == "index":
+            return page, "refused"
+        if argument not in self.body(page).clickable:
+            return page, "unknown"
+        return self._click(page, session, argument), ""
+
+    def elements(self, page: Page, instruction: str, score: float = 0.0) -> list[Element]:
+        """All that is on a page."""
+        if page.kind == "index":
+            return pages.index_elements(instruction)
+        if page.kind == "done":
+            return pages.done_elements(page, self._product(page), score)
+        return [*pages.head(instruction), *self.body(page).elements]
+
+    def address(self, page: Page, session: str) -> str:
+        """The page's address on the public site."""
+        product = self._product(page) if page.product >= 0 else None
+        return pages.address(page, session, product)
+
+    def match(self, goal: Goal, product: int) -> reward.Match:
+        """What a product has of a goal, options aside."""
+        products, nouns = self.catalogue.products, self.catalogue.nouns
+        return reward.match(
+            goal,
+            products[goal.product],
+            products[product],
+            (nouns[goal.product], nouns[product]),
+            self.prices[product],
+        )
+
+    def score(self, goal: Goal, match: reward.Match, page: Page) -> Score:
+        """What buying the page's product with its options would score."""
+        return reward.score(goal, match, self._options(goal.options, page.options))
+
+    def _product(self, page: Page) -> Product:
+        return self.catalogue.products[page.product]
+
+    def _body(self, page: Page) -> Body:
+        if page.kind in {"index", "done"}:
+            return Body((), ("search",) if page.kind == "index" else ())
+        if page.kind == "results":
+            elements = pages.results_elements(
+                page,
+                self.catalogue.search(page.query),
+                self.catalogue.products,
+                bounded=self.strict,
+            )
+        elif page.kind == "item":
+            elements = pages.item_elements(page, self._product(page), attributes=self.attributes)
+        else:
+            elements = pages.sub_elements(page, self._product(page))
+        return Body(tuple(elements), tuple(pages.clickable([*pages.head(""), *elements])))
+
+    def _click(self, page: Page, session: str, text: str) -> Page:
+        if text == pages.BACK.lower():
+            return Page()
+        if text == pages.BUY.lower():
+            return page._replace(kind="done")
+        if text in {pages.NEXT.lower(), pages.PREVIOUS.lower()}:
+            return self._turned(page, session, forward=text == pages.NEXT.lower())
+        if page.kind == "results":
+            return page.item(self.catalogue.place[text])
+        sub = next((sub for sub in pages.SUB_PAGES if sub.lower() == text), None)
+        if sub:
+            return page._replace(kind="sub", sub=sub)
+        return page.chosen(self._owner(page, text), text)
+
+    def _turned(self, page: Page, session: str, *, forward: bool) -> Page:
+        """The page after or before this one.
+
+        The public WebShop tells what a page is by looking for names of pages in its address, which
+        holds the query too.
+        """
+        kind = page.kind
+        if not self.strict:
+            names = {"search_results": "results", "item_page": "item", "item_sub_page": "sub"}
+            address = self.address(page, session)
+            kind = next(of for name, of in names.items() if name in address)
+        if kind == "results":
+            return page.listing(page.number + (1 if forward else -1))
+        if kind == "sub":
+            return page._replace(kind="item", sub="")
+        return page.listing(page.number)
+
+    def _owner(self, page: Page, value: str) -> str:
+        """The option that a value is chosen for.
+
+        Of several options with that value the public WebShop always takes the last; here the first
+        that has not got it yet.
+        """
+        options = self._product(page).options
+        names = [name for name, values in options.items() if value in values]
+        if not self.strict:
+            return names[-1]
+        return next((n for n in names if (n, value) not in page.options), names[0])
+
+
+@lru_cache(maxsize=4)
+def open_shop(
+    catalogue: Catalogue, kind: str, strict: bool, price_seed: int, attributes: bool
+) -> Shop:
+    """The shop of a catalogue and rules, made once."""
+    return Shop(catalogue, kind=kind, strict=strict, price_seed=price_seed, attributes=attributes)
+
+
+def repaired(goal: Goal, product: Product) -> Goal:
+    """The goal without what its product cannot give, its option values as the product names them.
+
+    What buying the product with all the rest cannot score is left out of the goal, not of its text.
+    """
+    options: dict[str, str] = {}
+    for name, value in goal.options:
+        found = (name, value) if name else _offered(product, value)
+        if found and found[0] not in options and found[1] and found[1] not in _BUTTONS:
+            options[found[0]] = found[1]
+    attributes = tuple(a for a in goal.attributes if reward.has_attribute(product, a))
+    return replace(goal, attributes=attributes, options=tuple(options.items()))
+
+
+def _offered(product: Product, value: str) -> tuple[str, str] | None:
+    """The option and value of a product that a request for a value means."""
+    offers = [(name, offer) for name, values in product.options.items() for offer in values]
+    wanted = value.strip().lower()
+    exact = next((offer for offer in offers if offer[1] == wanted), None)
+    if exact or not offers:
+        return exact
+    best = max(offers, key=lambda offer: reward.token_set_ratio(offer[1], wanted))
+    return best if reward.alike(best[1], wanted) else None
