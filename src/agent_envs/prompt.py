@@ -66,7 +66,28 @@ most recent {history_length} observations and the corresponding actions you took
     blind="You are an expert agent operating in the ALFRED Embodied Environment. " + _NOW + _ASK,
 )
 
-TEMPLATES = {"alfworld": ALFWORLD}
+_SHOP = "You are an expert autonomous agent operating in the WebShop e-commerce environment. "
+
+_SHOP_ASK = """ {current_observation}. Your admissible actions of the current situation are: \
+[{admissible_actions}].
+
+Now it's your turn to take one action for the current step. You should first reason step-by-step \
+about the current situation, then think carefully which admissible action best advances the \
+shopping goal. This reasoning process MUST be enclosed within <think> </think> tags. Once you've \
+finished your reasoning, you should choose an admissible action for current step and present it \
+within <action> </action> tags."""
+
+WEBSHOP = Template(
+    full=_SHOP
+    + """Your task is to: {task_description}. Prior to this step, you have already taken \
+{step_count} step(s). Below are the most recent {history_length} observations and the \
+corresponding actions you took: {action_history}. You are now at step {current_step} and your \
+current observation is:"""
+    + _SHOP_ASK,
+    blind=_SHOP + "You are now at step {current_step} and your current observation is" + _SHOP_ASK,
+)
+
+TEMPLATES = {"alfworld": ALFWORLD, "webshop": WEBSHOP}
 
 
 BLIND = ("both", "goal", "history", "observation")
@@ -74,9 +95,16 @@ BLIND = ("both", "goal", "history", "observation")
 
 
 def without_goal(observation: str, goal: str) -> str:
-    """An observation without the lines that state the goal."""
+    """An observation without the lines, or pieces between [SEP] marks, that state the goal."""
     wanted = goal.removesuffix(".")
-    return "\n".join(x for x in observation.split("\n") if not wanted or wanted not in x)
+    if not wanted or wanted not in observation:
+        return observation
+    kept = []
+    for line in observation.split("\n"):
+        pieces = [piece for piece in line.split(" [SEP] ") if wanted not in piece]
+        if pieces:
+            kept.append(" [SEP] ".join(pieces))
+    return "\n".join(kept)
 
 
 class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -84,8 +112,8 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
     goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
-    "alfworld" is STAPO's pair of templates (Fig. 12 and 13). A final full stop of goal or
-    observation gives way to the template's. Goes outside `ParseReply`.
+    "alfworld" and "webshop" are STAPO's pairs of templates (Fig. 12 to 15). A final full stop of
+    goal or observation gives way to the template's. Goes outside `ParseReply`.
 
     Raises:
         TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.

@@ -1,0 +1,169 @@
+"""WebShop's engine: python benchmarks/webshop.py [--data FOLDER] [--sizes 1000 100000].
+
+Three tables: the environment through `gym.make` with the whole info, memory, and catalogues of our
+generator in growing sizes. Times are CPU time of this process on one core. The shopper searches for
+words of the instruction and clicks at random, and takes another task each episode. With `--data`
+it is a folder of the public products.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# This file has the name of a package beside it.
+sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
+
+import gymnasium as gym  # noqa: E402
+import numpy as np  # noqa: E402
+
+import agent_envs  # noqa: E402, F401  registers the id
+from agent_envs.webshop.analysis import words  # noqa: E402
+from agent_envs.webshop.generate import generated  # noqa: E402
+from agent_envs.webshop.products import read_products  # noqa: E402
+from agent_envs.webshop.search import Index  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ID = "WebShop-v0"
+QUERIES = 300
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--data", default="embedded", help="folder of products, or embedded")
+    options.add_argument("--steps", type=int, default=50_000)
+    options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
+    options.add_argument("--sizes", type=int, nargs="*", default=[1000, 100_000])
+    options.add_argument("--only", default="", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.only:
+        print(*alone(given), sep="\n")
+        return
+    print(f"{given.data}; Python {sys.version.split()[0]}; CPU time of one core\n")
+    for head in ("speed", "memory"):
+        show(head, child(given, head))
+    for size in given.sizes:
+        show(f"{size:,} products of our generator", child(given, str(size)))
+
+
+def child(given: argparse.Namespace, what: str) -> list[str]:
+    """The rows of one table, from a process of its own."""
+    command = [sys.executable, __file__, "--only", what, "--data", given.data]
+    command += ["--steps", str(given.steps), "--episodes", str(given.episodes)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def show(head: str, rows: list[str]) -> None:
+    print(head, *(f"  {row}" for row in rows), "", sep="\n", flush=True)
+
+
+def alone(given: argparse.Namespace) -> Iterator[str]:
+    if given.only == "speed":
+        yield from speed(given)
+    elif given.only == "memory":
+        yield from memory(given)
+    else:
+        yield from catalogue(int(given.only))
+
+
+def speed(given: argparse.Namespace) -> Iterator[str]:
+    env, seconds = timed(lambda: gym.make(ID, data=given.data, split="all"))
+    yield f"first gym.make: products, index and goals    {seconds:10.3f} s"
+    _, seconds = timed(lambda: gym.make(ID, data=given.data, split="all"))
+    yield f"gym.make after it                            {1e3 * seconds:10.3f} ms"
+    resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(1000)]
+    yield f"reset, mean of 1,000                         {1e3 * statistics.mean(resets):10.3f} ms"
+    for observation in ("text", "text_rich"):
+        env = gym.make(ID, data=given.data, split="all", observation=observation)
+        seconds = walk(env, given.steps)
+        yield f"steps a second, {observation:10}                   {given.steps / seconds:10,.0f}"
+
+
+def memory(given: argparse.Namespace) -> Iterator[str]:
+    envs = [gym.make(ID, data=given.data, split="all") for _ in range(64)]
+    for seed, env in enumerate(envs):
+        walk(env, 100, seed=seed)
+    yield f"peak memory of a process with 64 environments {peak():9.0f} MiB"
+    before = after = 0
+    rng = np.random.default_rng(0)
+    for episode in range(given.episodes):
+        play(envs[episode % 64], rng)
+        if episode == given.episodes // 2:
+            before = resident()
+    after = resident()
+    yield (
+        f"growth over the last {given.episodes // 2:,} of {given.episodes:,} episodes "
+        f"{after - before:9.1f} MiB"
+    )
+
+
+def catalogue(size: int) -> Iterator[str]:
+    (records, attributes, _), made = timed(lambda: generated(size))
+    gc.collect()
+    start = resident()
+    products, read = timed(lambda: read_products(records, attributes))
+    ids = [product.asin for product in products]
+    index, built = timed(lambda: Index((product.document for product in products), ids))
+    requests = [a["instruction"] for a in attributes.values() if "instruction" in a][:QUERIES]
+    asked = [timed(lambda q=query: index.scores(q))[1] for query in requests]
+    again = [timed(lambda q=query: index.search(q))[1] for query in requests * 2][QUERIES:]
+    yield f"generated                                    {made:10.3f} s"
+    yield f"read                                         {read:10.3f} s"
+    yield f"indexed                                      {built:10.3f} s"
+    yield f"memory of products and index                 {resident() - start:10.1f} MiB"
+    length = statistics.mean(len(words(query)) for query in requests)
+    yield f"a new query of {length:.1f} words, median           {1e3 * statistics.median(asked):10.3f} ms"
+    yield f"the slowest of {QUERIES}                           {1e3 * max(asked):10.3f} ms"
+    yield f"a query asked before                         {1e6 * statistics.median(again):10.3f} µs"
+
+
+def walk(env: gym.Env[str, str], steps: int, seed: int = 0) -> float:
+    """CPU seconds of so many steps of a random shopper, resets included."""
+    rng = np.random.default_rng(seed)
+    start, done = time.process_time(), 0
+    while done < steps:
+        done += play(env, rng)
+    return time.process_time() - start
+
+
+def play(env: gym.Env[str, str], rng: np.random.Generator) -> int:
+    """One episode of the random shopper: its number of steps."""
+    _, info = env.reset(seed=int(rng.integers(2**31)))
+    asked = info["goal"].split()
+    while True:
+        actions = info["admissible_actions"]
+        action = actions[rng.integers(len(actions))]
+        if action.startswith("search"):
+            first = rng.integers(len(asked))
+            action = f"search[{' '.join(asked[first : first + 4])}]"
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            return int(info["turn"])
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+if __name__ == "__main__":
+    main()
