@@ -121,7 +121,8 @@ def catalogue(size: int) -> Iterator[str]:
     yield f"indexed                                      {built:10.3f} s"
     yield f"memory of products and index                 {resident() - start:10.1f} MiB"
     length = statistics.mean(len(words(query)) for query in requests)
-    yield f"a new query of {length:.1f} words, median           {1e3 * statistics.median(asked):10.3f} ms"
+    median = 1e3 * statistics.median(asked)
+    yield f"median of new queries, {length:.1f} words on average   {median:7.3f} ms"
     yield f"the slowest of {QUERIES}                           {1e3 * max(asked):10.3f} ms"
     yield f"a query asked before                         {1e6 * statistics.median(again):10.3f} µs"
 

@@ -70,6 +70,30 @@ def test_the_opening_prompt():
     )
 
 
+def test_webshops_templates():
+    """STAPO, Figures 14 and 15; the goal is told in the full prompt only."""
+    env = Prompt(gym.make("WebShop-v0", data="embedded"), "webshop")
+    prompt, info = env.reset(seed=1)
+    goal = info["goal"]
+    assert prompt.startswith(
+        "You are an expert autonomous agent operating in the WebShop e-commerce environment. Your "
+        f"task is to: {goal}. Prior to this step, you have already taken 0 step(s). Below are the "
+        "most recent 0 observations and the corresponding actions you took: none. You are now at "
+        f"step 1 and your current observation is: WebShop [SEP] Instruction: [SEP] {goal} [SEP] "
+        "Search. Your admissible actions of the current situation are: ['search[<keywords>]'].\n\n"
+        "Now it's your turn to take one action for the current step."
+    )
+    assert info["blind_prompt"].startswith(
+        "You are an expert autonomous agent operating in the WebShop e-commerce environment. You "
+        "are now at step 1 and your current observation is WebShop [SEP] Instruction: [SEP] "
+        "Search. Your admissible actions"
+    )
+    prompt, *_, info = env.step(f"search[{goal}]")
+    assert goal in prompt
+    assert "Page 1" in info["blind_prompt"]
+    assert goal not in info["blind_prompt"]
+
+
 @pytest.mark.parametrize(
     ("history", "shown"),
     [

@@ -33,13 +33,23 @@ def test_names_of_the_issue():
     assert wanted <= set(recipe.names())
 
 
-# Numbers of the papers: HAS Table 6, STAPO appendix E, MGR section 4.3 and appendix A.5.
+# Numbers of the papers: HAS Tables 5 and 6, STAPO appendix E, MGR section 4.3 and appendix A.5,
+# iStar section 4 and appendix C.1.
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
         ("alfworld_grpo", {"lr": 5e-6, "tasks": 10, "turns": 40, "kl_target": 0.04, "rank": 32}),
         ("alfworld_gigpo", {"lr": 1e-6, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
         ("alfworld_mgr", {"lr": 5e-7, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
+        ("webshop_grpo", {"lr": 5e-6, "tasks": 10, "turns": 15, "kl_target": 0.04, "rank": 32}),
+        (
+            "webshop_has_turnrd",
+            {"lr": 5e-6, "tasks": 10, "turns": 15, "kl_target": 0.04, "rank": 32},
+        ),
+        ("webshop_gigpo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop_stapo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop_istar", {"lr": 5e-7, "tasks": 16, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop_mgr", {"lr": 5e-7, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
     ],
 )
 def test_numbers_of_the_papers(name, wanted):
