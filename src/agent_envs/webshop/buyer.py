@@ -52,11 +52,16 @@ def explorer(env: gym.Env[Any, Any]) -> Buyer:
 
 
 def oracle(env: gym.Env[Any, Any]) -> list[str]:
-    """All actions that the buyer would do from here to the purchase."""
+    """All actions that the buyer would do from here to the purchase.
+
+    Where no search finds the product they end without one.
+    """
     web = cast("WebShop", env.unwrapped)
     page, actions, seen = web.page, list[str](), set[Page]()
     while page.kind != "done":
         again = page in seen  # in "upstream" one value can stand for two options
+        if again and page.product < 0:
+            break
         action = _click(BUY) if again else next_step(web.shop, web.task, page).action
         actions.append(action)
         seen.add(page)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import zlib
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,7 +106,7 @@ def _read(path: Path) -> Any:
     try:
         packed = path.read_bytes()
         return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
-    except (ValueError, EOFError, gzip.BadGzipFile) as error:
+    except (ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
         raise BadAsset(f"{path} is no JSON: {error}") from error
 
 

@@ -95,12 +95,18 @@ def results_elements(
     return elements
 
 
-def item_elements(page: Page, product: Product, *, attributes: bool) -> list[Element]:
-    """A product's page; `attributes` offers the page of its attributes."""
+def item_elements(page: Page, product: Product, *, attributes: bool, exact: bool) -> list[Element]:
+    """A product's page; `attributes` offers the page of its attributes.
+
+    Where marks are not `exact` a value is marked if the page's address has it in double quotes.
+    """
     elements = [Element("button", PREVIOUS)]
+    shown = address(page, "", product)
     for name, values in product.options.items():
         elements += _texts(name)
-        elements += [Element("option", value, (name, value) in page.options) for value in values]
+        for value in values:
+            chosen = (name, value) in page.options if exact else f'"{value}"' in shown
+            elements.append(Element("option", value, chosen))
     elements += _texts(product.title, f"Price: {product.price_tag}", "Rating: N.A.")
     offered = SUB_PAGES if attributes else SUB_PAGES[:-1]
     return elements + [Element("button", text) for text in (*offered, BUY)]

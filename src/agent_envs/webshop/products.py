@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,9 @@ def _product(
         asin=record["asin"],
         title=title,
         description=description,
-        bullets=_texts([bullets] if isinstance(bullets, str) else bullets, where, "bullets"),
+        bullets=_texts(
+            [bullets] if isinstance(bullets, str) else bullets, where, "small_description"
+        ),
         query=query.lower().strip(),
         category=category,
         product_category=levels,
@@ -163,21 +166,30 @@ def _price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
     try:
         prices = tuple(float(re.sub(r"[^0-9.]", "", piece)) for piece in pieces)[:_PRICES]
     except ValueError:
-        raise BadAsset(f"{where}: a price such as '$12.99' is needed, got {given!r:.60}") from None
+        prices = ()
+    if not prices or math.inf in prices:
+        raise BadAsset(f"{where}: a price such as '$12.99' is needed, got {given!r:.60}")
     return " to ".join(f"${price}" for price in prices), prices
 
 
 def _options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
-    where = f"{where}: field 'customization_options'"
+    field = "customization_options"
     if not given:
         return {}
     if not isinstance(given, dict):
-        raise BadAsset(f"{where}: an object by option name is needed, got {given!r:.60}")
-    return {
-        name.lower(): tuple(_value(choice, where) for choice in choices)
-        for name, choices in given.items()
-        if choices is not None
-    }
+        raise BadAsset(
+            f"{where}: field {field!r}: an object by option name is needed, got {given!r:.60}"
+        )
+    options = {}
+    for name, choices in given.items():
+        if not isinstance(choices, list | None):
+            raise BadAsset(
+                f"{where}: field {field!r}: a list of choices is needed, got {choices!r:.60}"
+            )
+        if choices is not None:
+            values = [_value(choice, f"{where}: field {field!r}") for choice in choices]
+            options[name.lower()] = _texts(values, where, field)
+    return options
 
 
 def _value(choice: Any, where: str) -> str:
@@ -198,6 +210,8 @@ def _known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[st
         return attributes, ("", ())
     text = _text(entry, "instruction", where)
     wanted = _texts(entry.get("instruction_attributes"), where, "instruction_attributes")
+    if not wanted:
+        raise BadAsset(f"{where}: field 'instruction_attributes' has none for its instruction")
     return attributes, (text, wanted)
 
 

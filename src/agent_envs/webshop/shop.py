@@ -88,8 +88,8 @@ class Shop:
             if self.strict and page.kind != "index":
                 return page, "refused"
             return Page("results", argument, visited=page.visited), ""
-        if argument == "search" and page.kind == "index":
-            return page, "refused"
+        if argument == "search" and (page.kind == "index" or not self.strict):
+            return page, "refused" if page.kind == "index" else "unknown"
         if argument not in self.body(page).clickable:
             return page, "unknown"
         return self._click(page, session, argument), ""
@@ -136,7 +136,9 @@ class Shop:
                 bounded=self.strict,
             )
         elif page.kind == "item":
-            elements = pages.item_elements(page, self._product(page), attributes=self.attributes)
+            elements = pages.item_elements(
+                page, self._product(page), attributes=self.attributes, exact=self.strict
+            )
         else:
             elements = pages.sub_elements(page, self._product(page))
         return Body(tuple(elements), tuple(pages.clickable([*pages.head(""), *elements])))
@@ -176,13 +178,14 @@ class Shop:
         """The option that a value is chosen for.
 
         Of several options with that value the public WebShop always takes the last; here the first
-        that has not got it yet.
+        without a choice, or else the first of another choice.
         """
-        options = self._product(page).options
+        options, chosen = self._product(page).options, dict(page.options)
         names = [name for name, values in options.items() if value in values]
         if not self.strict:
             return names[-1]
-        return next((n for n in names if (n, value) not in page.options), names[0])
+        open_names = [n for n in names if n not in chosen]
+        return [*open_names, *(n for n in names if chosen.get(n) != value), *names][0]
 
 
 @lru_cache(maxsize=4)

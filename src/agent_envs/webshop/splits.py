@@ -11,7 +11,6 @@ from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import Panel, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from agent_envs.webshop.goals import Goal
@@ -73,11 +72,13 @@ def _tenth(goal: Goal) -> int:
 def _listed(path: Path, goals: list[Goal]) -> list[Goal]:
     """The goals whose places a file lists."""
     try:
-        places: Iterable[int] = json.loads(path.read_text())
+        places = json.loads(path.read_text())
     except FileNotFoundError:
         raise MissingAsset(f"no {path}; put ETO's list of goals there") from None
     except ValueError as error:
         raise BadAsset(f"{path} is no JSON: {error}") from error
+    if not isinstance(places, list):
+        raise BadAsset(f"{path}: a list of places is needed, got {places!r:.60}")
     wrong = [p for p in places if type(p) is not int or not 0 <= p < len(goals)]
     if wrong:
         raise BadAsset(f"{path}: places in 0..{len(goals) - 1} are needed, got {wrong[0]!r}")
