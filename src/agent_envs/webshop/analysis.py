@@ -37,7 +37,8 @@ _SCRIPTS = {
 _PUNCTUATION = {
     **dict.fromkeys(":\u00b7\u0387\u055f\u05f4\u2027\ufe13\ufe55\uff1a", "m"),  # between letters
     **dict.fromkeys(",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\uff0c\uff1b", "n"),
-    **dict.fromkeys(".'\u2018\u2019\u2024\ufe52\uff07\uff0e", "q"),  # between either
+    "'": "s",
+    **dict.fromkeys(".\u2018\u2019\u2024\ufe52\uff07\uff0e", "q"),  # between either
     '"': "d",
     "\u202f": "E",
     "\u200b": "o",
@@ -75,11 +76,11 @@ def _class(char: str) -> str:
 
 def _tokens() -> re.Pattern[str]:
     """Tokens in a string of classes."""
-    letter, digit, kana, joiner = "[LH][XZ]*", "N[XZ]*", "K[XZ]*", "E[XZ]*"
-    letters = f"(?:{letter}(?:(?:(?:{joiner})*|[mq][XZ]*){letter})*)"
-    digits = f"(?:{digit}(?:(?:(?:{joiner})*|[nq][XZ]*){digit})*)"
-    hebrew = "(?:H[XZ]*d[XZ]*H[XZ]*)"
-    core = f"(?:{kana}(?:(?:{joiner})*{kana})*|(?:{hebrew}|{digits}|{letters})+)"
+    letter = "(?:H[XZ]*(?:s[XZ]*|d[XZ]*(?=H))|[LH][XZ]*)"  # quotes stay with Hebrew
+    digit, kana, joiner = "N[XZ]*", "K[XZ]*", "E[XZ]*"
+    letters = f"(?:{letter}(?:(?:(?:{joiner})*|[mqs][XZ]*){letter})*)"
+    digits = f"(?:{digit}(?:(?:(?:{joiner})*|[nqs][XZ]*){digit})*)"
+    core = f"(?:{kana}(?:(?:{joiner})*{kana})*|(?:{digits}|{letters})+)"
     word = f"(?:{joiner})*{core}(?:(?:{joiner})+{core})*(?:{joiner})*"
     return re.compile(f"{word}|(?:C[XZ]*)+|[IR][XZ]*|F[XZ]*F[XZ]*|MX*(?:ZMX*)*Z?")
 

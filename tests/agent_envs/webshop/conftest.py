@@ -52,3 +52,57 @@ def real(shared_data, tmp_path_factory):
     for name in ("items_shuffle_1000.json.gz", "items_ins_v2_1000.json.gz"):
         (folder / name).write_bytes((shared_data / "webshop" / name).read_bytes())
     return folder
+
+
+@pytest.fixture(scope="session")
+def record():
+    """A product's record with the fields given, the others made up."""
+
+    def make(asin="A1", **fields):
+        options = fields.pop("options", {})
+        return {
+            "asin": asin,
+            "name": "Red Canvas Shoe",
+            "full_description": "A shoe.",
+            "small_description": ["light", "soft sole"],
+            "pricing": "$12.99",
+            "images": ["https://pictures.example/1.jpg"],
+            "product_category": "Shoes › Women › Sneakers",
+            "category": "fashion",
+            "query": "canvas shoe",
+            "customization_options": {
+                name: [{"value": value, "image": None} for value in values]
+                for name, values in options.items()
+            },
+        } | fields
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def wanted():
+    """What the attribute file tells of a product that is asked for."""
+
+    def make(*attributes, instruction="i need a shoe", asked=None):
+        return {
+            "attributes": list(attributes),
+            "instruction": instruction,
+            "instruction_attributes": list(attributes if asked is None else asked),
+        }
+
+    return make
+
+
+@pytest.fixture
+def folder_of(tmp_path_factory):
+    """A folder that `data=` takes, of records, attributes and perhaps people's requests."""
+
+    def write(records, attributes, requests=None):
+        folder = tmp_path_factory.mktemp("shop")
+        files = {"items_shuffle": records, "items_ins_v2": attributes, "items_human_ins": requests}
+        for name, content in files.items():
+            if content is not None:
+                (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+        return folder
+
+    return write
