@@ -1,0 +1,252 @@
+"""The score of a purchase, part by part."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz import fuzz, utils
+
+from agent_envs.webshop.goals import Goal
+from agent_envs.webshop.products import read_products
+from agent_envs.webshop.reward import (
+    COLORS,
+    Match,
+    alike,
+    exact_options,
+    has_attribute,
+    match,
+    product_type,
+    score,
+    token_set_ratio,
+    upstream_options,
+)
+
+
+@pytest.fixture
+def product(record):
+    def make(attributes=(), **fields):
+        return read_products([record(**fields)], {"A1": {"attributes": list(attributes)}})[0]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("red shoe", "Shoe, RED!", 100),
+        ("navy blue", "blue", 100),  # one set holds the other
+        ("xx-large", "large", 100),
+        ("7", "7.5", 100),
+        ("", "", 0),
+        ("", "red", 0),
+        ("--", "--", 0),  # no words
+        ("é", "é", 0),  # U+0080 to U+00FF are dropped
+        ("café", "caf", 100),
+        # distance 6 + 7 - 2 * 4 ("ittn") of 13
+        ("kitten", "sitting", 100 - 500 / 13),
+        # distance 5 + 5 - 2 * 1 of 10
+        ("large", "small", 20),
+        # both share "of pack", 7: "of pack 2" to "of pack 12" is 1 of 9 + 10
+        ("pack of 2", "pack of 12", 100 - 100 / 19),
+        # both share "abc": 6 of 7 + 7 apart, but "abc" to "abc def" only 4 of 3 + 7
+        ("abc def", "abc xyz", 60),
+        # "('size', 'pack of 12')" to "pack of 2": "of pack" to "of pack 2" is 2 of 7 + 9
+        ("('size', 'pack of 12')", "pack of 2", 87.5),
+    ],
+)
+def test_token_set_ratios_by_hand(one, other, expected):
+    assert token_set_ratio(one, other) == pytest.approx(expected)
+    assert token_set_ratio(other, one) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ((3, 4), True),  # 100 - 100 * 1/7 = 85.71 -> 86
+        ((20, 27), False),  # 100 - 100 * 7/47 = 85.11 -> 85
+        ((171, 229), True),  # 100 - 100 * 58/400 = 85.5 -> 86, the even one
+    ],
+)
+def test_a_ratio_that_rounds_to_more_than_85_is_alike(lengths, expected):
+    assert alike(*("a" * length for length in lengths)) is expected
+
+
+# rapidfuzz knows the letters of an older Unicode; below U+0870 there are no later ones
+TEXTS = st.text(st.characters(codec="utf-8", max_codepoint=0x86F)) | st.text(
+    st.sampled_from("abcdABCD 12.-/'_éßİσ漢カ한👍\u00a0\u2003"), max_size=24
+)
+
+
+def preprocessed(text):
+    """As thefuzz does before it asks rapidfuzz."""
+    return utils.default_process(text.translate(dict.fromkeys(range(0x80, 0x100))))
+
+
+def thefuzz(one, other):
+    first, second = preprocessed(one), preprocessed(other)
+    return round(fuzz.token_set_ratio(first, second)) if first and second else 0
+
+
+@settings(max_examples=2000)
+@given(TEXTS, TEXTS, st.integers(0, 12))
+def test_ratios_agree_with_rapidfuzz(one, other, kept):
+    for first, second in ((one, other), (one, one[:kept] + other), (one + " " + other, other)):
+        assert round(token_set_ratio(first, second)) == thefuzz(first, second)
+
+
+def test_ratios_agree_with_rapidfuzz_on_real_options(real):
+    from agent_envs.webshop.catalogue import open_catalogue
+
+    values = [v for p in open_catalogue(real).products for vs in p.options.values() for v in vs]
+    pairs = zip(values, values[1:] + values[:1], strict=True)
+    for first, second in pairs:
+        assert round(token_set_ratio(first, second)) == thefuzz(first, second)
+
+
+ALONE = {"query": "x", "product_category": "X"}  # shares nothing but title nouns with the other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "expected"),
+    [
+        ("shoe", "shoe", 1.0),
+        ("a b c d shoe", "shoe", 0.5),  # 1/5 is not above .2
+        ("a b c d e f g h shoe", "shoe a", 1.0),  # 2/9 is
+        ("a b c d e f g h i shoe", "shoe", 0.5),  # 1/10 is not below .1
+        ("a b c d e f g h i j shoe", "shoe", 0.1),  # 1/11 is
+        ("shoe", "hat", 0.0),
+        ("", "shoe", 0.5),  # no nouns count as .2
+        ("shoe", "", 0.0),
+        ("shoe shoe shoe shoe shoe", "shoe", 0.5),  # repeated ones count in the length only
+        ("shoe", "shoe shoe shoe a b c d e f", 1.0),
+    ],
+)
+def test_the_type_by_title_nouns(product, wanted, found, expected):
+    nouns = wanted.split(), found.split()
+    assert product_type(product(), product(**ALONE), *nouns) == expected
+
+
+@pytest.mark.parametrize(
+    ("bought", "expected"),
+    [
+        ({"query": "Canvas Shoe "}, 1.0),  # queries are read lower-case and stripped
+        ({"query": "canvas"}, 0.5),
+        ({"product_category": "Shoes › Men › Sneakers"}, 1.0),  # two levels
+        ({"product_category": "Sneakers›Shoes"}, 1.0),  # whatever their order and blanks
+        ({"product_category": "Shoes › Men › Boots"}, 0.5),
+        ({"product_category": "Shoes › Shoes"}, 0.5),  # one level, twice
+    ],
+)
+def test_the_type_by_query_and_category(product, bought, expected):
+    nouns = [*"abcd", "shoe"], ["shoe"]  # .2, too little by itself
+    assert product_type(product(), product(**(ALONE | bought)), *nouns) == expected
+
+
+@pytest.mark.parametrize(("found", "expected"), [("hat", 0.0), ("shoe", 0.1)])
+def test_titles_far_apart_outweigh_query_and_category(product, found, expected):
+    nouns = [*"abcdefghij", "shoe"], [found]
+    assert product_type(product(), product(), *nouns) == expected
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"),
+    [
+        ("machine wash", True),  # among the words of "machine wash cold"
+        ("machine wosh cold", True),  # nearly it: see the ratio below
+        ("machine dry", False),
+        ("canvas sh", True),  # inside the title
+        ("soft", True),  # inside a bullet
+        ("light soft", True),  # from one bullet to the next
+        ("a shoe.", True),  # the description
+        ("Canvas", False),  # texts are lower case, what is asked for is taken as it is
+        ("A1", False),
+    ],
+)
+def test_ways_to_have_an_attribute(product, attribute, expected):
+    # "machine wash cold", "machine wosh cold": share "cold machine", 12; "wash" to "wosh" 2 of
+    # 17 + 17 apart: 94
+    assert has_attribute(product(["machine wash cold", "waterproof"]), attribute) is expected
+
+
+def test_a_product_without_attributes_has_those_of_its_texts(product, record):
+    bare = read_products([record()], {})[0]
+    assert has_attribute(bare, "canvas")
+    assert not has_attribute(bare, "waterproof")
+    assert has_attribute(product(["waterproof"]), "waterproof")
+
+
+OPTIONS = [
+    # wanted, chosen, the public WebShop's count of a person's goal and of a made one, exact count
+    ("large", "large", 1, 1, 1),
+    ("large", "xx-large", 1, 0, 0),
+    ("xx-large", "large", 1, 1, 0),  # of "size xx large" and "large" the first holds the second
+    ("7.5", "7", 1, 1, 0),
+    ("7", "7.5", 1, 0, 0),
+    ("pack of 12", "pack of 2", 1, 1, 0),
+    ("ash", "dash", 1, 1, 0),
+    ("red", "predator", 1, 1, 0),
+    ("blue", "navy blue", 1, 1, 0),
+    ("red", "dark red", 0, 0, 0),  # "dark" is a color and comes first
+    ("graywash", "graywash", 1, 0, 1),  # chosen it reads "ash", asked for with its name it stays
+    ("small", "large", 0, 0, 0),
+]
+
+
+@pytest.mark.parametrize(("asked", "chosen", "listed", "named", "exact"), OPTIONS)
+def test_options_by_three_rules(asked, chosen, listed, named, exact):
+    picked = [("size", chosen)]
+    assert upstream_options([("", asked)], picked) == listed
+    assert upstream_options([("size", asked)], picked) == named
+    assert exact_options([("size", asked)], picked) == exact
+
+
+def test_exact_options_are_counted_by_name():
+    wanted = [("color", "red"), ("trim", "red")]
+    assert exact_options(wanted, [("trim", "red")]) == 1
+    assert upstream_options(wanted, [("trim", "red")]) == 2
+    assert exact_options(wanted, [("size", "red")]) == 0
+    assert exact_options(wanted, [("trim", "red"), ("size", "l"), ("color", "red")]) == 2
+    assert exact_options(wanted, []) == upstream_options(wanted, []) == 0
+
+
+def test_colors_are_the_public_list():
+    assert len(COLORS) == len(set(COLORS)) == 102
+    assert list(COLORS) == sorted(COLORS)
+
+
+def goal(attributes=(), options=(), price_upper=20.0):
+    return Goal("A1-0", 0, "a shoe", tuple(attributes), tuple(options), price_upper)
+
+
+def test_a_score_is_the_share_of_matches_times_the_type():
+    asked = goal("abc", [("color", "red"), ("size", "l")])
+    found = score(asked, Match(type=0.5, attributes=2, price=True), 1)
+    assert found.total == pytest.approx((2 + 1 + 1) / (3 + 2 + 1) * 0.5)  # 1/3
+    assert found[1:] == (0.5, pytest.approx(2 / 3), 0.5, 1.0)
+
+
+def test_a_score_with_nothing_to_miss():
+    # only the price is asked about: (0 + 0 + 1) / 1 and 0 / 1
+    assert score(goal(), Match(1.0, 0, price=True), 0) == (1.0, 1.0, 1.0, 1.0, 1.0)
+    assert score(goal(), Match(1.0, 0, price=False), 0) == (0.0, 1.0, 1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("price", "expected"), [(19.99, True), (20.0, True), (20.01, False)])
+def test_the_price_may_be_the_limit(product, price, expected):
+    shoe = product()
+    assert match(goal(), shoe, shoe, (["shoe"], ["shoe"]), price).price is expected
+
+
+def test_a_match_counts_the_goals_attributes(product):
+    shoe = product(["waterproof"])
+    found = match(goal(["waterproof", "canvas", "leather"]), shoe, shoe, (["a"], ["a"]), 1.0)
+    assert found == Match(type=1.0, attributes=2, price=True)
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_scores_lie_in_0_to_1_and_are_1_only_for_all(attributes, options, price, kind):
+    asked = goal("abc", [(name, "x") for name in "xyz"])
+    found = score(asked, Match(kind, attributes, price), options)
+    assert 0 <= found.total <= 1
+    assert (found.total == 1) == ((attributes, options, price, kind) == (3, 3, True, 1.0))
