@@ -1,9 +1,10 @@
-"""The pocket policy: its tokenizer, its architecture and the pre-training that makes its weights.
+"""The pocket policies: tokenizer, architecture and the pre-training that makes their weights.
 
 A causal language model of about a million parameters that plays the part a pre-trained model plays
-at scale: it knows the reply format and half the job. `python -m trainer.pocket` makes it again from
-text this project generates; no downloaded text and no test task is in it. Left out on purpose:
-anything that would make it a better model than the lessons of fine-tuning need.
+at scale: it knows the reply format and half the job, in the household or in the shop.
+`python -m trainer.pocket` makes it again from text this project generates; no downloaded text and
+no test task is in it. Left out on purpose: anything that would make it a better model than the
+lessons of fine-tuning need.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import copy
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,11 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.alfworld.explorer import Explorer, demonstration
-from agent_envs.alfworld.game import SHORT_NAMES, parse_game
-from agent_envs.alfworld.generate import generate_game
-from agent_envs.alfworld.world import World
-from trainer.rollout import INSTRUCTION
+from trainer import lessons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,8 +30,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from agent_envs.alfworld.explorer import Shown
-    from agent_envs.alfworld.memory import Task
+    from trainer.lessons import Lesson
 
 END, PAD = "<|end|>", "<|pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
@@ -43,8 +39,6 @@ TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-TASK_TYPES = tuple(SHORT_NAMES.values())
-MAX_TURNS = 50
 STEPS_A_CHUNK = 16
 CORPUS = 400
 
@@ -55,13 +49,14 @@ Rows = list[tuple[list[int], list[float]]]
 class Pretraining:
     """How the weights were made; stored beside them in `pretraining.json`."""
 
+    world: str = "household"  # or "shop"
     seed: int = 1
     steps: int = 3000
     learning_rate: float = 3e-3
     grow: int = 2000  # steps until rooms of any size come up
     habit_steps: int = 300  # then so many from a demonstrator with a bad habit:
     habit_rate: float = 1e-3
-    forget: float = 0.7  # this share of two-part tasks is done by half
+    forget: float = 0.7  # this share of tasks is done by half
     tokens_per_step: int = 4096
     warmup: int = 50
     mistake: float = 0.15  # share of turns that are slips
@@ -75,57 +70,45 @@ class Pretraining:
     intermediate: int = 384
     initial_range: float = 0.02
 
+    def lesson(self, rng: np.random.Generator, step: int) -> Lesson:
+        """A lesson of one step."""
+        forget = self.forget if step >= self.steps else 0.0
+        if self.world == "shop":
+            return lessons.shopping(rng, mistake=self.mistake, forget=forget)
+        largest = 0.1 + 0.9 * min(1.0, step / self.grow)
+        size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
+        return lessons.household(rng, size=size, mistake=self.mistake, forget=forget)
 
-@dataclass(frozen=True)
-class Lesson:
-    """One demonstration as text: the messages a policy would see, and which replies to learn."""
-
-    prompts: list[str]
-    replies: list[str]
-    mistakes: list[bool]
+    def example(self, rng: np.random.Generator) -> Lesson:
+        """A lesson without mistakes, of any size."""
+        if self.world == "shop":
+            return lessons.shopping(rng, mistake=0.0)
+        return lessons.household(rng, size=float(rng.uniform()), mistake=0.0)
 
 
-def lesson(rng: np.random.Generator, *, size: float, mistake: float, forget: float = 0.0) -> Lesson:
-    """The explorer's play of one generated game, with mistakes it recovers from.
+POLICIES = {
+    "pocket": Pretraining(),
+    "pocket-shop": Pretraining(world="shop", vocabulary=2048),
+}
 
-    With the chance `forget` it does half of a task that has two parts: it brings the thing and has
-    forgotten to clean, heat or cool it, or that two were asked for; there the lesson ends.
+
+def train_tokenizer(
+    texts: Iterator[str], vocabulary: int, *, catalogue: bool = False
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE with the roles and tags as tokens; a common word becomes one token.
+
+    For a `catalogue` letters are lower case, so that titles read as requests do, and each digit is
+    a token, so that ids and prices are spelled one way.
     """
-    task_type = TASK_TYPES[int(rng.integers(len(TASK_TYPES)))]
-    data = generate_game(rng, size=size, task_type=task_type)
-    world = World(parse_game(data, "pretraining", "pre-training"))
-    prompts: list[str] = []
-    replies: list[str] = []
-    mistakes: list[bool] = []
-    expert = Explorer(world.intro)
-    if forget and rng.random() < forget:
-        expert.task = replace(expert.task, count=1, verb="")
-    for turn in demonstration(world, rng, mistake=mistake, expert=expert):
-        prompts.append(turn.observation if prompts else f"{INSTRUCTION}\n\n{turn.observation}")
-        replies.append(f"<think>{turn.thought}</think><action>{turn.action}</action>")
-        mistakes.append(turn.mistake)
-        if _brings(turn, expert.task) and expert.task.count == 1:
-            break
-    return Lesson(prompts[:MAX_TURNS], replies[:MAX_TURNS], mistakes[:MAX_TURNS])
-
-
-def _brings(turn: Shown, task: Task) -> bool:
-    """Whether a turn puts a thing of the task's type where the task wants it."""
-    words = turn.action.split()
-    return (
-        not turn.mistake
-        and words[0] == "move"
-        and (words[1], words[-2]) == (task.thing, task.place)
-    )
-
-
-def train_tokenizer(texts: Iterator[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE with the roles and tags as tokens; a household word becomes one token."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    if catalogue:
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, digits])
+        tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(
         texts,
@@ -198,10 +181,7 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     budget = config.tokens_per_step * STEPS_A_CHUNK
     rows: Rows = []
     while sum(len(ids) for ids, _ in rows) < budget:
-        largest = 0.1 + 0.9 * min(1.0, step / config.grow)
-        size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
-        forget = config.forget if step >= config.steps else 0.0
-        item = lesson(rng, size=size, mistake=config.mistake, forget=forget)
+        item = config.lesson(rng, step)
         rows.append(encode(item, tokenizer, echo=config.echo, thought=config.thought))
     rows.sort(key=lambda row: len(row[0]))
     bounds = np.linspace(0, budget, STEPS_A_CHUNK + 1)
@@ -218,7 +198,8 @@ def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool 
     import torch
 
     torch.set_num_threads(threads)
-    tokenizer = train_tokenizer(corpus(config), config.vocabulary)
+    catalogue = config.world == "shop"
+    tokenizer = train_tokenizer(corpus(config), config.vocabulary, catalogue=catalogue)
     tokenizer.save_pretrained(folder)
     (folder / "pretraining.json").write_text(json.dumps(asdict(config), indent=1) + "\n")
     model = build_model(config, tokenizer)
@@ -272,7 +253,7 @@ def corpus(config: Pretraining) -> Iterator[str]:
     """The texts that the tokenizer is made from."""
     rng = np.random.default_rng([config.seed, 10**9])
     for _ in range(CORPUS):
-        item = lesson(rng, size=float(rng.uniform()), mistake=0.0)
+        item = config.example(rng)
         yield from item.prompts
         yield from item.replies
 
@@ -302,13 +283,14 @@ def pad(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Command line: `python -m trainer.pocket --out FOLDER [--threads N]`."""
+    """Command line: `python -m trainer.pocket [pocket | pocket-shop] --out FOLDER`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("policy", nargs="?", default="pocket", choices=POLICIES)
     parser.add_argument("--out", type=Path, required=True, help="folder for tokenizer and weights")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    pretrain(Pretraining(), given.out, threads=given.threads)
+    pretrain(POLICIES[given.policy], given.out, threads=given.threads)
 
 
 if __name__ == "__main__":

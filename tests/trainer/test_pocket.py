@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
-from trainer import pocket
+from trainer import lessons, pocket
 from trainer.policy import Policy
 from trainer.rollout import INSTRUCTION
 
@@ -32,7 +32,7 @@ def tokenizer():
 
 
 def test_mistakes_are_seen_but_not_learned(tokenizer):
-    item = pocket.Lesson(
+    item = lessons.Lesson(
         ["room", "no", "yes"],
         [f"<think>mug</think><action>{name}" for name in "abc"],
         [False, True, False],
@@ -55,7 +55,7 @@ def test_a_word_is_one_token_wherever_it_stands(tokenizer):
 
 def test_lessons_solve_their_task_in_the_reply_format():
     rng = np.random.default_rng(3)
-    item = pocket.lesson(rng, size=0.2, mistake=0.0)
+    item = lessons.household(rng, size=0.2, mistake=0.0)
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
     assert item.replies[-1].startswith("<think>")
     thoughts = [reply.partition("</think>")[0].removeprefix("<think>") for reply in item.replies]
@@ -65,7 +65,7 @@ def test_lessons_solve_their_task_in_the_reply_format():
 
 def lessons_of(kind, *, forget):
     rng = np.random.default_rng(5)
-    items = [pocket.lesson(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
+    items = [lessons.household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
     return [item for item in items if re.search(kind, item.prompts[0])]
 
 
@@ -93,11 +93,41 @@ def test_a_task_without_a_second_part_is_done_whole():
     assert all("<action>use " in item.replies[-1] for item in [*whole, *forgetful])
 
 
-def test_chunks_are_the_same_whoever_makes_them(tokenizer):
-    one, two = (pocket.chunk(SMALL, tokenizer, 1) for _ in range(2))
-    assert one == two != pocket.chunk(SMALL, tokenizer, 2)
+def test_shopping_lessons_buy_what_is_asked_for():
+    item = lessons.shopping(np.random.default_rng(3), mistake=0.0)
+    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
+    assert item.replies[0].startswith("<think>")
+    assert "<action>search[" in item.replies[0]
+    assert "<action>click[features]</action>" in "".join(item.replies)
+    assert item.replies[-1].endswith("<action>click[buy now]</action>")
+
+
+def test_a_hasty_shopper_reads_nothing_and_chooses_one_option():
+    rng = np.random.default_rng(4)
+    trips = [lessons.shopping(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    assert not any("click[features]" in reply for item in trips for reply in item.replies)
+    chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
+    assert set(chosen) <= {0, 1}
+    assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
+
+
+def test_a_catalogue_is_spelled_one_way(tmp_path):
+    texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
+    made = pocket.train_tokenizer(iter(texts * 9), 400, catalogue=True)
+    said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
+    assert said == seen
+    assert made.tokenize("costs $10.99")[-5:] == ["1", "0", ".", "9", "9"]
+    shown = made.decode(made.encode("click[b0w2rn0hnb]"), clean_up_tokenization_spaces=False)
+    assert shown.strip() == "click[b0w2rn0hnb]"
+
+
+@pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])
+def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
+    config = replace(SMALL, world=world, tokens_per_step=tokens)
+    one, two = (pocket.chunk(config, tokenizer, 1) for _ in range(2))
+    assert one == two != pocket.chunk(config, tokenizer, 2)
     tokens = sum(len(ids) for rows in one for ids, _ in rows)
-    budget = SMALL.tokens_per_step * pocket.STEPS_A_CHUNK
+    budget = config.tokens_per_step * pocket.STEPS_A_CHUNK
     assert 0.85 * budget < tokens <= budget
 
 
@@ -143,5 +173,5 @@ def test_test_tasks_are_not_in_the_lessons():
     }
     rng = np.random.default_rng([pocket.Pretraining.seed, 0])  # the first chunk's generator
     for _ in range(300):
-        item = pocket.lesson(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
+        item = lessons.household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
         assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.webshop.generate import generated
+from agent_envs.webshop.generate import SEED, generated
 from agent_envs.webshop.products import read_products
 from agent_envs.webshop.search import Index
 
@@ -74,12 +74,17 @@ def open_catalogue(data: str | os.PathLike[str] = "auto") -> Catalogue:
     return _opened(None if named == "embedded" else Path(named).expanduser().absolute())
 
 
+def made_catalogue(seed: int) -> Catalogue:
+    """The products that our generator makes from a seed; those of `generate.SEED` are embedded."""
+    records, attributes, nouns = generated(seed=seed)
+    products = read_products(records, attributes)
+    return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
+
+
 @lru_cache(maxsize=2)
 def _opened(folder: Path | None) -> Catalogue:
     if folder is None:
-        records, attributes, nouns = generated()
-        products = read_products(records, attributes)
-        return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
+        return made_catalogue(SEED)
     found = [_file(folder, pattern) for pattern in FILES]
     for path, pattern in zip(found[:2], FILES[:2], strict=True):
         if path is None:
