@@ -33,6 +33,7 @@ __all__ = [
 for _name, _entry_point in {
     "AlfWorld-v0": "agent_envs.alfworld.env:AlfWorld",
     "WebShop-v0": "agent_envs.webshop.env:WebShop",
+    "WebShopSite-v0": "agent_envs.webshop.browser:WebShopSite",
 }.items():
     gymnasium.register(
         _name, entry_point=_entry_point, order_enforce=False, disable_env_checker=True

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import nearest
+from agent_envs.spaces import FreeText
 from agent_envs.webshop import pages
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS
-from agent_envs.webshop.pages import Page
+from agent_envs.webshop.pages import Element, Page
+from agent_envs.webshop.render import html
 from agent_envs.webshop.shop import MODES, open_shop
 from agent_envs.webshop.splits import open_panel
 
@@ -24,6 +26,7 @@ OBSERVATIONS = ("text", "text_rich", "html", "url")
 REWARDS = ("success", "score", "success10")
 PROGRESS = ("now", "best", "none")
 SEARCH = "search[<keywords>]"
+HTML_LENGTH = 1_000_000
 
 
 class WebShop(AgentEnv):
@@ -41,7 +44,8 @@ class WebShop(AgentEnv):
 
     Observation:
         "text": the page's texts separated by " [SEP] ". "text_rich": a line each, with buttons
-        marked. "html": the page, "url": its address.
+        marked. "html": the page as the site shows it (needs the extra [webshop]). "url": its
+        address on the public site.
 
     Action:
         `search[words]` or `click[text]`, text being one of the page's buttons, products (by id)
@@ -133,6 +137,8 @@ class WebShop(AgentEnv):
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.observation, self.reward, self.progress = observation, reward, progress
         self.shown = previous_observations, previous_actions
+        if observation == "html":
+            self.observation_space = FreeText(HTML_LENGTH)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The search page of a task."""
@@ -183,10 +189,16 @@ class WebShop(AgentEnv):
     def _observation(self, score: float) -> str:
         if self.observation == "url":
             return self.shop.address(self.page, self.shop.number[self.task_id])
-        elements = self.shop.elements(self.page, self.task.text, score)
+        if self.observation == "html":
+            return html(self.shop, self.page, self.task, score)
+        elements = self._elements(score)
         if self.observation == "text_rich":
             return pages.as_rich_text(elements)
         return pages.as_text(elements, marked=self.shop.strict)
+
+    def _elements(self, score: float) -> list[Element]:
+        """All that is on the page."""
+        return self.shop.elements(self.page, self.task.text, score)
 
     def _admissible(self) -> list[str]:
         if self.page.kind == "index":

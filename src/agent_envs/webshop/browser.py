@@ -1,0 +1,237 @@
+"""WebShopSite-v0: WebShop-v0's episodes on the real web site, walked by a real browser.
+
+Every environment has a site of its own and a tab of the process's Chromium. Left out: pictures of
+the screen.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.webshop.chromium import chromium, failures, timeouts
+from agent_envs.webshop.env import WebShop
+from agent_envs.webshop.pages import Element, Page
+from agent_envs.webshop.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from selenium.webdriver import Chrome
+
+    from agent_envs.contract import Turn
+    from agent_envs.webshop.shop import Shop
+
+_PAUSE = 0.02  # seconds between two looks at a page that is loading
+_READ = """
+if (window.left || document.readyState !== 'complete') return null;
+return [location.href, [...document.querySelectorAll('[data-kind]')].map(
+  e => [e.dataset.kind, e.textContent, e.hasAttribute('data-chosen')])];
+"""
+_CLICK = "window.left = true; document.querySelectorAll('[data-kind]')[arguments[0]].click();"
+_SEARCH = """
+const field = document.querySelector('input[name=query]');
+if (field) field.value = arguments[0];
+if (!field || field.value !== arguments[0]) return false;
+window.left = true;
+field.form.requestSubmit();
+return true;
+"""
+
+
+class WebShopSite(WebShop):
+    """WebShop-v0 through its web site in a headless Chromium: the same episodes, turn by turn.
+
+    Description:
+        Each environment serves the shop's site to itself, on a free port of 127.0.0.1, and walks
+        it in a tab of a Chromium that the environments of a process share: it types searches,
+        follows links and reads the page. The extra [browser] and Debian's chromium and
+        chromium-driver, or their like, are needed. Options and rules are those of `WebShop`.
+        `page_timeout` (seconds) is how long a page may take; set it on the environment.
+
+    Observation:
+        As `WebShop`'s; "text" and "text_rich" are read from the page that the browser shows.
+
+    Action:
+        As `WebShop`'s. A search that no field can hold, of several lines or (in "upstream") from a
+        page without a field, goes to the address of its results.
+
+    Validity:
+        As `WebShop`'s. What the machine does wrong raises: TimeoutError for a page that does not
+        load, RuntimeError for a second crash of the browser in an episode; after the first it is
+        started again where it was.
+
+    Progress:
+        As `WebShop`'s.
+
+    Anchor:
+        As `WebShop`'s.
+
+    Reward:
+        As `WebShop`'s.
+
+    Ends:
+        As `WebShop`'s.
+
+    Tasks and splits:
+        As `WebShop`'s.
+
+    Data:
+        As `WebShop`'s.
+
+    Source:
+        As `WebShop`'s, whose site this one is modelled on.
+    """
+
+    page_timeout = 30.0
+    _window: Window | None = None
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        """The search page of a task."""
+        self._crashed = False
+        self._guarded(lambda window: window.start(task_id))
+        return super().begin(task_id)
+
+    def act(self, action: str) -> Turn:
+        """One search or click."""
+        page, (name, argument) = self.page, self.shop.parse(action)
+        session = self.shop.number[self.task_id]
+        target, why = self.shop.follow(page, session, name, argument)
+        if why:
+            self._guarded(lambda window: window.look(page))
+        else:
+            self._guarded(lambda window: window.walk(page, name, argument, target))
+        return super().act(action)
+
+    def close(self) -> None:
+        """Close site and tab, and the browser with its last tab."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the browser: a copy opens its page in a tab of its own when it goes on."""
+        return self.__dict__ | {"_window": None}
+
+    def _elements(self, score: float) -> list[Element]:  # noqa: ARG002 - the page tells it
+        """All that is on the page in the browser."""
+        return self._opened().elements
+
+    def _opened(self) -> Window:
+        """The window of this environment in this process."""
+        if self._window is None or self._window.process != os.getpid():
+            self._window = Window(self.shop, self.page_timeout)
+            self._window.site.start(self.task_id)
+            weakref.finalize(self, self._window.close)
+        return self._window
+
+    def _guarded(self, visit: Callable[[Window], None]) -> None:
+        """Visit a page, once more in a new browser after the episode's first crash."""
+        window = self._opened()
+        try:
+            visit(window)
+        except timeouts() as error:
+            self.close()
+            raise TimeoutError(
+                f"no page within {self.page_timeout:g} s: the machine may be overloaded; "
+                "env.unwrapped.page_timeout sets how long to wait"
+            ) from error
+        except failures() as error:
+            window.restart()
+            if self._crashed:
+                raise RuntimeError(
+                    f"the browser crashed twice in one episode, the last time with: {error}"
+                ) from error
+            self._crashed = True
+            self._guarded(visit)
+
+
+class Window:
+    """A site, and a tab of Chromium that looks at it.
+
+    Attributes:
+        process: Id of the process that it belongs to.
+        page: What the tab shows; None while there is no tab.
+        elements: All that is on it.
+    """
+
+    def __init__(self, shop: Shop, timeout: float) -> None:
+        self.process = os.getpid()
+        self._chromium = chromium()
+        self.site = Site(shop)
+        self.page: Page | None = None
+        self.elements: list[Element] = []
+        self._timeout = timeout
+        self._tab = ""
+
+    def start(self, task_id: str) -> None:
+        """Show the search page of a new episode."""
+        with self._chromium.lock:
+            driver = self._turned()
+            driver.get(self.site.start(task_id))
+            self._read(driver)
+
+    def look(self, page: Page) -> None:
+        """Read the page anew, after opening it where there is no tab."""
+        with self._chromium.lock:
+            driver = self._turned()
+            if self.page is None:
+                driver.get(self.site.address(page))
+            self._read(driver)
+
+    def walk(self, page: Page, name: str, argument: str, target: Page) -> None:
+        """Go from a page to another by search or click.
+
+        Raises:
+            RuntimeError: The browser comes to another page than it should.
+        """
+        with self._chromium.lock:
+            driver = self._turned()
+            reopened = self.page is None
+            if reopened:
+                driver.get(self.site.address(page))
+                self._read(driver)
+            if not (reopened and self.page == target):  # bought before the browser crashed
+                self._do(driver, name, argument, target)
+                self._read(driver)
+        if self.page != target:
+            raise RuntimeError(f"the browser should show {target} and shows {self.page}")
+
+    def restart(self) -> None:
+        """End Chromium, of which nothing is to be hoped; all that use it open their pages anew."""
+        with self._chromium.lock:
+            self._chromium.quit()
+
+    def close(self) -> None:
+        """Close site and tab; in another process than its own nothing is done."""
+        if self.process == os.getpid():
+            self.site.close()
+            self._chromium.drop(self._tab)
+
+    def _turned(self) -> Chrome:
+        driver, tab = self._chromium.tab(self._tab, self._timeout)
+        if tab != self._tab:
+            self._tab, self.page = tab, None
+        return driver
+
+    def _do(self, driver: Chrome, name: str, argument: str, target: Page) -> None:
+        if name == "search":
+            if not driver.execute_script(_SEARCH, argument):
+                driver.get(self.site.address(target))
+            return
+        clickable = [e.kind != "text" and e.text.lower() == argument for e in self.elements]
+        if True not in clickable:
+            raise RuntimeError(f"the page in the browser lacks {argument!r:.200}")
+        driver.execute_script(_CLICK, clickable.index(True))
+
+    def _read(self, driver: Chrome) -> None:
+        """Wait for the page and take what it shows."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        wait = WebDriverWait(driver, self._timeout, poll_frequency=_PAUSE)
+        address, elements = wait.until(lambda driver: driver.execute_script(_READ))
+        self.elements = [Element(*element) for element in elements]
+        if not self.elements:
+            raise RuntimeError(f"no page of the shop at {address}: {driver.page_source:.300}")
+        self.page = self.site.page(address)

@@ -1,0 +1,143 @@
+"""One headless Chromium for all who need a tab in this process.
+
+It starts with the first tab and ends with the last, or with the process. Left out: other browsers,
+downloads of drivers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from importlib.util import find_spec
+from multiprocessing.util import Finalize
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+INSTALL = "pip install 'agent-envs[browser]'"
+PROGRAMS = ("chromium", "chromedriver")
+DEBIAN = "apt-get install chromium chromium-driver"
+FLAGS = (
+    *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+    *("disable-background-networking", "disable-component-update", "disable-sync"),
+    *("disable-dev-shm-usage", "no-proxy-server", "window-size=1280,900"),
+    "remote-debugging-pipe",  # it ends when its driver does, however that ends
+)
+
+
+class Chromium:
+    """The browser and its tabs; use `tab` and what it returns with `lock` held."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._driver: Chrome | None = None
+        self._tabs: set[str] = set()
+        self._current = ""
+        self._dropped: list[str] = []
+
+    def tab(self, name: str, timeout: float) -> tuple[Chrome, str]:
+        """The driver, turned to the tab of that name or, where there is none, to a new one's."""
+        self._close_dropped()
+        driver = self._started()
+        if name not in self._tabs:
+            if self._tabs:
+                driver.switch_to.new_window("tab")
+            name = self._current = driver.current_window_handle
+            self._tabs.add(name)
+            driver.set_page_load_timeout(timeout)
+        if name != self._current:
+            driver.switch_to.window(name)
+            driver.set_page_load_timeout(timeout)
+            self._current = name
+        return driver, name
+
+    def drop(self, name: str) -> None:
+        """Close a tab, and Chromium with its last; if it is in use, once it is not.
+
+        Never waits, as garbage collection may call it in the midst of that use.
+        """
+        self._dropped.append(name)
+        if self.lock.acquire(blocking=False):
+            try:
+                self._close_dropped()
+            finally:
+                self.lock.release()
+
+    def quit(self) -> None:
+        """End Chromium, if it runs: all tabs are gone."""
+        self._tabs.clear()
+        self._current = ""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            self._ending.cancel()
+            driver.quit()
+            shutil.rmtree(self._profile, ignore_errors=True)
+
+    def _started(self) -> Chrome:
+        if self._driver is None:
+            from selenium import webdriver
+
+            program, driver = map(shutil.which, PROGRAMS)
+            self._profile = tempfile.mkdtemp(prefix="agent-envs-chromium-")
+            options = webdriver.ChromeOptions()
+            options.binary_location = program or ""
+            for flag in (*FLAGS, f"user-data-dir={self._profile}"):
+                options.add_argument(f"--{flag}")
+            self._driver = webdriver.Chrome(options, webdriver.ChromeService(driver))
+            # Of a multiprocessing child too, where atexit does nothing.
+            self._ending = Finalize(None, self.quit, exitpriority=10)
+        return self._driver
+
+    def _close_dropped(self) -> None:
+        while self._dropped:
+            name = self._dropped.pop()
+            if name not in self._tabs:
+                continue
+            self._tabs.remove(name)
+            if not self._tabs or self._driver is None:
+                self.quit()
+                continue
+            self._current = ""
+            try:
+                self._driver.switch_to.window(name)
+                self._driver.close()
+            except failures():
+                self.quit()
+
+
+_OF_PROCESS: dict[int, Chromium] = {}
+
+
+def chromium() -> Chromium:
+    """The Chromium of this process; a forked child leaves its parent's alone.
+
+    Raises:
+        ImportError: Selenium is not installed. FileNotFoundError: Chromium is not.
+    """
+    if find_spec("selenium") is None:
+        raise ImportError(f"a browser is driven with Selenium: {INSTALL}")
+    for program in PROGRAMS:
+        if shutil.which(program) is None:
+            raise FileNotFoundError(
+                f"no {program} on the PATH: install Chromium and its driver, on Debian with "
+                f"{DEBIAN}; WebShop-v0 plays the same episodes without"
+            )
+    return _OF_PROCESS.setdefault(os.getpid(), Chromium())
+
+
+def timeouts() -> type[Exception]:
+    """What Selenium raises when a page takes too long."""
+    from selenium.common.exceptions import TimeoutException
+
+    return TimeoutException
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What Selenium raises when a page, Chromium or its driver fails."""
+    from selenium.common.exceptions import WebDriverException
+    from urllib3.exceptions import HTTPError
+
+    return WebDriverException, HTTPError
