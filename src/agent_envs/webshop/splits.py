@@ -70,7 +70,7 @@ def _tenth(goal: Goal) -> int:
 
 
 def _listed(path: Path, goals: list[Goal]) -> list[Goal]:
-    """The goals whose places a file lists."""
+    """The goals whose places a file lists, each once: ETO's own list has one twice."""
     try:
         places = json.loads(path.read_text())
     except FileNotFoundError:
@@ -82,4 +82,4 @@ def _listed(path: Path, goals: list[Goal]) -> list[Goal]:
     wrong = [p for p in places if type(p) is not int or not 0 <= p < len(goals)]
     if wrong:
         raise BadAsset(f"{path}: places in 0..{len(goals) - 1} are needed, got {wrong[0]!r}")
-    return [goals[place] for place in places]
+    return [goals[place] for place in dict.fromkeys(places)]
