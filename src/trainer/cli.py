@@ -49,7 +49,7 @@ def main() -> None:
 
     try:
         app()
-    except (ValueError, OSError, GymError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, GymError, FloatingPointError) as error:
         if os.environ.get(TRACEBACK):
             raise
         sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")

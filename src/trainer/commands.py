@@ -168,12 +168,22 @@ def play(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
     task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the site, 0 for a free one.")] = 0,
+    *,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Serve WebShop's site to your browser instead.")
+    ] = False,
 ) -> None:
     """Play an environment yourself and watch validity, progress, anchor and goal."""
+    from trainer.play import browse
     from trainer.play import play as game
 
     number = int(task) if task and task.isdecimal() else task
-    game(env, seed=seed, task=number, env_kwargs=dict(map(recipes.assignment, options or ())))
+    env_kwargs = dict(map(recipes.assignment, options or ()))
+    if browser:
+        browse(env, seed=seed, task=number, env_kwargs=env_kwargs, port=port)
+    else:
+        game(env, seed=seed, task=number, env_kwargs=env_kwargs)
 
 
 @app.command()

@@ -1,4 +1,6 @@
-"""A person plays an environment in the terminal and sees what a policy would be trained on.
+"""A person plays an environment in the terminal, or WebShop in a browser.
+
+In the terminal every turn shows what a policy would be trained on.
 
 Left out: scores kept over games, undo. The episode is the contract's, nothing is added to it.
 """
@@ -6,6 +8,9 @@ Left out: scores kept over games, undo. The episode is the contract's, nothing i
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import webbrowser
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -53,8 +58,7 @@ def play(
     """
     console = Console() if console is None else console
     env = gym.make(find(env_id), **(env_kwargs or {}))
-    name = "task" if isinstance(task, int) else "task_id"
-    observation, info = env.reset(seed=seed, options=None if task is None else {name: task})
+    observation, info = env.reset(seed=seed, options=_options(task))
     console.print(_opening(info))
     visits, done = {info["anchor"]: 0}, False
     console.print(_turn(env, observation, info, "start"))
@@ -70,6 +74,67 @@ def play(
     console.print(_ending(info, done))
     env.close()
     return info
+
+
+def _open(address: str) -> None:
+    """Open an address in the person's browser, where there is a desktop."""
+    if sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+        webbrowser.open(address)
+
+
+def browse(
+    env_id: str = "webshop",
+    *,
+    seed: int | None = None,
+    task: int | str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    port: int = 0,
+    console: Console | None = None,
+    show: Callable[[str], object] = _open,
+) -> float | None:
+    """Serve WebShop's site of one task to a person until something is bought or Ctrl-C.
+
+    Args:
+        env_id: WebShop's, or its name.
+        seed: of the episode; without one a task is drawn at random.
+        task: number or id of the task in the panel of its split.
+        env_kwargs: arguments of the environment, such as `split` or `data`.
+        port: of 127.0.0.1; 0 takes a free one.
+        console: where to print.
+        show: opens an address, by default in the person's browser where there is a desktop.
+
+    Returns:
+        The score, None without a purchase.
+
+    Raises:
+        ValueError: an environment without a site, or what `play` refuses.
+        OSError: the port is taken.
+    """
+    from agent_envs.webshop.env import WebShop
+    from agent_envs.webshop.site import Site
+
+    console = Console() if console is None else console
+    env = gym.make(find(env_id), **(env_kwargs or {})).unwrapped
+    if not isinstance(env, WebShop):
+        raise ValueError(  # noqa: TRY004 - the name is wrong, not its type
+            f"only webshop has a site to browse, got {env_id!r}; play that one without --browser"
+        )
+    env.reset(seed=seed, options=_options(task))
+    with Site(env.shop, port=port) as site:
+        address = site.start(env.task_id)
+        console.print(_plain(f"{address}  (Ctrl-C stops)", "bold"))
+        show(address)
+        try:
+            receipt = site.wait()
+        except KeyboardInterrupt:
+            console.print(_plain("\nStopped, nothing was bought.", "dim"))
+            return None
+    console.print(_plain(f"\nBought, score {receipt.score:.2f}.", "bold green"))
+    return receipt.score
+
+
+def _options(task: int | str | None) -> dict[str, Any] | None:
+    return None if task is None else {"task" if isinstance(task, int) else "task_id": task}
 
 
 def find(env_id: str) -> str:
