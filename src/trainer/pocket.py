@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import re
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.webshop.pages import SEPARATOR
 from trainer import lessons
 
 if TYPE_CHECKING:
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
 END, PAD = "<|end|>", "<|pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 TAGS = ("<think>", "</think>", "<action>", "</action>")
+MARKS = (SEPARATOR, "search[", "click[")
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+_NO_WORDS = re.compile(r"B0\w{8}|</?\w+>|\[SEP\]", re.IGNORECASE)
 STEPS_A_CHUNK = 16
 CORPUS = 400
 
@@ -98,7 +102,7 @@ def train_tokenizer(
     """A byte-level BPE with the roles and tags as tokens; a common word becomes one token.
 
     For a `catalogue` letters are lower case, so that titles read as requests do, and each digit is
-    a token, so that ids and prices are spelled one way.
+    a token, so that ids and prices are spelled one way; so are the marks of pages and actions.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -114,7 +118,7 @@ def train_tokenizer(
         texts,
         trainers.BpeTrainer(
             vocab_size=vocabulary,
-            special_tokens=[PAD, END, *ROLES, *TAGS],
+            special_tokens=[PAD, END, *ROLES, *TAGS, *(MARKS if catalogue else ())],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         ),
@@ -254,8 +258,8 @@ def corpus(config: Pretraining) -> Iterator[str]:
     rng = np.random.default_rng([config.seed, 10**9])
     for _ in range(CORPUS):
         item = config.example(rng)
-        yield from item.prompts
-        yield from item.replies
+        for text in (*item.prompts, *item.replies):
+            yield _NO_WORDS.sub(" ", text) if config.world == "shop" else text
 
 
 def stream(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Iterator[Rows]:

@@ -72,13 +72,10 @@ class Shop:
     def parse(self, action: str) -> tuple[str, str]:
         """Name and lower-case argument of an action, ("", "") where it has not the form."""
         found = _STRICT.fullmatch(action) if self.strict else _UPSTREAM.match(action)
-        if (
-            found is None
-            or found[1] not in {"search", "click"}
-            or (self.strict and not found[2].strip())
-        ):
+        if found is None or found[1] not in {"search", "click"}:
             return "", ""
-        return found[1], found[2].lower()
+        argument = found[2].strip() if self.strict else found[2]
+        return (found[1], argument.lower()) if argument else ("", "")
 
     def follow(self, page: Page, session: str, name: str, argument: str) -> tuple[Page, str]:
         """The page that an action leads to, and "" or why it does nothing."""
@@ -90,7 +87,10 @@ class Shop:
             return Page("results", argument, visited=page.visited), ""
         if argument == "search" and (page.kind == "index" or not self.strict):
             return page, "refused" if page.kind == "index" else "unknown"
-        if argument not in self.body(page).clickable:
+        offered = self.body(page).clickable
+        if self.strict:  # a value may end in a blank
+            argument = next((text for text in offered if text.strip() == argument), argument)
+        if argument not in offered:
             return page, "unknown"
         return self._click(page, session, argument), ""
 
@@ -217,5 +217,11 @@ def _offered(product: Product, value: str) -> tuple[str, str] | None:
     exact = next((offer for offer in offers if offer[1] == wanted), None)
     if exact or not offers:
         return exact
-    best = max(offers, key=lambda offer: reward.token_set_ratio(offer[1], wanted))
+    best = max(
+        offers,
+        key=lambda offer: (
+            reward.token_set_ratio(offer[1], wanted),
+            -abs(len(offer[1]) - len(wanted)),
+        ),
+    )
     return best if reward.alike(best[1], wanted) else None
