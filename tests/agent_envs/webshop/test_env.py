@@ -1,0 +1,638 @@
+"""WebShop-v0: the contract, its signals and options."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs import INFO_KEYS, MissingAsset
+from agent_envs.testing import check_agent_env
+from agent_envs.webshop import oracle
+from agent_envs.webshop.env import anchor
+from agent_envs.webshop.pages import Page
+
+
+def make(**options):
+    return gym.make("WebShop-v0", **({"data": "embedded"} | options))
+
+
+def play(env, *actions, task=0):
+    """All that an episode returned; the reset as a step without action."""
+    observation, info = env.reset(options={"task": task})
+    return [(observation, 0.0, False, False, info), *map(env.step, actions)]
+
+
+@pytest.fixture
+def shop(folder_of, record, wanted):
+    """A light shoe in red or blue, small or large, a dear one that is not light, and a hat."""
+    options = {"Color": ["Red", "Blue"], "Size": ["S", "L"]}
+    hat = {"name": "Straw Hat", "query": "hat", "product_category": "Hats", "options": {}}
+    hat |= {"full_description": "A hat.", "small_description": ["light"]}
+    return folder_of(
+        [
+            record("A1", options=options),
+            record("B1", options=options, pricing="$99", small_description=["tough"]),
+            record("C1", **hat),
+        ],
+        {"A1": wanted("light")},
+    )
+
+
+BOUGHT = ["search[shoe]", "click[a1]", "click[red]", "click[s]", "click[buy now]"]
+
+
+def task_of(env, number):
+    return env.unwrapped.panel.task_ids.index(f"A1-{number}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"split": "test", "progress": "best", "attributes": True},
+        {"observation": "text_rich", "reward": "score", "attributes": True, "split": "val"},
+        {"observation": "url", "reward": "success10", "progress": "none", "max_turns": 7},
+        {"previous_observations": 2, "previous_actions": 3, "render_mode": "ansi"},
+    ],
+)
+def test_the_contract(options):
+    check_agent_env(make(**options), oracle=lambda env: oracle(env)[0], processes=False)
+
+
+@pytest.mark.parametrize("observation", ["text", "text_rich", "url"])
+def test_the_contract_of_upstream_mode(observation):
+    env = make(mode="upstream", observation=observation, price_seed=3)
+    check_agent_env(env, processes=observation == "text_rich")
+
+
+@pytest.mark.parametrize("options", [{"goals": "human"}, {"goals": "human", "mode": "upstream"}])
+def test_the_contract_on_peoples_goals(made_up, options):
+    solution = None if "mode" in options else lambda env: oracle(env)[0]
+    env = make(data=made_up, split="test", **options)
+    check_agent_env(env, oracle=solution, processes="mode" not in options)
+
+
+def test_an_episode_told_from_outside(shop):
+    env = make(data=shop, split="all")
+    task = task_of(env, 0)  # names in order: color red, size s
+    steps = play(env, *BOUGHT, task=task)
+    start = steps[0][4]
+    limit = start["goal"].rpartition(" than ")[2]  # drawn
+    assert limit in {"30.00 dollars", "40.00 dollars", "50.00 dollars"}
+    goal = f"i need a shoe with color: red, and size: s, and price lower than {limit}"
+    top = f"Instruction: [SEP] {goal} [SEP] Back to Search"
+    results = (
+        f"{top} [SEP] Page 1 (Total results: 2) [SEP] A1 [SEP] Red Canvas Shoe [SEP] $12.99 "
+        "[SEP] B1 [SEP] Red Canvas Shoe [SEP] $99.0"
+    )
+    item = (
+        f"{top} [SEP] < Prev [SEP] color [SEP] red [SEP] blue [SEP] size [SEP] s [SEP] l [SEP] "
+        "Red Canvas Shoe [SEP] Price: $12.99 [SEP] Rating: N.A. [SEP] Description [SEP] Features "
+        "[SEP] Reviews [SEP] Buy Now"
+    )
+    receipt = (
+        "Thank you for shopping with us! [SEP] Your code: [SEP] None [SEP] (Paste it in your MTurk "
+        'interface.) [SEP] Purchased [SEP] asin [SEP] A1 [SEP] options [SEP] {"color": "red", '
+        '"size": "s"} [SEP] attrs [SEP] None [SEP] category [SEP] None [SEP] query [SEP] None '
+        "[SEP] product category [SEP] None [SEP] Target [SEP] asin [SEP] options [SEP] attrs [SEP] "
+        "price upper [SEP] instuction text [SEP] category [SEP] product category [SEP] query [SEP] "
+        "Goal [SEP] None [SEP] Reward [SEP] Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP] Reward "
+        "Details [SEP] None"
+    )
+    assert [step[0] for step in steps] == [
+        f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search",
+        results,
+        item,
+        item.replace(" red [SEP]", " red (chosen) [SEP]"),
+        item.replace(" red [SEP]", " red (chosen) [SEP]").replace(" s [SEP]", " s (chosen) [SEP]"),
+        receipt,
+    ]
+    assert [step[1:4] for step in steps[1:]] == [(0.0, False, False)] * 4 + [(1.0, True, False)]
+    # of the attribute, two options and the price: 2, 3 and 4 of 4
+    assert [step[4]["progress"] for step in steps] == [0, 0, 0.5, 0.75, 1, 1]
+    assert start == {
+        "goal": goal,
+        "valid": True,
+        "invalid_reason": "",
+        "progress": 0.0,
+        "anchor": start["anchor"],
+        "success": False,
+        "admissible_actions": ["search[<keywords>]"],
+        "task_id": "A1-0",
+        "turn": 0,
+        "reward_terms": {},
+        "title_nouns": "words",
+    }
+    assert steps[1][4]["admissible_actions"] == [
+        "click[back to search]",
+        "click[a1]",
+        "click[b1]",
+    ]
+    assert steps[2][4]["admissible_actions"] == [
+        f"click[{text}]"
+        for text in (
+            *("back to search", "< prev", "description", "features", "reviews", "buy now"),
+            *("red", "blue", "s", "l"),
+        )
+    ]
+    end = steps[-1][4]
+    assert (end["success"], end["admissible_actions"]) == (True, [])
+    assert end["reward_terms"] == dict.fromkeys(("type", "attributes", "options", "price"), 1.0)
+    assert all(step[4]["reward_terms"] == {} for step in steps[:-1])
+    assert len({step[4]["anchor"] for step in steps}) == 6
+
+
+def test_keys():
+    _, info = make().reset(seed=1)
+    assert info.keys() - set(INFO_KEYS) == {"reward_terms", "title_nouns"}
+    assert info["title_nouns"] == "stored"
+
+
+# What buying shows of the goal color red, size s, below the hat's 99 dollars: the attribute, each
+# option and the price are a quarter; no title noun in common makes 0 of everything.
+PURCHASES = {
+    "as asked": (["click[a1]", "click[red]", "click[s]"], 1.0, (1.0, 1.0, 1.0, 1.0)),
+    "another size": (["click[a1]", "click[red]", "click[l]"], 0.75, (1.0, 1.0, 0.5, 1.0)),
+    "as it comes": (["click[a1]"], 0.5, (1.0, 1.0, 0.0, 1.0)),
+    "the dear one": (["click[b1]", "click[s]", "click[red]"], 0.5, (1.0, 0.0, 1.0, 0.0)),
+    "nothing right": (["click[b1]", "click[blue]"], 0.0, (1.0, 0.0, 0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("case", PURCHASES)
+@pytest.mark.parametrize(
+    ("reward", "paid"),
+    [
+        ("success", lambda score: 1.0 if score == 1 else 0.0),
+        ("success10", lambda score: 10.0 if score == 1 else 0.0),
+        ("score", lambda score: score),
+    ],
+)
+def test_what_a_purchase_pays(shop, case, reward, paid):
+    clicks, score, terms = PURCHASES[case]
+    env = make(data=shop, split="all", reward=reward)
+    steps = play(env, "search[shoe]", *clicks, "click[buy now]", task=task_of(env, 0))
+    assert all(step[1] == 0 for step in steps[:-1])
+    _, payment, terminated, truncated, info = steps[-1]
+    assert (payment, terminated, truncated) == (paid(score), True, False)
+    assert (info["progress"], info["success"]) == (score, score == 1)
+    names = ("type", "attributes", "options", "price")
+    assert info["reward_terms"] == dict(zip(names, terms, strict=True))
+    assert f"[SEP] {score} [SEP]" in steps[-1][0]
+
+
+def test_a_product_of_another_type_scores_nothing(shop):
+    env = make(data=shop, split="all", reward="score")
+    # the straw hat is light and 12.99 dollars as all, but no word of its title is wanted
+    steps = play(env, "search[hat]", "click[c1]", "click[buy now]")
+    assert (steps[-1][1], steps[-1][4]["progress"]) == (0.0, 0.0)
+    terms = {"type": 0.0, "attributes": 1.0, "options": 0.0, "price": 1.0}
+    assert steps[-1][4]["reward_terms"] == terms
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        # red; back; to the dear one, red and small; bought
+        ("now", [0, 0, 0.5, 0.75, 0, 0, 0.25, 0.5, 0.5]),
+        ("best", [0, 0, 0.5, 0.75, 0.75, 0.75, 0.75, 0.75, 0.5]),
+        ("none", [0, 0, 0, 0, 0, 0, 0, 0, 0.5]),
+    ],
+)
+def test_progress(shop, progress, expected):
+    env = make(data=shop, split="all", progress=progress)
+    way = ["search[shoe]", "click[a1]", "click[red]", "click[< prev]", "click[b1]"]
+    way = [*way, "click[red]", "click[s]", "click[buy now]"]
+    expected[5] = {"now": 0.0}.get(progress, expected[5])
+    steps = play(env, *way, task=task_of(env, 0))
+    assert [step[4]["progress"] for step in steps] == expected
+
+
+def test_progress_on_a_tab_is_the_products(shop):
+    env = make(data=shop, split="all")
+    way = ["search[shoe]", "click[a1]", "click[red]", "click[features]", "click[< prev]"]
+    steps = play(env, *way, "click[back to search]", task=task_of(env, 0))
+    assert [step[4]["progress"] for step in steps[3:]] == [0.75, 0.75, 0.75, 0]
+
+
+def test_the_best_so_far_is_forgotten_at_a_reset(shop):
+    env = make(data=shop, split="all", progress="best")
+    play(env, "search[shoe]", "click[a1]")
+    assert play(env)[0][4]["progress"] == 0
+
+
+# -- anchors --------------------------------------------------------------------------------------
+
+
+def anchor_after(folder, *actions):
+    env = make(data=folder, split="all")
+    steps = play(env, *actions)
+    assert all(step[4]["valid"] for step in steps)
+    return steps[-1][4]["anchor"]
+
+
+def test_the_way_to_a_page_is_not_in_its_anchor(shop):
+    item = ["search[shoe]", "click[a1]"]
+    for one, other in (
+        ([], [*item, "click[back to search]"]),
+        (["search[shoe]"], [*item, "click[< prev]"]),
+        (["search[Shoe]"], ["search[shoe]"]),
+        ([*item, "click[red]", "click[s]"], [*item, "click[s]", "click[blue]", "click[red]"]),
+        ([*item, "click[red]"], [*item, "click[red]", "click[red]"]),
+        ([*item], [*item, "click[red]", "click[< prev]", "click[a1]"]),
+        ([*item], ["search[shoe]", "click[b1]", "click[< prev]", "click[a1]"]),
+        (
+            [*item, "click[red]", "click[features]"],
+            [*item, "click[red]", "click[reviews]", "click[< prev]", "click[features]"],
+        ),
+    ):
+        assert anchor_after(shop, *one) == anchor_after(shop, *other)
+
+
+def test_what_is_in_an_anchor(shop):
+    item = ["search[shoe]", "click[a1]"]
+    ways = [
+        [],
+        ["search[shoe]"],
+        ["search[red shoe]"],
+        ["search[shoe red]"],
+        item,
+        ["search[red shoe]", "click[a1]"],
+        ["search[shoe]", "click[b1]"],
+        [*item, "click[red]"],
+        [*item, "click[blue]"],
+        [*item, "click[s]"],
+        [*item, "click[red]", "click[s]"],
+        [*item, "click[features]"],
+        [*item, "click[reviews]"],
+        [*item, "click[red]", "click[features]"],
+        [*item, "click[buy now]"],
+        [*item, "click[red]", "click[buy now]"],
+    ]
+    assert len({anchor_after(shop, *way) for way in ways}) == len(ways)
+
+
+def test_the_number_of_the_page_is_in_the_anchor():
+    steps = play(make(), "search[black]", "click[next >]", "click[next >]", "click[< prev]")
+    anchors = [step[4]["anchor"] for step in steps[1:]]
+    assert len(set(anchors)) == 3
+    assert anchors[3] == anchors[1]
+
+
+OPTION = st.tuples(st.sampled_from(["a", "b", "a', 'b"]), st.sampled_from(["x", "y", "x'), ('b"]))
+PAGES = st.builds(
+    Page,
+    kind=st.sampled_from(["results", "item", "sub"]),
+    query=st.sampled_from(["a", "b", "a', 1", "ab", "漢"]),
+    number=st.integers(1, 2),
+    product=st.integers(-1, 1),
+    options=st.lists(OPTION, max_size=2, unique_by=lambda option: option[0]).map(tuple),
+    sub=st.sampled_from(["", "Features"]),
+    visited=st.frozensets(st.integers(0, 2)),
+)
+
+
+@settings(max_examples=250)
+@given(PAGES, PAGES, st.booleans())
+def test_anchors_are_equal_when_what_is_shown_and_chosen_is(one, other, turn):
+    if turn:
+        other = one._replace(options=one.options[::-1], visited=other.visited)
+    facts = [page._replace(options=frozenset(page.options), visited=0) for page in (one, other)]
+    assert (anchor(one) == anchor(other)) == (facts[0] == facts[1])
+
+
+# -- validity -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("way", "action", "why"),
+    [
+        ([], "buy now", "format"),
+        ([], "search", "format"),
+        ([], "search[]", "format"),
+        ([], "search[  ]", "format"),
+        ([], "think[hm]", "format"),
+        ([], "", "format"),
+        ([], "click[]", "format"),
+        ([], "click[search]", "refused"),
+        ([], "click[buy now]", "unknown"),
+        ([], "click[a1]", "unknown"),
+        (["search[shoe]"], "click[c1]", "unknown"),  # not among the results
+        (["search[shoe]"], "click[red canvas shoe]", "unknown"),  # titles are no links
+        (["search[shoe]"], "click[next >]", "unknown"),
+        (["search[shoe]"], "click[< prev]", "unknown"),
+        (["search[shoe]"], "search[hat]", "refused"),
+        (["search[shoe]"], "click[search]", "unknown"),
+        (["search[shoe]", "click[a1]"], "click[green]", "unknown"),
+        (["search[shoe]", "click[a1]"], "click[color]", "unknown"),
+        (["search[shoe]", "click[a1]"], "click[attributes]", "unknown"),  # not shown
+        (["search[shoe]", "click[a1]", "click[features]"], "click[buy now]", "unknown"),
+        (["search[shoe]", "click[a1]", "click[features]"], "click[red]", "unknown"),
+    ],
+)
+def test_why_an_action_was_not_valid(shop, way, action, why):
+    env = make(data=shop, split="all")
+    *_, before = play(env, *way)
+    observation, reward, terminated, truncated, info = env.step(action)
+    assert (info["valid"], info["invalid_reason"]) == (False, why)
+    assert (observation, reward, terminated, truncated) == (before[0], 0.0, False, False)
+    changed = {"valid": False, "invalid_reason": why, "turn": len(way) + 1}
+    assert info == before[4] | changed
+
+
+def test_case_does_not_matter_and_in_strict_mode_blanks_around(shop):
+    way = ["search[shoe]", "click[A1]"]
+    for mode in ("strict", "upstream"):
+        env = make(data=shop, split="all", mode=mode)
+        assert play(env, *way, "click[RED]", "click[Buy Now]")[-1][2]
+        assert play(env, *way, "click[ red ]")[-1][4]["valid"] is (mode == "strict")
+
+
+def test_a_value_that_ends_in_a_blank_can_be_chosen(folder_of, record, wanted):
+    # "6/" is read as "6 | "
+    folder = folder_of([record(options={"Size": ["6/", "7"]})], {"A1": wanted("light")})
+    for mode in ("strict", "upstream"):
+        env = make(data=folder, split="all", mode=mode)
+        *_, last = play(env, "search[shoe]", "click[a1]", "click[6 | ]")
+        assert last[4]["valid"]
+        assert "click[6 | ]" in last[4]["admissible_actions"]
+        assert dict(env.unwrapped.page.options) == {"size": "6 | "}
+
+
+def test_with_attributes_shown_there_is_a_tab_of_them(shop):
+    for mode in ("strict", "upstream"):
+        env = make(data=shop, split="all", attributes=True, mode=mode)
+        way = ["search[shoe]", "click[a1]", "click[attributes]"]
+        *_, last = play(env, *way)
+        # the attribute, then category, query and levels
+        assert last[0].endswith(
+            " [SEP] < Prev [SEP] light [SEP] fashion [SEP] canvas shoe [SEP] "
+            "Shoes › Women › Sneakers"
+        )
+
+
+@pytest.mark.parametrize(
+    ("tab", "shown"),
+    [
+        ("description", " [SEP] A shoe."),
+        ("features", " [SEP] light [SEP] soft sole"),
+        ("reviews", ""),
+    ],
+)
+def test_tabs(shop, tab, shown):
+    *_, last = play(make(data=shop, split="all"), "search[shoe]", "click[a1]", f"click[{tab}]")
+    assert last[0].endswith(" [SEP] Back to Search [SEP] < Prev" + shown)
+
+
+def test_addresses(shop):
+    env = make(data=shop, split="all", observation="url")
+    number = task_of(env, 2)
+    way = ["search[red Shoe]", "click[a1]", "click[blue]", "click[features]", "click[< prev]"]
+    steps = play(env, *way, "click[buy now]", task=number)
+    base, query = "http://127.0.0.1:3000", "red+shoe"
+    assert [step[0] for step in steps] == [
+        f"{base}/{number}",
+        f"{base}/search_results/{number}/{query}/1",
+        f"{base}/item_page/{number}/A1/{query}/1/{{}}",
+        f'{base}/item_page/{number}/A1/{query}/1/{{"color": "blue"}}',
+        f"{base}/item_sub_page/{number}/A1/{query}/1/Features/{{'color': 'blue'}}",
+        f'{base}/item_page/{number}/A1/{query}/1/{{"color": "blue"}}',
+        f"{base}/done/{number}/A1/{{'color': 'blue'}}",
+    ]
+
+
+# -- what stands before the page ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "told"),
+    [
+        (0, 0, ["2"]),
+        (1, 0, ["1", "2"]),
+        (0, 1, ["b", "2"]),
+        (1, 1, ["1", "b", "2"]),
+        (2, 1, ["0", "1", "b", "2"]),
+        (1, 2, ["a", "1", "b", "2"]),
+        (2, 2, ["0", "a", "1", "b", "2"]),
+        (9, 9, ["0", "a", "1", "b", "2"]),  # all there are
+    ],
+)
+def test_previous_observations_and_actions(shop, observations, actions, told):
+    a, b = "search[shoe]", "click[A1]"
+    plain = [step[0] for step in play(make(data=shop, split="all"), a, b)]
+    texts = {"a": a, "b": b} | {str(n): text for n, text in enumerate(plain)}
+    env = make(data=shop, split="all", previous_observations=observations, previous_actions=actions)
+    for _ in range(2):  # a reset forgets
+        steps = play(env, a, b)
+        assert steps[0][0] == plain[0]
+        assert steps[2][0] == " [SEP] ".join(texts[name] for name in told)
+
+
+# -- any text is an action ------------------------------------------------------------------------
+
+PIECES = [
+    *("search[", "click[", "]", "[", "]]", "[[", "][", "buy now", "back to search", "next >"),
+    *("< prev", "features", "red", "blue", "s", "a1", "b1", "shoe", "the", " ", "  ", "\n", "\r\n"),
+    *(
+        "<script>alert(1)</script>",
+        "<b>",
+        "&amp;",
+        "&#x27;",
+        "<!--",
+        "' OR 1=1;--",
+        '"; DROP TABLE',
+    ),
+    *(
+        "%s",
+        "{}",
+        "{0}",
+        "${x}",
+        "\\",
+        "\\n",
+        "\\u0000",
+        '"',
+        "'",
+        "`",
+        "../../etc/passwd",
+        "?a=b#c",
+    ),
+    *(
+        "👍🏽",
+        "👨\u200d👩\u200d👧",
+        "🇩🇪",
+        "漢字",
+        "ไทย",
+        "é",
+        "İ",
+        "ß",
+        "\u202e",
+        "\u200b",
+        "\x00",
+        "\x1b[2J",
+    ),
+    *(
+        "<r>",
+        "<c>",
+        "<q>",
+        "<a>",
+        "search_results",
+        "item_page",
+        "done",
+        "1e309",
+        "-1",
+        "NaN",
+        "null",
+    ),
+]
+
+
+def seeded(count, rng):
+    """Texts of pieces, half of them in the form of an action."""
+    for _ in range(count):
+        text = "".join(rng.choices(PIECES, k=rng.randint(0, 5)))
+        yield rng.choice(["{}", "{}", "search[{}]", "click[{}]"]).replace("{}", text)
+
+
+class Acrobat:
+    """Does anything in one mode, and looks whether the environment stays one."""
+
+    def __init__(self, data, mode):
+        observation = "text_rich" if mode == "upstream" else "text"
+        self.env = make(data=data, mode=mode, split="all", observation=observation, max_turns=50)
+        self.info = None
+
+    def do(self, action):
+        if self.info is None:
+            _, self.info = self.env.reset(options={"task": 0})
+        before = self.info
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        assert observation in self.env.observation_space
+        assert reward in {0.0, 1.0}
+        assert info["valid"] == (info["invalid_reason"] == "")
+        assert info["invalid_reason"] in {"", "format", "unknown", "refused"}
+        if not info["valid"]:
+            assert info["anchor"] == before["anchor"]
+            assert info["admissible_actions"] == before["admissible_actions"]
+        observation.encode()
+        self.info = None if terminated or truncated else info
+
+
+def test_any_text_is_an_action(shop):
+    rng = random.Random(0)
+    acrobats = [Acrobat(shop, mode) for mode in ("strict", "upstream")]
+    for action in seeded(9000, rng):  # in two modes 18,000
+        for acrobat in acrobats:
+            acrobat.do(action)
+            if acrobat.info and rng.random() < 0.3:  # to get around
+                action_there = rng.choice(acrobat.info["admissible_actions"])
+                acrobat.do(action_there.replace("<keywords>", "shoe"))
+
+    @settings(max_examples=100, database=None)
+    @given(st.lists(st.text(st.characters(codec=None)), min_size=10, max_size=10))
+    def anything(actions):  # 10 texts of 100 lists in two modes: 2,000
+        for action in actions:
+            for acrobat in acrobats:
+                acrobat.do(action)
+                acrobat.do(f"search[{action}]")
+
+    anything()
+
+
+@pytest.mark.parametrize("mode", ["strict", "upstream"])
+@pytest.mark.parametrize("action", ["x" * 1_000_000, f"search[{'red ' * 250_000}]"])
+def test_a_megabyte_is_no_action(mode, action):
+    env = make(mode=mode)
+    (*_, before), (observation, *_, info) = play(env, action)
+    assert "more than 4096" in observation
+    assert (info["invalid_reason"], info["anchor"]) == ("format", before["anchor"])
+
+
+def test_the_longest_action_is_a_search():
+    query = "red " * 1021 + "red"  # 4,087 characters, and 8 around them
+    (*_, info) = play(make(), f"search[{query}]")[-1]
+    assert info["valid"]
+    assert (
+        info["admissible_actions"][2:]
+        == play(make(), "search[red]")[-1][4]["admissible_actions"][2:]
+    )
+
+
+# -- being made -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"mode": "strickt"},
+            ValueError,
+            "unknown mode 'strickt', did you mean 'strict'.*upstream",
+        ),
+        ({"goals": "humans"}, ValueError, "unknown goals 'humans', did you mean 'human'"),
+        ({"goals": "human"}, ValueError, "split 'train' has no goals: there are 0 goals"),
+        (
+            {"observation": "rich"},
+            ValueError,
+            "unknown observation 'rich', did you mean 'text_rich'",
+        ),
+        (
+            {"reward": "pay"},
+            ValueError,
+            "unknown reward 'pay'; known are success, score, success10",
+        ),
+        ({"progress": "last"}, ValueError, "unknown progress 'last'.*known are now, best, none"),
+        ({"split": "tests"}, ValueError, "unknown split 'tests', did you mean 'test'"),
+        ({"data": "/nowhere"}, MissingAsset, r"no items_shuffle\*.json \(or .gz\) in /nowhere"),
+        ({"max_turns": 0}, ValueError, "max_turns must be at least 1, got 0"),
+    ],
+)
+def test_a_wrong_option_is_refused_when_it_is_given(options, error, message):
+    with pytest.raises(error, match=message):
+        make(**options)
+
+
+def test_environments_share_a_shop():
+    one, other = make(split="train"), make(split="test", reward="score")
+    assert one.unwrapped.shop is other.unwrapped.shop
+    assert one.unwrapped.shop is not make(mode="upstream").unwrapped.shop
+
+
+def test_a_copy_branches_and_the_original_goes_on(shop):
+    env = make(data=shop, split="all", reward="score", previous_actions=9)
+    play(env, "search[shoe]", "click[a1]", task=task_of(env, 0))
+    copies = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    for twin in copies:
+        assert twin.unwrapped.shop is env.unwrapped.shop
+        assert twin.step("click[buy now]")[1] == 0.5
+    env.step("click[red]")
+    env.step("click[s]")
+    assert env.step("click[buy now]")[1] == 1.0
+
+
+def test_a_pickled_environment_is_small():
+    env = make(split="test")
+    env.reset(seed=1)
+    # 184 task ids of the panel, not 1,000 products
+    assert len(pickle.dumps(env)) < 20_000
+
+
+def test_the_turn_limit(shop):
+    steps = play(make(data=shop, split="all", max_turns=2), "search[shoe]", "click[a1]")
+    assert [step[2:4] for step in steps[1:]] == [(False, False), (False, True)]
+    # a purchase on the last turn ends the episode by itself
+    steps = play(make(data=shop, split="all", max_turns=5), *BOUGHT)
+    assert steps[-1][2:4] == (True, False)
+
+
+def test_numbers_of_numpy_are_numbers(shop):
+    # the public WebShop draws a random goal for them
+    env = make(data=shop, split="all")
+    for number in range(4):
+        _, info = env.reset(options={"task": np.int64(number)})
+        assert info["task_id"] == env.unwrapped.panel.task_ids[number]
