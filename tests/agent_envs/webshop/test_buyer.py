@@ -40,8 +40,9 @@ def test_it_meets_embedded_goals_of_upstream_mode():
 
 def test_its_share_of_real_goals(real):
     env = make(real)
+    # 92 % are asked for; in strict mode each goal can be met, and it finds all of these
     ends = [buy(env, task) for task in SAMPLE]
-    assert sum(end is not None and end[1] == 1 for end in ends) >= 0.92 * 300
+    assert sum(end is not None and end[1] == 1 for end in ends) == 300
 
 
 def test_its_share_of_real_goals_in_upstream_mode(real):
