@@ -6,6 +6,7 @@ downloads of drivers.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -24,6 +25,9 @@ FLAGS = (
     *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
     *("disable-background-networking", "disable-component-update", "disable-sync"),
     *("disable-dev-shm-usage", "no-proxy-server", "window-size=1280,900"),
+    # It finds no host but this one, so that what it would ask of its makers leads nowhere.
+    "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "disable-features=AutofillServerCommunication,NetworkTimeServiceQuerying",
     "remote-debugging-pipe",  # it ends when its driver does, however that ends
 )
 
@@ -33,6 +37,7 @@ class Chromium:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self._process = os.getpid()
         self._driver: Chrome | None = None
         self._tabs: set[str] = set()
         self._current = ""
@@ -67,11 +72,14 @@ class Chromium:
                 self.lock.release()
 
     def quit(self) -> None:
-        """End Chromium, if it runs: all tabs are gone."""
+        """End Chromium, if it runs: all tabs are gone. A forked child leaves it alone."""
+        if self._process != os.getpid():
+            return
         self._tabs.clear()
         self._current = ""
         driver, self._driver = self._driver, None
         if driver is not None:
+            atexit.unregister(self.quit)
             self._ending.cancel()
             driver.quit()
             shutil.rmtree(self._profile, ignore_errors=True)
@@ -87,7 +95,8 @@ class Chromium:
             for flag in (*FLAGS, f"user-data-dir={self._profile}"):
                 options.add_argument(f"--{flag}")
             self._driver = webdriver.Chrome(options, webdriver.ChromeService(driver))
-            # Of a multiprocessing child too, where atexit does nothing.
+            atexit.register(self.quit)
+            # A multiprocessing child leaves without atexit.
             self._ending = Finalize(None, self.quit, exitpriority=10)
         return self._driver
 

@@ -106,3 +106,35 @@ def folder_of(tmp_path_factory):
         return folder
 
     return write
+
+
+@pytest.fixture
+def hostile(record, wanted, folder_of):
+    """A shop whose every text tries to run a script or to leave its place on the page."""
+    attacks = [
+        "<script>window.ran = 1</script>",
+        '"><img src=x onerror="window.ran = 1">',
+        "'><svg onload='window.ran = 1'></svg>",
+        "</title></span></a><iframe src=javascript:parent.ran=1></iframe>",
+        "{{ 7 * 7 }}{% raw %}<!-- -->&amp;&#60;b&#62;",
+        "javascript:window.ran=1",
+    ]
+    records = [
+        record(
+            asin=f"<i>{place}</i>",
+            name=attack,
+            full_description=attack,
+            small_description=[attack, *attacks],
+            product_category=attack,
+            category=attack,
+            query=attack,
+            images=[attack],
+            customization_options={
+                attack: [{"value": value, "image": attack} for value in attacks],
+                "size's \"/\\": [{"value": f"{place}/2 \"{attack}'", "image": None}],
+            },
+        )
+        for place, attack in enumerate(attacks)
+    ]
+    told = {one["asin"]: wanted(one["name"], instruction=one["name"]) for one in records}
+    return folder_of(records, told)
