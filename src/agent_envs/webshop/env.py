@@ -207,7 +207,12 @@ class WebShop(AgentEnv):
         return clicks if self.shop.strict or self.page.kind == "done" else [SEARCH, *clicks]
 
     def _with_past(self, action: str, observation: str) -> str:
-        """The observation after those before it, and the actions, as many as are shown."""
+        """The observation after those before it, and the actions, as many as are shown.
+
+        What is longer than an observation may be loses the oldest, and a page its end.
+        """
+        longest = HTML_LENGTH if self.observation == "html" else self.observation_length
+        observation = observation[:longest]
         self._told.append((action, observation))
         told = [observation]
         for back in range(1, min(1 + max(self.shown), len(self._told))):
@@ -215,7 +220,7 @@ class WebShop(AgentEnv):
                 told.append(self._told[-back][0])
             if back <= self.shown[0]:
                 told.append(self._told[-back - 1][1])
-        return pages.SEPARATOR.join(reversed(told))
+        return pages.SEPARATOR.join(reversed(told))[-longest:]
 
 
 def anchor(page: Page) -> str:

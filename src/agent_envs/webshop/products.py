@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset
+from agent_envs.contract import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +78,8 @@ def read_products(
 ) -> list[Product]:
     """The products of `items_shuffle`, with `items_ins_v2` and `items_human_ins`, in file order.
 
-    Records without an id of at most ten characters, and later ones of the same id, are left out.
+    Records without an id of at most ten characters, and later ones of the same id, are left out;
+    half a surrogate pair, of a text that was cut, becomes U+FFFD.
 
     Raises:
         BadAsset: A record is not what it should be; names file, record and field.
@@ -145,7 +147,7 @@ def _text(record: Mapping[str, Any], name: str, where: str) -> str:
         raise BadAsset(
             f"{where}: field {name!r} has {len(value)} characters, more than {LONGEST_TEXT}"
         )
-    return value
+    return encodable(value)
 
 
 def _texts(values: Any, where: str, name: str) -> tuple[str, ...]:
@@ -153,7 +155,7 @@ def _texts(values: Any, where: str, name: str) -> tuple[str, ...]:
         raise BadAsset(f"{where}: field {name!r}: a list of texts is needed, got {values!r:.60}")
     if sum(map(len, values)) > LONGEST_TEXT:
         raise BadAsset(f"{where}: field {name!r} has more than {LONGEST_TEXT} characters")
-    return tuple(values)
+    return tuple(map(encodable, values))
 
 
 def _price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
@@ -188,7 +190,7 @@ def _options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
             )
         if choices is not None:
             values = [_value(choice, f"{where}: field {field!r}") for choice in choices]
-            options[name.lower()] = _texts(values, where, field)
+            options[encodable(name).lower()] = _texts(values, where, field)
     return options
 
 

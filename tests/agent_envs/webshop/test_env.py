@@ -434,6 +434,23 @@ def test_previous_observations_and_actions(shop, observations, actions, told):
         assert steps[2][0] == " [SEP] ".join(texts[name] for name in told)
 
 
+def test_pages_and_pasts_that_are_too_long_are_cut(folder_of, record, wanted):
+    long = record(full_description="x" * 90_000, small_description=["y" * 40_000])
+    folder = folder_of([long], {"A1": wanted("shoe")})
+    way = ["search[canvas]", "click[a1]", "click[features]", "click[< prev]", "click[description]"]
+    plain = play(make(data=folder, split="all"), *way)
+    assert [len(step[0]) for step in plain[3:]] == [len(plain[3][0]), len(plain[2][0]), 65_536]
+    assert plain[5][0] == plain[3][0][: plain[3][0].index("y")] + "x" * (
+        65_536 - plain[3][0].index("y")
+    )
+    *_, tab, item, last = play(make(data=folder, split="all", previous_observations=2), *way)
+    assert last[0] == plain[5][0]  # no room for what was before
+    # 40,000 and what little was before it
+    whole = " [SEP] ".join(step[0] for step in plain[2:5])
+    assert item[0] == whole
+    assert len(tab[0]) < 65_536
+
+
 # -- any text is an action ------------------------------------------------------------------------
 
 PIECES = [

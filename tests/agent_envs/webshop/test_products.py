@@ -273,3 +273,16 @@ def test_broken_attributes(record, attributes, why):
 def test_broken_requests(record, requests, why):
     with pytest.raises(BadAsset, match=f"^{why}"):
         read([record()], {}, requests)
+
+
+def test_half_a_character_of_a_cut_text_is_replaced(record):
+    cut = "shoe \ud83d"
+    product = read(
+        [record(name=cut, small_description=[cut], options={cut: [cut]}, query=cut)],
+        {"A1": {"attributes": [cut], "instruction": cut, "instruction_attributes": [cut]}},
+    )[0]
+    whole = "shoe \ufffd"
+    assert (product.title, product.bullets, product.query) == (whole, (whole,), whole)
+    assert product.options == {whole: (whole,)}
+    assert product.instruction == (whole, (whole,))
+    product.document.encode()
