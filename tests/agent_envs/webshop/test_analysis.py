@@ -49,6 +49,7 @@ def test_porters_examples(pair):
         ("yes", "ye"),  # the first y is a consonant
         ("dyed", "dy"),  # the second letter is a vowel: dy + ed
         ("toy", "toi"),
+        ("playing", "plai"),  # ends in y: no e is put back, and y is i after a vowel
         ("fly", "fly"),  # no vowel before the y
         ("bring", "bring"),
         ("ring", "ring"),
