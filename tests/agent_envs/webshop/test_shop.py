@@ -270,6 +270,11 @@ def test_a_value_that_two_options_have(shoes):
     assert chosen_after(folder, STRICT, "red", "red") == {"color": "red", "trim": "red"}
     assert chosen_after(folder, STRICT, "none", "red") == {"color": "red", "trim": "none"}
     # once both are chosen, the first that has another one; then nothing is left to change
+    assert chosen_after(folder, STRICT, "red", "red", "blue") == {"color": "blue", "trim": "red"}
+    assert chosen_after(folder, STRICT, *["red"] * 2, *["blue"] * 2) == {
+        "color": "blue",
+        "trim": "blue",
+    }
     assert chosen_after(folder, STRICT, "red", "none", "blue") == {"color": "blue", "trim": "none"}
     assert chosen_after(folder, STRICT, *["blue"] * 3) == {"color": "blue", "trim": "blue"}
 
