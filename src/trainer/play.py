@@ -123,8 +123,8 @@ def browse(
     with Site(env.shop, port=port) as site:
         address = site.start(env.task_id)
         console.print(_plain(f"{address}  (Ctrl-C stops)", "bold"))
-        show(address)
         try:
+            show(address)
             receipt = site.wait()
         except KeyboardInterrupt:
             console.print(_plain("\nStopped, nothing was bought.", "dim"))

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import io
+import threading
+import urllib.request
+from urllib.parse import urljoin
 
 import pytest
 from rich.console import Console
 
-from trainer.play import HELP, find, play
+from trainer import play as module
+from trainer.play import HELP, browse, find, play
+
+SHOP = {"data": "embedded"}
 
 
 class Person:
@@ -145,3 +151,40 @@ def test_a_real_household_game():
     assert info["turn"] == 3
     assert not info["valid"]
     assert "Your task is to" in out.getvalue()
+
+
+class TestBrowse:
+    def test_a_purchase_ends_it_with_the_score(self):
+        def buy(address):
+            receipt = urllib.request.Request(  # noqa: S310 - ours
+                urljoin(address, "done?product=0"), method="POST"
+            )
+            threading.Thread(target=lambda: urllib.request.urlopen(receipt).read()).start()  # noqa: S310
+
+        out = io.StringIO()
+        score = browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=buy)
+        assert 0 <= score < 1
+        assert "http://127.0.0.1:" in out.getvalue()
+        assert out.getvalue().endswith(f"Bought, score {score:.2f}.\n")
+
+    def test_leaving(self):
+        def leave(address):
+            raise KeyboardInterrupt
+
+        out = io.StringIO()
+        assert browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=leave) is None
+        assert "nothing was bought" in out.getvalue()
+
+    def test_what_has_no_site(self):
+        with pytest.raises(ValueError, match="only webshop has a site to browse, got 'alfworld'"):
+            browse("alfworld")
+
+    @pytest.mark.parametrize(("display", "opened"), [(":0", ["http://here/"]), (None, [])])
+    def test_a_browser_is_opened_where_there_is_a_display(self, monkeypatch, display, opened):
+        found = []
+        monkeypatch.setattr(module.webbrowser, "open", found.append)
+        monkeypatch.setattr(module.sys, "platform", "linux")
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", display) if display else monkeypatch.delenv("DISPLAY", False)
+        module._open("http://here/")
+        assert found == opened

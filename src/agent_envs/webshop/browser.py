@@ -141,7 +141,8 @@ class WebShopSite(WebShop):
             window.restart()
             if self._crashed:
                 raise RuntimeError(
-                    f"the browser crashed twice in one episode, the last time with: {error}"
+                    "the browser crashed twice in one episode, at last with "
+                    f"{str(error).partition(chr(10))[0]!r}; reset() starts a new one"
                 ) from error
             self._crashed = True
             self._guarded(visit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from importlib.util import find_spec
@@ -30,6 +31,9 @@ FLAGS = (
     "disable-features=AutofillServerCommunication,NetworkTimeServiceQuerying",
     "remote-debugging-pipe",  # it ends when its driver does, however that ends
 )
+
+# Reads until this process ends, however it does; then the driver has to, and with it Chromium.
+_WATCH = 'read _; kill "$1"; sleep 3; rm -rf "$2"'
 
 
 class Chromium:
@@ -82,19 +86,25 @@ class Chromium:
             atexit.unregister(self.quit)
             self._ending.cancel()
             driver.quit()
+            self._watch.kill()
+            self._watch.communicate()
             shutil.rmtree(self._profile, ignore_errors=True)
 
     def _started(self) -> Chrome:
         if self._driver is None:
-            from selenium import webdriver
-
-            program, driver = map(shutil.which, PROGRAMS)
             self._profile = tempfile.mkdtemp(prefix="agent-envs-chromium-")
-            options = webdriver.ChromeOptions()
-            options.binary_location = program or ""
-            for flag in (*FLAGS, f"user-data-dir={self._profile}"):
-                options.add_argument(f"--{flag}")
-            self._driver = webdriver.Chrome(options, webdriver.ChromeService(driver))
+            try:
+                self._driver, process = _start(self._profile)
+            except BaseException:
+                shutil.rmtree(self._profile, ignore_errors=True)
+                raise
+            self._watch = subprocess.Popen(
+                ["sh", "-c", _WATCH, "sh", str(process), self._profile],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             atexit.register(self.quit)
             # A multiprocessing child leaves without atexit.
             self._ending = Finalize(None, self.quit, exitpriority=10)
@@ -115,6 +125,19 @@ class Chromium:
                 self._driver.close()
             except failures():
                 self.quit()
+
+
+def _start(profile: str) -> tuple[Chrome, int]:
+    """Chromium with an empty profile, and the id of its driver's process."""
+    from selenium import webdriver
+
+    program, driver = map(shutil.which, PROGRAMS)
+    options = webdriver.ChromeOptions()
+    options.binary_location = program or ""
+    for flag in (*FLAGS, f"user-data-dir={profile}"):
+        options.add_argument(f"--{flag}")
+    service = webdriver.ChromeService(driver)
+    return webdriver.Chrome(options, service), service.process.pid
 
 
 _OF_PROCESS: dict[int, Chromium] = {}

@@ -29,7 +29,7 @@ NAMES = (HOST, "localhost")
 INSTALL = "pip install 'agent-envs[browser]'"
 ASSETS = {"shop.css": "text/css", "icon.svg": "image/svg+xml"}
 HEADERS = {
-    "Cache-Control": "no-store",  # back after the purchase shows the receipt
+    "Cache-Control": "no-store",  # after the purchase every page is the receipt
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
