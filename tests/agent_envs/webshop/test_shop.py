@@ -146,6 +146,20 @@ def test_the_way_back_from_a_tab(shoes, query, upstream):
     assert "Price: " in play(make(shoes(), STRICT), *way)[-1][0]
 
 
+@pytest.mark.parametrize("mode", [STRICT, UPSTREAM])
+def test_products_looked_at_are_marked_until_the_next_search(shoes, mode):
+    env = make(shoes(), mode, observation="text_rich")
+    way = ["search[shoe]", "click[a01]", "click[features]", "click[< prev]", "click[< prev]"]
+    way = [*way, "click[a02]", "click[< prev]", "click[next >]", "click[< prev]"]
+    way = [*way, "click[back to search]", "search[shoe]"]
+    seen = [observation for observation, _ in play(env, *way)]
+    marks = [
+        [n for n in range(1, 11) if f"[clicked button] A{n:02} [" in seen[place]]
+        for place in (1, 5, 7, 9, 11)
+    ]
+    assert marks == [[], [1], [1, 2], [1, 2], []]
+
+
 # -- options --------------------------------------------------------------------------------------
 
 
@@ -277,6 +291,15 @@ def test_a_value_that_two_options_have(shoes):
     }
     assert chosen_after(folder, STRICT, "red", "none", "blue") == {"color": "blue", "trim": "none"}
     assert chosen_after(folder, STRICT, *["blue"] * 3) == {"color": "blue", "trim": "blue"}
+
+
+def test_marks_of_a_value_that_two_options_have(shoes):
+    folder = shoes(1, options=SHARED)
+    way = ["search[shoe]", "click[a01]", "click[red]"]
+    for mode, marks in ((UPSTREAM, 2), (STRICT, 1)):
+        observation, _ = play(make(folder, mode, observation="text_rich"), *way)[-1]
+        assert observation.count("[clicked button] red [clicked button_]") == marks
+        assert observation.count("You have clicked red.\n") == marks
 
 
 def test_a_product_with_shared_values_can_be_bought_as_asked(shoes):
