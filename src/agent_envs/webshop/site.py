@@ -126,7 +126,7 @@ class Site:
         return self._receipt
 
     def close(self) -> None:
-        """Stop serving; no more than once is needed."""
+        """Stop serving; closing again does nothing."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
