@@ -221,6 +221,17 @@ def test_progress_on_a_tab_is_the_products(shop):
     assert [step[4]["progress"] for step in steps[3:]] == [0.75, 0.75, 0.75, 0]
 
 
+def test_progress_is_towards_the_goal_of_the_episode(folder_of, record, wanted):
+    told = {"A1": wanted("light"), "B1": wanted("tough")}
+    folder = folder_of([record("A1"), record("B1", small_description=["tough"])], told)
+    env = make(data=folder, split="all")
+    way = ["search[shoe]", "click[a1]"]
+    # the first is all that the one asks for, and costs no more than the other may
+    for task_id, progress in (("A1-0", 1.0), ("B1-0", 0.5), ("A1-0", 1.0)):
+        task = env.unwrapped.panel.task_ids.index(task_id)
+        assert play(env, *way, task=task)[-1][4]["progress"] == progress
+
+
 def test_the_best_so_far_is_forgotten_at_a_reset(shop):
     env = make(data=shop, split="all", progress="best")
     play(env, "search[shoe]", "click[a1]")
