@@ -12,8 +12,10 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ FLAGS = (
     "remote-debugging-pipe",  # it ends when its driver does, however that ends
 )
 
+_ENDING = 5.0  # seconds that Chromium may take to end
 # Reads until this process ends, however it does; then the driver has to, and with it Chromium.
 _WATCH = 'read _; kill "$1"; sleep 3; rm -rf "$2"'
 
@@ -88,7 +91,7 @@ class Chromium:
             driver.quit()
             self._watch.kill()
             self._watch.communicate()
-            shutil.rmtree(self._profile, ignore_errors=True)
+            _remove(self._profile)
 
     def _started(self) -> Chrome:
         if self._driver is None:
@@ -96,7 +99,7 @@ class Chromium:
             try:
                 self._driver, process = _start(self._profile)
             except BaseException:
-                shutil.rmtree(self._profile, ignore_errors=True)
+                _remove(self._profile)
                 raise
             self._watch = subprocess.Popen(
                 ["sh", "-c", _WATCH, "sh", str(process), self._profile],
@@ -138,6 +141,13 @@ def _start(profile: str) -> tuple[Chrome, int]:
         options.add_argument(f"--{flag}")
     service = webdriver.ChromeService(driver)
     return webdriver.Chrome(options, service), service.process.pid
+
+
+def _remove(profile: str) -> None:
+    """Remove a profile, into which a Chromium that lost its driver may write until it ends."""
+    until = time.monotonic() + _ENDING
+    while Path(profile).exists() and time.monotonic() < until:
+        shutil.rmtree(profile, ignore_errors=True)
 
 
 _OF_PROCESS: dict[int, Chromium] = {}

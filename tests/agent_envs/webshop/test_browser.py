@@ -309,9 +309,11 @@ class TestCrashes:
         as_text.reset(seed=3)
         actions = oracle(as_text)
         assert on_site.step(actions[0]) == as_text.step(actions[0])
+        profile = Path(chromium.chromium()._profile)
         kill(driver=driver)
         for action in [*actions[1:-1], "click[features]"]:
             assert on_site.step(action) == as_text.step(action)
+        assert not profile.exists()
         kill(driver=driver)
         with pytest.raises(RuntimeError, match="crashed twice in one episode"):
             on_site.step("click[< prev]")
