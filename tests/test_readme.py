@@ -1,9 +1,10 @@
-"""The Python blocks of README and of the environment guide run, each in an empty folder."""
+"""The Python blocks of README and of the environments' pages run, each in an empty folder."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/environments.md")
+PAGES = ("README.md", "docs/environments.md", "docs/webshop.md")
+BROWSER = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 BLOCKS = [
-    pytest.param(block, id=f"{page}:{text[: text.index(block)].count(chr(10)) + 1}")
+    pytest.param(
+        block,
+        id=f"{page}:{text[: text.index(block)].count(chr(10)) + 1}",
+        marks=BROWSER if "WebShopSite" in block else (),
+    )
     for page in PAGES
     for text in [(ROOT / page).read_text()]
     for block in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -24,7 +30,9 @@ BLOCKS = [
 def test_block_runs(block, tmp_path):
     (tmp_path / "block.py").write_text(block)
     (tmp_path / "home").mkdir()
-    environment = {k: v for k, v in os.environ.items() if k != "ALFWORLD_DATA"}
+    environment = {
+        k: v for k, v in os.environ.items() if k not in {"ALFWORLD_DATA", "WEBSHOP_DATA"}
+    }
     child = subprocess.run(
         [sys.executable, "-W", "error", "block.py"],
         cwd=tmp_path,
