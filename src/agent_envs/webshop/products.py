@@ -17,6 +17,7 @@ NO_PRICE = 100.0  # of a product without one
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 LONGEST_TEXT = 100_000
 LONGEST_ID = 10
+MOST_GOALS = 100_000  # of a product
 _PRICES = 2  # a product has one price, or a range
 _TEXTS = ("name", "full_description", "product_category", "category", "query")
 
@@ -51,6 +52,11 @@ class Product:
     attributes: tuple[str, ...]
     instruction: tuple[str, tuple[str, ...]] = ("", ())
     requests: tuple[Request, ...] = ()
+
+    @property
+    def choices(self) -> int:
+        """How many ways there are to choose a value for every option."""
+        return math.prod(map(len, self.options.values()))
 
     @property
     def document(self) -> str:
@@ -101,7 +107,12 @@ def read_products(
             continue
         told = _known(attributes.get(asin, {}), f"{files[1]}: record {asin!r}")
         asked = _requests((requests or {}).get(asin, []), f"{files[2]}: record {asin!r}")
-        products[asin] = _product(record, f"{where} ({asin})", told, asked)
+        product = products[asin] = _product(record, f"{where} ({asin})", told, asked)
+        if product.instruction[0] and product.choices > MOST_GOALS:
+            raise BadAsset(
+                f"{where} ({asin}): field 'customization_options' allows {product.choices} orders, "
+                f"a goal each; at most {MOST_GOALS} are possible"
+            )
     if not products:
         raise BadAsset(f"{files[0]}: no product with an id of at most {LONGEST_ID} characters")
     return list(products.values())

@@ -110,11 +110,14 @@ class Shop:
     def match(self, goal: Goal, product: int) -> reward.Match:
         """What a product has of a goal, options aside."""
         products, nouns = self.catalogue.products, self.catalogue.nouns
+        wanted = nouns[goal.product]
+        if self.strict:  # a word that a title repeats counts once
+            wanted = tuple(dict.fromkeys(wanted))
         return reward.match(
             goal,
             products[goal.product],
             products[product],
-            (nouns[goal.product], nouns[product]),
+            (wanted, nouns[product]),
             self.prices[product],
         )
 

@@ -481,3 +481,11 @@ def test_the_forms_of_actions(shoes, action, upstream, strict):
     for mended, expected in ((False, upstream), (True, strict)):
         shop = open_shop(catalogue, "synthetic", mended, 0, False)
         assert shop.parse(action) == (expected or ("", ""))
+
+
+@pytest.mark.parametrize(("mode", "kind"), [(UPSTREAM, 0.1), (STRICT, 1.0)])
+def test_a_title_that_repeats_its_noun(folder_of, record, wanted, mode, kind):
+    # one noun twelve times: 1 shared / 12 listed = 0.08, below 0.1
+    folder = folder_of([record("A1", name="shoe " * 12)], {"A1": wanted("light")})
+    _, info = play(make(folder, mode), "search[shoe]", "click[a1]", "click[buy now]")[-1]
+    assert info["reward_terms"]["type"] == kind
