@@ -54,11 +54,6 @@ class Product:
     requests: tuple[Request, ...] = ()
 
     @property
-    def choices(self) -> int:
-        """How many ways there are to choose a value for every option."""
-        return math.prod(map(len, self.options.values()))
-
-    @property
     def document(self) -> str:
         """What the search index holds of it."""
         options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in self.options.items())
@@ -92,30 +87,31 @@ def read_products(
     """
     if not isinstance(records, list):
         raise BadAsset(f"{files[0]}: a list of products is needed, got {type(records).__name__}")
-    for name, content in zip(files[1:], (attributes, requests or {}), strict=True):
+    requests = requests or {}
+    for name, content in zip(files[1:], (attributes, requests), strict=True):
         if not isinstance(content, dict):
             raise BadAsset(f"{name}: an object by product id is needed, got {content!r:.60}")
     products: dict[str, Product] = {}
     for place, record in enumerate(records):
         where = f"{files[0]}: record {place}"
-        if not isinstance(record, dict):
-            raise BadAsset(f"{where}: an object is needed, got {record!r:.60}")
-        asin = record.get("asin")
-        if not isinstance(asin, str):
-            raise BadAsset(f"{where}: field 'asin': a text is needed, got {asin!r:.60}")
+        asin = _id(record, where)
         if asin == "nan" or len(asin) > LONGEST_ID or asin in products:
             continue
         told = _known(attributes.get(asin, {}), f"{files[1]}: record {asin!r}")
-        asked = _requests((requests or {}).get(asin, []), f"{files[2]}: record {asin!r}")
-        product = products[asin] = _product(record, f"{where} ({asin})", told, asked)
-        if product.instruction[0] and product.choices > MOST_GOALS:
-            raise BadAsset(
-                f"{where} ({asin}): field 'customization_options' allows {product.choices} orders, "
-                f"a goal each; at most {MOST_GOALS} are possible"
-            )
+        asked = _requests(requests.get(asin, []), f"{files[2]}: record {asin!r}")
+        products[asin] = _product(record, f"{where} ({asin})", told, asked)
     if not products:
         raise BadAsset(f"{files[0]}: no product with an id of at most {LONGEST_ID} characters")
     return list(products.values())
+
+
+def _id(record: Any, where: str) -> str:
+    if not isinstance(record, dict):
+        raise BadAsset(f"{where}: an object is needed, got {record!r:.60}")
+    asin = record.get("asin")
+    if not isinstance(asin, str):
+        raise BadAsset(f"{where}: field 'asin': a text is needed, got {asin!r:.60}")
+    return asin
 
 
 def _product(
@@ -128,6 +124,14 @@ def _product(
     bullets = record.get("small_description") or []
     images = record.get("images") or []
     tag, prices = _price(record.get("pricing"), f"{where}: field 'pricing'")
+    options = _options(record.get("customization_options"), where)
+    attributes, instruction = told
+    orders = math.prod(map(len, options.values()))
+    if instruction[0] and orders > MOST_GOALS:
+        raise BadAsset(
+            f"{where}: field 'customization_options' allows {orders} orders, a goal each; at most "
+            f"{MOST_GOALS} are possible"
+        )
     return Product(
         asin=record["asin"],
         title=title,
@@ -140,10 +144,10 @@ def _product(
         product_category=levels,
         price_tag=tag,
         prices=prices,
-        options=_options(record.get("customization_options"), where),
+        options=options,
         image=(*_texts(images, where, "images"), "")[0],
-        attributes=told[0],
-        instruction=told[1],
+        attributes=attributes,
+        instruction=instruction,
         requests=asked,
     )
 
