@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -81,3 +84,15 @@ def nearest(given: str, known: Any) -> str:
     """`", did you mean 'x'?"` for the closest of `known`, or nothing where none comes close."""
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     return f", did you mean {close[0]!r}?" if close else ""
+
+
+def one_of(option: str, given: Any, known: Sequence[str]) -> None:
+    """Refuse a value that an option does not have.
+
+    Raises:
+        ValueError: it is not known; the message has the nearest that is.
+    """
+    if given not in known:
+        raise ValueError(
+            f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
+        )

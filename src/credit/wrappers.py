@@ -1,8 +1,9 @@
 """Reward wrappers for Gymnasium environments that keep the info contract.
 
 Each adds one term to the reward and reports it under `info["reward_terms"][name]`, so that the sum
-can be audited. They stack in any order; `TurnVerifier` belongs outside of a parser only if it is to
-read whole replies. Comparing trajectories of a group needs the batch: that is the estimators' work.
+can be audited; an environment may tell parts of its own score there too. They stack in any order;
+`TurnVerifier` belongs outside of a parser only if it is to read whole replies. Comparing
+trajectories of a group needs the batch: that is the estimators' work.
 """
 
 from collections import Counter

@@ -12,11 +12,11 @@ from agent_envs.alfworld.milestones import Milestones
 from agent_envs.alfworld.wording import DIALECTS
 from agent_envs.alfworld.world import World
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import nearest
+from agent_envs.panels import one_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 ENGINES = ("native", "textworld")
 PROGRESS = ("facts", "distance", "none")
@@ -135,9 +135,9 @@ class AlfWorld(AgentEnv):
         dialect: str = "0.4",
         render_mode: str | None = None,
     ) -> None:
-        _one_of("engine", engine, ENGINES)
-        _one_of("progress", progress, PROGRESS)
-        _one_of("dialect", dialect, DIALECTS)
+        one_of("engine", engine, ENGINES)
+        one_of("progress", progress, PROGRESS)
+        one_of("dialect", dialect, DIALECTS)
         if engine == "textworld" and dialect != "0.4":
             raise ValueError(f"engine 'textworld' speaks dialect '0.4' only, got {dialect!r}")
         self._start = genuine_engine() if engine == "textworld" else _native
@@ -223,10 +223,3 @@ def reason(command: str, world: World) -> str:
 
 def _native(library: Library, task_id: str, dialect: str) -> World:
     return World(library.load(task_id), dialect=dialect)
-
-
-def _one_of(option: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise ValueError(
-            f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
-        )

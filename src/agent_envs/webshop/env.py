@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import nearest
+from agent_envs.panels import one_of
 from agent_envs.spaces import FreeText
 from agent_envs.webshop import pages
 from agent_envs.webshop.catalogue import open_catalogue
@@ -18,7 +18,6 @@ from agent_envs.webshop.splits import open_panel
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from agent_envs.webshop.reward import Match, Score
 
@@ -39,8 +38,8 @@ class WebShop(AgentEnv):
         `mode="upstream"` answers as the public WebShop does, to the byte. `mode="strict"`
         (default) mends its faults: no search but from the search page, no pages without results,
         chosen options are told, options count only if they are the right ones, and a goal asks
-        for nothing that its product has not got. In neither mode do anything after the end or
-        the public one's hidden queries work.
+        for nothing that its product has not got. In neither mode does anything work after the
+        end, nor do the public one's hidden queries.
 
     Observation:
         "text": the page's texts separated by " [SEP] ". "text_rich": a line each, with buttons
@@ -72,10 +71,11 @@ class WebShop(AgentEnv):
         A purchase terminates, a success if it scores 1. `max_turns` truncates.
 
     Tasks and splits:
-        A task id is `<product>-<number of its goal>`. Embedded: `train`, `val` and `test`, no
-        product in two of them. Other data: the paper's (`test` 0-499, `val` 500-1499, `train` the
-        rest, of the goals shuffled with seed 233), `eto_train` and `eto_test` where the folder has
-        ETO's lists, `ragen_train`, `ragen_val` and `ragen_test`, `verl_train` and `verl_test`.
+        A task id is `<product>-<number of its goal>`, with an "h" before the number of people's
+        goals. Embedded: `train`, `val` and `test`, no product in two of them. Other data: the
+        paper's (`test` 0-499, `val` 500-1499, `train` the rest, of the goals shuffled with seed
+        233), `eto_train` and `eto_test` where the folder has ETO's lists, `ragen_train`,
+        `ragen_val` and `ragen_test`, `verl_train` and `verl_test`.
         Always: `all`, in the public order.
 
     Data:
@@ -106,7 +106,7 @@ class WebShop(AgentEnv):
         render_mode: None or "ansi".
 
     Raises:
-        ValueError: an unknown option, or a split without goals.
+        ValueError: an unknown option, a count below 0, or a split without goals.
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
@@ -127,11 +127,16 @@ class WebShop(AgentEnv):
         max_turns: int = 15,
         render_mode: str | None = None,
     ) -> None:
-        _one_of("mode", mode, MODES)
-        _one_of("goals", goals, KINDS)
-        _one_of("observation", observation, OBSERVATIONS)
-        _one_of("reward", reward, REWARDS)
-        _one_of("progress", progress, PROGRESS)
+        one_of("mode", mode, MODES)
+        one_of("goals", goals, KINDS)
+        one_of("observation", observation, OBSERVATIONS)
+        one_of("reward", reward, REWARDS)
+        one_of("progress", progress, PROGRESS)
+        if min(previous_observations, previous_actions) < 0:
+            raise ValueError(
+                "previous_observations and previous_actions count turns and are at least 0, got "
+                f"{previous_observations} and {previous_actions}"
+            )
         self.shop = open_shop(open_catalogue(data), goals, mode == "strict", price_seed, attributes)
         panel = open_panel(self.shop, split)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
@@ -227,10 +232,3 @@ def anchor(page: Page) -> str:
     """Key of the page: what it shows and what is chosen, not the way there."""
     facts = page.kind, page.query, page.number, page.product, sorted(page.options), page.sub
     return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
-
-
-def _one_of(option: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise ValueError(
-            f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
-        )

@@ -664,3 +664,9 @@ def test_numbers_of_numpy_are_numbers(shop):
     for number in range(4):
         _, info = env.reset(options={"task": np.int64(number)})
         assert info["task_id"] == env.unwrapped.panel.task_ids[number]
+
+
+@pytest.mark.parametrize("option", ["previous_observations", "previous_actions"])
+def test_turns_shown_are_counted_from_0(option):
+    with pytest.raises(ValueError, match=r"count turns and are at least 0, got .*-1"):
+        gym.make("WebShop-v0", data="embedded", **{option: -1})
