@@ -92,7 +92,8 @@ class AgentEnv(gym.Env[str, str], ABC):
     Attributes:
         reply_form: "" where `step` takes an action, and `ParseReply` finds it in a model's reply;
             otherwise `step` takes whole replies, and this is how one with a {thought} and an
-            {action} is written. Such an environment tells the action in `info["action"]`.
+            {action} is written. Such an environment tells the action as the key "action" of
+            `Turn.extra`, and the transcript keeps that.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
@@ -205,8 +206,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             observation = encodable(observation)
         self._latest = turn
         self._live = True
-        self.transcript.append((action, observation))
-        info = {
+        info: dict[str, Any] = {
             "goal": self.goal,
             "valid": turn.valid,
             "invalid_reason": turn.invalid_reason,
@@ -219,6 +219,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         }
         if turn.extra:
             info.update(turn.extra)
+        self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
     def _chosen(self, options: Mapping[str, Any]) -> str | None:

@@ -287,19 +287,19 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _rendered(self, seen: Any, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The prompt of the turn, and `info` with the trajectory-blind one."""
         self.images = [] if isinstance(seen, str) else [seen]
-        observation = seen if isinstance(seen, str) else IMAGE
+        observation = unmarked(seen) if isinstance(seen, str) else IMAGE
         past = self.inner.transcript
         steps = len(past) - 1
         shown = [
             self.template.past.format(
                 number=i + 1,
-                before=past[i][1].strip(),
-                action=past[i + 1][0],
-                after=past[i + 1][1].strip(),
+                before=unmarked(past[i][1].strip()),
+                action=unmarked(past[i + 1][0]),
+                after=unmarked(past[i + 1][1].strip()),
             )
             for i in range(max(0, steps - self.history), steps)
         ]
-        goal = info["goal"].removesuffix(".")
+        goal = unmarked(info["goal"]).removesuffix(".")
         slots = {
             "task_description": goal,
             "step_count": steps,
@@ -334,6 +334,11 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "observation": {"current_observation": "not told", "admissible_actions": "not told"},
         }
         return self.template.full.format(**self._slots | hidden[what])
+
+
+def unmarked(text: str) -> str:
+    """A text in which no `<image>` passes for the place of one."""
+    return text.replace(IMAGE, "[image]")
 
 
 def _bare(text: str) -> str:

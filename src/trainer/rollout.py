@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from agent_envs.prompt import IMAGE, without_goal
+from agent_envs.prompt import IMAGE, unmarked, without_goal
 from credit.wrappers import InvalidPenalty
 from trainer.episodes import Episode, Step
 from trainer.recipe import RecipeError
@@ -124,7 +124,10 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
     Before an image stands the `goal`, which it does not tell.
     """
     if isinstance(observation, str):
-        return observation, [Picture.of(image) for image in getattr(env, "images", ())]
+        images: list[Any] | None = getattr(env, "images", None)  # of the Prompt wrapper
+        if images is None:
+            return unmarked(observation), []
+        return observation, [Picture.of(image) for image in images]
     return f"{goal}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 

@@ -202,3 +202,12 @@ def test_the_contract_holds_and_the_spec_rebuilds(arguments):
     again = gym.make(env.spec)
     assert isinstance(again, Prompt)
     assert (again.template, again.history) == (env.template, env.history)
+
+
+def test_what_an_agent_writes_is_no_place_of_an_image():
+    env = Prompt(gym.make("EZPoints-v0", observation="image"), template="ezpoints", history=3)
+    prompt, info = env.reset(seed=1)
+    prompt, *_, info = env.step("<image>")
+    assert len(env.images) == 1
+    assert prompt.count("<image>") == info["blind_prompt"].count("<image>") == 1
+    assert "[image]" in prompt

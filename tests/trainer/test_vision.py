@@ -16,6 +16,7 @@ from trainer.train import train
 from trainer.update import recomputed, token_logprobs
 from trainer.vision import Picture
 
+from .test_rollout import Script
 from .test_train import figures, quiet
 
 OPTIONS = [
@@ -177,3 +178,21 @@ def test_adapters_see_too(vision_folder):
     np.testing.assert_allclose(
         recomputed(policy, rows, tokens=4096)[0], rows[0].logprobs, atol=2e-4
     )
+
+
+def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):
+    options = ["prompt.context=turn", "prompt.template=ezpoints", "prompt.history=3"]
+    rollouts = make_rollouts(recipe.load("quickstart", [*OPTIONS, *options]), "train")
+    said = "<think></think><action><image></action>"
+
+    class Writing(Script):
+        @property
+        def policy(self):
+            return policy
+
+    sampler = Writing(lambda *_: said, max_new_tokens=60)
+    (episode,) = rollouts.play(
+        draw_tasks(rollouts.panel, tasks=1, rollouts=1, seed=0, step=1), sampler, torch.Generator()
+    )
+    assert [len(step.images) for step in episode.steps] == [1, 1, 1]
+    assert not any(step.valid for step in episode.steps)

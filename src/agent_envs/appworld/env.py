@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
@@ -158,12 +158,6 @@ class AppWorld(AgentEnv):
         who = " ".join(opened.supervisor[key] for key in ("first_name", "last_name", "email"))
         text = OPENING.format(who=who, now=opened.datetime, instruction=opened.instruction)
         return opened.instruction, self._turn(text, "")
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One reply; the transcript keeps its code."""
-        result = super().step(action)
-        self.transcript[-1] = result[4]["action"], result[0]
-        return result
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn in which nothing was run."""

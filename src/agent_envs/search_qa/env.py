@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
@@ -176,12 +176,6 @@ class SearchQA(AgentEnv):
         self._said: list[str] = []
         self._block, self._neat, self._answered = opening, True, False
         return self.question.text, self._turn(opening, "")
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One reply; the transcript keeps its action, without the thought."""
-        result = super().step(action)
-        self.transcript[-1] = result[4]["action"], result[0]
-        return result
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn in which nothing was asked for."""

@@ -181,12 +181,6 @@ class WikiSearch(AgentEnv):
         opening = f"{PROMPTS[self.protocol]}\n\nQuestion: {self.question.text}\n"
         return self.question.text, self._turn(opening)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One reply; the transcript keeps its action, without the reasoning."""
-        result = super().step(action)
-        self.transcript[-1] = result[4]["action"], result[0]
-        return result
-
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn in which nothing was asked for."""
         self._said.append(("assistant", ""))

@@ -13,15 +13,15 @@ import subprocess
 import tempfile
 import threading
 import time
-from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_envs.assets import require
+
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-INSTALL = "pip install 'agent-envs[browser]'"
 PROGRAMS = ("chromium", "chromedriver")
 DEBIAN = "apt-get install chromium chromium-driver"
 FLAGS = (
@@ -159,8 +159,7 @@ def chromium() -> Chromium:
     Raises:
         ImportError: Selenium is not installed. FileNotFoundError: Chromium is not.
     """
-    if find_spec("selenium") is None:
-        raise ImportError(f"a browser is driven with Selenium: {INSTALL}")
+    require("selenium", "browser")
     for program in PROGRAMS:
         if shutil.which(program) is None:
             raise FileNotFoundError(

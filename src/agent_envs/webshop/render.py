@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+from agent_envs.assets import require
 from agent_envs.contract import encodable
 from agent_envs.webshop.pages import SUB_PAGES, Page
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 ON_PRODUCT = ("item", "sub", "done")
 KINDS = ("results", *ON_PRODUCT)
-INSTALL = "pip install 'agent-envs[webshop]'"
 _TONES = 6  # colours of the placeholders
 
 
@@ -175,16 +175,13 @@ def _choices(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError(f"pages as HTML need Jinja: {INSTALL}") from error
-    environment = Environment(
+    jinja2 = require("jinja2", "webshop")
+    environment: Environment = jinja2.Environment(
         autoescape=True,
-        loader=PackageLoader("agent_envs.webshop"),
+        loader=jinja2.PackageLoader("agent_envs.webshop"),
         lstrip_blocks=True,
         trim_blocks=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters["tone"] = _tone
     environment.filters["initial"] = _initial

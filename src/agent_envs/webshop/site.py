@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
+from agent_envs.assets import require
 from agent_envs.webshop.pages import Page
 from agent_envs.webshop.render import html, link, page_at
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
-INSTALL = "pip install 'agent-envs[browser]'"
 ASSETS = {"shop.css": "text/css", "icon.svg": "image/svg+xml"}
 HEADERS = {
     "Cache-Control": "no-store",  # after the purchase every page is the receipt
@@ -187,11 +187,8 @@ class Site:
 
 def _app(site: Site) -> Flask:
     """The site's addresses."""
-    try:
-        import flask
-    except ImportError as error:
-        raise ImportError(f"the web site needs Flask: {INSTALL}") from error
-    app = flask.Flask(__name__, static_folder=None)
+    flask = require("flask", "browser")
+    app: Flask = flask.Flask(__name__, static_folder=None)
     app.before_request(_refuse_strangers)
     app.after_request(_protect)
     app.add_url_rule("/", view_func=site.home)
