@@ -54,7 +54,7 @@ def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict
         f"sampling.rollouts={GROUP}", f"update.skip_dead_groups={str(not dead).lower()}",
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        train(recipe.load(f"study/{method}", options), Path(folder))
+        train(recipe.load(f"study/household/{method}", options), Path(folder))
         lines = [x for x in metrics.read(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][1:]
     tokens, seconds = (sum(line[key] for line in lines) for key in ("tokens", "seconds"))
     sampling = sum(line["tokens"] / line["tokens_per_second"] for line in lines)
@@ -140,7 +140,7 @@ def trl(steps: int, tasks: int, turns: int) -> dict[str, float]:
 
     torch.set_num_threads(1)
     source, tokenizer = resolve("pocket"), AutoTokenizer.from_pretrained(resolve("pocket"))
-    chosen = recipe.load("study/grpo", [f"env.max_turns={turns}"])
+    chosen = recipe.load("study/household/grpo", [f"env.max_turns={turns}"])
     games = Games(chosen, Chat(tokenizer), tasks * steps, tasks * GROUP)
     stamps: list[float] = []
 

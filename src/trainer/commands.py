@@ -149,26 +149,31 @@ def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None
 
 @app.command()
 def study(
+    name: Annotated[str, typer.Argument(help="A study: a folder of recipes in study/.")],
     options: Options = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", help="A recipe to compare, several times; all of study/ if none."),
+        typer.Option("--method", help="A recipe of the study, several times; all if none."),
     ] = None,
     *,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
     level: Annotated[float, typer.Option(help="Success in training to count rollouts to.")] = 0.6,
-    out: Annotated[Path, typer.Option(help="Folder of the study; goes on with what is there.")] = (
-        Path("runs/study")
-    ),
+    curve: Annotated[str, typer.Option(help="A logged figure to draw over training.")] = "valid",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder, runs/study/NAME if none; goes on with what is there."),
+    ] = None,
 ) -> None:
     """Compare methods over seeds with equal budgets: one table, one figure."""
     from trainer import study as studies
 
-    chosen = methods or [name for name in recipes.names() if name.startswith("study/")]
+    known = studies.recipes_of(name)
+    chosen = [f"study/{name}/{method}" for method in methods] if methods else known
+    out = out or Path("runs/study") / name
     studies.run(chosen, seeds, out, options or (), jobs=jobs)
     results = studies.collect(chosen, seeds, out, level=level)
-    studies.save(results, out, level=level, seeds=seeds)
+    studies.save(results, out, level=level, seeds=seeds, curve=curve)
     console = Console()
     console.print(studies.table(results, level=level))
     console.print(f"figure  {out / 'study.svg'}", highlight=False)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from trainer.evaluate import Evaluation
 
-BASELINE = "study/grpo"
+BASELINE = "grpo"
+"""The recipe of every study that the others are compared with."""
 _CLI = "from trainer.cli import main; main()"
 _DRAWS, _SMOOTH = 10_000, 5
 
@@ -44,7 +45,7 @@ class Result:
     """What a method came to, over its S seeds and the panel's T tasks.
 
     Attributes:
-        method: Name of the recipe.
+        method: Name of the recipe within its study.
         seeds: S.
         start: Mean success before reinforcement learning.
         success: Mean success after it.
@@ -110,28 +111,43 @@ def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
 
 def run_folder(out: Path, method: str, seed: int) -> Path:
     """Where a run of the study is."""
-    return out / method.removeprefix("study/") / f"seed_{seed}"
+    return out / _short(method) / f"seed_{seed}"
 
 
-def collect(
-    methods: Sequence[str], seeds: int, out: Path, *, level: float, baseline: str = BASELINE
-) -> list[Result]:
+def recipes_of(name: str) -> list[str]:
+    """The recipes of a study.
+
+    Raises:
+        StudyError: There is no such study.
+    """
+    found = [recipe for recipe in recipes.names() if recipe.startswith(f"study/{name}/")]
+    if not found:
+        there = dict.fromkeys(n.split("/")[1] for n in recipes.names() if n.startswith("study/"))
+        raise StudyError(f"no study {name!r}; there are: {', '.join(there)}")
+    return found
+
+
+def _short(method: str) -> str:
+    return method.rpartition("/")[2]
+
+
+def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> list[Result]:
     """The results of finished runs.
 
     Raises:
         StudyError: A run has not been finished, or was evaluated on other tasks than the rest.
     """
     ends = {
-        method: [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
+        _short(method): [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
         for method in methods
     }
     panels = {end.panel_hash for pairs in ends.values() for pair in pairs for end in pair}
     if len(panels) > 1:
         raise StudyError(f"the runs in {out} were evaluated on {len(panels)} different panels")
-    base = ends.get(baseline)
+    base = ends.get(BASELINE)
     return [
-        _result(method, ends[method], base if method != baseline else None, out, level)
-        for method in methods
+        _result(method, pairs, base if method != BASELINE else None, out, level)
+        for method, pairs in ends.items()
     ]
 
 
@@ -260,7 +276,7 @@ _COLUMNS = (
 def _cells(results: Sequence[Result]) -> list[list[str]]:
     return [
         [
-            result.method.removeprefix("study/"),
+            result.method,
             f"{result.start:.0%}",
             f"{result.success:.1%} [{100 * result.low:.0f}–{100 * result.high:.0f}%]",
             f"{result.gain_p:.2g}",
@@ -276,42 +292,59 @@ def _cells(results: Sequence[Result]) -> list[list[str]]:
     ]
 
 
-def figure(results: Sequence[Result], out: Path, seeds: int) -> Path:
-    """Success in training against rollouts, and success held out at the end; `study.svg`."""
+def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> Path:
+    """Success and `curve` in training against rollouts, success held out; `study.svg`.
+
+    A band is the range of the seeds.
+
+    Raises:
+        StudyError: The runs did not log `curve`.
+    """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    page = Figure(figsize=(11, 0.35 * len(results) + 3), layout="constrained")
-    left, right = page.subplots(1, 2)
-    left.set_prop_cycle(color=colormaps["tab20"](range(20)))
+    page = Figure(figsize=(15, 0.35 * len(results) + 3), layout="constrained")
+    left, middle, right = page.subplots(1, 3)
     ranked = sorted(results, key=lambda r: r.success)
-    for result in reversed(ranked):
-        logs = [_log(out, result.method, seed) for seed in range(seeds)]
-        curves = [[line["success"] for line in log if line["stage"] == "rl"] for log in logs]
-        played = np.cumsum([line["episodes"] for line in logs[0] if line["stage"] == "rl"])
-        mean = np.mean(curves, axis=0)
-        kernel = np.ones(min(_SMOOTH, len(mean))) / min(_SMOOTH, len(mean))
-        left.plot(
-            played[len(kernel) - 1 :],
-            np.convolve(mean, kernel, mode="valid"),
-            label=result.method.removeprefix("study/"),
-        )
-    left.set(xlabel="rollouts", ylabel="success in training, mean of 5 steps")
+    for axes, key in ((left, "success"), (middle, curve)):
+        axes.set_prop_cycle(color=colormaps["tab20"](range(20)))
+        for result in reversed(ranked):
+            played, curves = _curves([_log(out, result.method, n) for n in range(seeds)], key)
+            (line,) = axes.plot(played, curves.mean(0), label=result.method)
+            band = curves.min(0), curves.max(0)
+            axes.fill_between(played, *band, color=line.get_color(), alpha=0.1)
+        axes.set(xlabel="rollouts", ylabel=f"{key} in training, mean of 5 steps")
     left.legend(fontsize="x-small", ncols=2)
     places = np.arange(len(ranked))
     success = np.array([result.success for result in ranked])
     ends = np.array([[r.success - r.low for r in ranked], [r.high - r.success for r in ranked]])
     right.errorbar(success, places, xerr=ends, fmt="o", capsize=3)
     right.plot([r.start for r in ranked], places, "|", color="gray", markersize=12)
-    right.set_yticks(places, [result.method.removeprefix("study/") for result in ranked])
+    right.set_yticks(places, [result.method for result in ranked])
     right.set(xlabel="held-out success, 95% interval; gray: before")
     path = out / "study.svg"
     page.savefig(path)
     return path
 
 
-def save(results: Sequence[Result], out: Path, *, level: float, seeds: int) -> None:
+def _curves(
+    logs: Sequence[Sequence[dict[str, Any]]], key: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rollouts [L] and a figure of the logs of S seeds, means of 5 steps, [S, L]."""
+    steps = [[line for line in log if line["stage"] == "rl"] for log in logs]
+    if key not in steps[0][0]:
+        known = ", ".join(name for name, value in steps[0][0].items() if isinstance(value, float))
+        raise StudyError(f"the runs logged no {key!r}; they logged {known}")
+    values = np.array([[line[key] for line in log] for log in steps], float)
+    width = min(_SMOOTH, values.shape[1])
+    kernel = np.ones(width) / width
+    smooth = np.array([np.convolve(row, kernel, mode="valid") for row in values])
+    played = np.cumsum([line["episodes"] for line in steps[0]], dtype=float)
+    return played[width - 1 :], smooth
+
+
+def save(results: Sequence[Result], out: Path, *, level: float, seeds: int, curve: str) -> None:
     """Write `study.json`, `study.md` and `study.svg`."""
     write_text(out / "study.json", json.dumps([asdict(result) for result in results], indent=1))
     write_text(out / "study.md", markdown(results, level=level))
-    figure(results, out, seeds)
+    figure(results, out, seeds, curve)

@@ -22,7 +22,7 @@ BRIEF = [
     "env.max_turns=40",  # the explorer needs them for the warm start
     "eval.tasks=2",
 ]
-METHODS = ["study/grpo", "study/mgr"]
+METHODS = ["study/household/grpo", "study/household/mgr"]
 
 
 def brief(out, seeds):
@@ -36,13 +36,17 @@ def done(tmp_path_factory):
     return out
 
 
-def test_every_method_has_the_same_budget():
-    runs = [recipe.load(name) for name in recipe.names() if name.startswith("study/")]
-    assert len(runs) >= 14
+STUDIES = sorted({name.split("/")[1] for name in recipe.names() if name.startswith("study/")})
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_method_has_the_same_budget(name):
+    runs = [recipe.load(found) for found in study.recipes_of(name)]
+    assert len(runs) >= 2
     assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in runs}) == 1
-    shared = [(r.env, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
+    shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
     assert all(one == shared[0] for one in shared)
-    assert "study/grpo" in {r.name for r in runs}
+    assert f"study/{name}/{study.BASELINE}" in {r.name for r in runs}
 
 
 def test_a_study_leaves_a_run_for_each_method_and_seed(done):
@@ -61,15 +65,26 @@ def test_a_study_goes_on_where_it_stopped(done):
 
 def test_results_tables_and_figure(done):
     results = study.collect(METHODS, 1, done, level=0.0)
-    study.save(results, done, level=0.0, seeds=1)
+    study.save(results, done, level=0.0, seeds=1, curve="entropy")
     told = json.loads((done / "study.json").read_text())
-    assert [line["method"] for line in told] == METHODS
+    assert [line["method"] for line in told] == ["grpo", "mgr"]
     assert told[0]["versus_p"] is None
     assert told[1]["versus_p"] is not None
     text = (done / "study.md").read_text()
     assert text.startswith("| method | start | success |")
     assert text.count("\n") == 4
-    assert "</svg>" in (done / "study.svg").read_text()
+    assert "entropy in training" in (done / "study.svg").read_text()
+
+
+def test_a_figure_that_was_not_logged_is_named(done):
+    results = study.collect(METHODS, 1, done, level=0.0)
+    with pytest.raises(StudyError, match=r"logged no 'validity'; they logged .*valid"):
+        study.figure(results, done, 1, "validity")
+
+
+def test_an_unknown_study_is_named():
+    with pytest.raises(StudyError, match=r"no study 'housework'; there are: .*household"):
+        study.recipes_of("housework")
 
 
 def test_an_unfinished_run_is_named(done):
@@ -83,8 +98,8 @@ def test_a_run_that_fails_is_named(tmp_path):
 
 
 def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path):
-    with pytest.raises(recipe.RecipeError, match="did you mean 'study/mgr'"):
-        study.run(["study/mrg"], 1, tmp_path / "out", [])
+    with pytest.raises(recipe.RecipeError, match="did you mean 'study/household/mgr'"):
+        study.run(["study/household/mrg"], 1, tmp_path / "out", [])
     assert not (tmp_path / "out").exists()
 
 
