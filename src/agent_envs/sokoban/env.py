@@ -66,7 +66,8 @@ class Sokoban(AgentEnv):
         1 - remaining actions of a shortest solution / those at the start, at least 0; 0 where
         there is no solution any more, with `info["dead_end"]`. `info["remaining"]` has the number,
         -1 at a dead end. A search that looked at `solver_budget` positions gives up: then it is
-        the least that remain, `info["exact"]` is False, and progress may be too high.
+        the least that remain, `info["exact"]` is False, and progress may be too high. Where the
+        search at the start gave up, progress may be too low later on.
 
     Anchor:
         Digest of walls, targets, boxes and player.

@@ -6,6 +6,7 @@ A row begins with one of `# @ $ . * +`; anything else, such as a title, stands b
 from __future__ import annotations
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -98,8 +99,8 @@ def read_levels(file: Path) -> list[Room]:
     """
     try:
         packed = file.read_bytes()
-        content = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        content = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise BadAsset(f"{file} is damaged: {error}") from error
     rooms = [parsed(rows, f"{file}, line {line}") for line, rows in _blocks(content)]
     if not rooms:

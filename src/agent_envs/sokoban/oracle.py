@@ -32,10 +32,10 @@ class Solution:
         env, plan = self._env, _plan(self._env)
         if not plan:
             return "no push can save this"
-        before = env.room.after(env.state, plan[0])[1]
-        if before == env.state[1]:
+        boxes, (_, after) = env.state[1], env.room.after(env.state, plan[0])
+        if after == boxes:
             return "walk to where the box can be pushed"
-        landed = before & ~env.state[1] & env.room.targets
+        landed = after & ~boxes & env.room.targets
         return "push the box onto a target" if landed else "push the box towards a target"
 
 

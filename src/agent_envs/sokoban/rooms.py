@@ -23,7 +23,7 @@ SHARES = {"train": range(4, 20), "val": range(2, 4), "test": range(2)}
 
 ROOMS = {"train": 1000, "val": 100, "test": 100}
 DRAFTS = 20_000
-"""Drafts looked through for one more room of a percent."""
+"""Drafts looked through for one more room of a twentieth."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,20 @@ class Made:
         return _shelves(self.settings).room(shares[share], position)
 
 
-def percent(kinds: bytes, width: int) -> int:
-    """The percent, 0 to 99, that walls and targets belong to, the same for all their symmetries."""
+def twentieth(kinds: bytes, width: int) -> int:
+    """Which twentieth, 0 to 19, walls and targets belong to, the same for all their symmetries."""
     digest = blake2b(folded(kinds, width), digest_size=8).digest()
     return int.from_bytes(digest, "big") % SHELVES
 
 
 def split_of(room: Room) -> str:
     """The split that a room belongs to, wherever it comes from."""
-    share = percent(room.bare, room.width)
+    share = twentieth(room.bare, room.width)
     return next(split for split, shares in SHARES.items() if share in shares)
 
 
 class Shelves:
-    """The rooms of some settings, a shelf for each percent, in the order of their drafts."""
+    """The rooms of some settings, a shelf for each twentieth, in the order of their drafts."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -120,7 +120,7 @@ class Shelves:
         settings, number = self.settings, self._drafts
         plan = draft(self._generator(number), settings)
         kinds = bare(settings.height * settings.width, *plan)
-        self._waiting[percent(kinds, settings.width)].append(number)
+        self._waiting[twentieth(kinds, settings.width)].append(number)
         self._drafts += 1
 
     def _place(self, share: int, number: int) -> str:

@@ -70,6 +70,10 @@ def test_line_ends_of_other_systems(file):
     )
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_row(file):
+    assert boards(open_levels(file(f"\ufeff{ONE}"))) == ["#####\n#PXO#\n#####"]
+
+
 def test_a_folder_in_the_order_of_names(file, tmp_path):
     file(ONE, "b.txt")
     file(ONE, "a.txt")
@@ -143,7 +147,12 @@ def test_broken_levels_are_refused(file, content, message):
         open_levels(file(content))
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(ONE.encode(), mtime=0)[:-9]])
+PACKED = gzip.compress(ONE.encode(), mtime=0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no gzip", PACKED[:-9], PACKED[:10] + b"\xff" + PACKED[11:]]
+)
 def test_broken_packing_is_refused(file, content):
     with pytest.raises(BadAsset, match=r"some\.txt\.gz (is damaged|has no level)"):
         read_levels(file(content, "some.txt.gz"))
