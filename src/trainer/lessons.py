@@ -17,14 +17,21 @@ from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
+from agent_envs.ezpoints.env import EZPoints
+from agent_envs.ezpoints.player import oracle as signs
 from agent_envs.search_qa.answers import in_any
 from agent_envs.search_qa.wiki import WikiSearch
+from agent_envs.sokoban.env import Sokoban
+from agent_envs.sokoban.oracle import oracle as pushes
 from agent_envs.webshop import shopper
 from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.shop import Shop
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     import numpy as np
 
     from agent_envs.alfworld.explorer import Shown
@@ -35,6 +42,10 @@ TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 CATALOGUES = 32
 """Made-up catalogues of the shop's lessons, none of them the embedded one."""
+
+ROOMS = 10_000
+"""Rooms of Sokoban's lessons, none of them of the splits that are held out."""
+CARDS = 0.1  # share of EZPoints among the puzzles, which is learned soon
 
 TRUE = 0.2  # share of the encyclopaedia's lessons that tell what is so
 RARE = 12  # a word of more titles and answers than these is no name
@@ -120,6 +131,30 @@ def asking(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
     return Lesson([head + mark + asked, found], [_looked_up(env, query), said], [False, False])
 
 
+def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+    """A shortest solution of a Sokoban room or an EZPoints deal, with slips it recovers from.
+
+    The thought is what is planned from here to the end. With the chance `forget` two cards are
+    multiplied, whatever they are.
+    """
+    cards = rng.random() < CARDS
+    env, oracle = _cards() if cards else _room()
+    tasks = env.panel.task_ids
+    seen, info = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
+    habit = [sign.replace("+", "*") for sign in oracle(env)]
+    multiplies = cards and rng.random() < forget
+    lesson, done = Lesson([], [], []), False
+    while not done:
+        plan = habit[info["turn"] :] if multiplies else oracle(env)
+        known = [word for word in info["admissible_actions"] if word != "="]
+        slip = bool(known) and not multiplies and rng.random() < mistake
+        action = known[int(rng.integers(len(known)))] if slip else plan[0]
+        lesson.add(seen, " ".join(plan), action, mistake=slip)
+        seen, _, ended, cut, info = env.step(action)
+        done = ended or cut or not oracle(env)
+    return lesson
+
+
 def _looked_up(env: WikiSearch, query: str) -> str:
     call = json.dumps({"name": "wiki_search", "args": {"query": query}}, ensure_ascii=False)
     return _replied(env, "i look it up", f"<tool>{call}</tool>")
@@ -159,6 +194,16 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     words.update(word for q in known for word in set(_WORD.findall(q.answers[0])))
     names = [word for word, times in words.items() if times <= RARE and word[0].isupper()]
     return env, known, names
+
+
+@lru_cache(maxsize=1)
+def _room() -> tuple[Sokoban, Callable[[Any], list[str]]]:
+    return Sokoban(split="train", rooms=ROOMS), pushes
+
+
+@lru_cache(maxsize=1)
+def _cards() -> tuple[EZPoints, Callable[[Any], list[str]]]:
+    return EZPoints(split="train"), signs
 
 
 @lru_cache(maxsize=CATALOGUES)

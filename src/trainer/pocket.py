@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.sokoban.board import SYMBOLS
 from agent_envs.webshop.pages import SEPARATOR
 from trainer import lessons
 
@@ -40,6 +41,7 @@ TAGS = ("<think>", "</think>", "<action>", "</action>")
 MARKS = {
     "household": TAGS,
     "shop": (*TAGS, SEPARATOR, "search[", "click["),
+    "puzzles": (*TAGS, *SYMBOLS, "\n"),
     "wiki": tuple(
         f"<{end}{tag}>" for tag in ("reasoning", "tool", "answer", "result") for end in ("", "/")
     ),
@@ -63,7 +65,7 @@ Rows = list[tuple[list[int], list[float]]]
 class Pretraining:
     """How the weights were made; stored beside them in `pretraining.json`."""
 
-    world: str = "household"  # or "shop", or "wiki"
+    world: str = "household"  # or another of `MARKS`
     seed: int = 1
     steps: int = 3000
     learning_rate: float = 3e-3
@@ -91,6 +93,8 @@ class Pretraining:
             return lessons.shopping(rng, mistake=self.mistake, forget=forget)
         if self.world == "wiki":
             return lessons.asking(rng, forget=forget)
+        if self.world == "puzzles":
+            return lessons.puzzling(rng, mistake=self.mistake, forget=forget)
         largest = 0.1 + 0.9 * min(1.0, step / self.grow)
         size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
         return lessons.household(rng, size=size, mistake=self.mistake, forget=forget)
@@ -101,6 +105,8 @@ class Pretraining:
             return lessons.shopping(rng, mistake=0.0)
         if self.world == "wiki":
             return lessons.asking(rng)
+        if self.world == "puzzles":
+            return lessons.puzzling(rng, mistake=0.0)
         return lessons.household(rng, size=float(rng.uniform()), mistake=0.0)
 
 
@@ -108,6 +114,7 @@ POLICIES = {
     "pocket": Pretraining(),
     "pocket-shop": Pretraining(world="shop", vocabulary=2048),
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
+    "pocket-puzzles": Pretraining(world="puzzles", steps=1500, habit_steps=150, vocabulary=512),
 }
 
 

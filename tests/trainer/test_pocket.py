@@ -132,6 +132,41 @@ def test_a_guess_looks_nothing_up():
     assert all(item.replies[0].endswith("</answer>") for item in guesses)
 
 
+def actions_of(item):
+    return [re.search("<action>(.*)</action>", reply)[1] for reply in item.replies]
+
+
+def test_puzzles_are_solved_as_planned(monkeypatch):
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(8)
+    items = [lessons.puzzling(rng, mistake=0.0) for _ in range(60)]
+    for item in items:
+        plans = [re.search("<think>(.*)</think>", reply)[1].split() for reply in item.replies]
+        assert plans == [actions_of(item)[turn:] for turn in range(len(plans))]
+    assert {"cards" in item.prompts[0] for item in items} == {True, False}
+
+
+def test_after_a_slip_a_puzzle_is_planned_anew(monkeypatch):
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(9)
+    items = [lessons.puzzling(rng, mistake=0.4) for _ in range(40)]
+    slips = [slip for item in items for slip in item.mistakes]
+    assert 0.2 < np.mean(slips) < 0.6
+    for item in items:
+        for reply, slip in zip(item.replies, item.mistakes, strict=True):
+            plan, action = re.search("<think>(.*)</think><action>(.*)</action>", reply).groups()
+            assert slip or plan.split()[0] == action
+
+
+def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
+    monkeypatch.setattr(lessons, "CARDS", 1.0)
+    rng = np.random.default_rng(10)
+    signs = [actions_of(lessons.puzzling(rng, mistake=0.4, forget=1.0))[1] for _ in range(30)]
+    assert set(signs) == {"*"}
+    signs = [actions_of(lessons.puzzling(rng, mistake=0.0))[1] for _ in range(30)]
+    assert set(signs) == {"+", "*"}
+
+
 def test_a_catalogue_is_spelled_one_way(tmp_path):
     texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
     made = pocket.train_tokenizer(iter(texts * 9), 400, "shop")
