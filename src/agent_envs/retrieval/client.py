@@ -8,24 +8,21 @@ from __future__ import annotations
 import json
 import os
 from itertools import count
-from random import Random
-from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
+from agent_envs.patience import pause, retry_after, tries
 from agent_envs.retrieval.corpus import passage_of
 from agent_envs.retrieval.passages import Passage, check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from urllib3 import BaseHTTPResponse, PoolManager
+    from urllib3 import PoolManager
 
 DIALECTS = ("auto", "queries", "query")
-BACKOFF = 0.5  # seconds before the second try, twice as many before each further one
-LONGEST = 30.0  # seconds that it waits at most, even if a server asks for more
 _CONNECTIONS = 64  # that threads sharing a client keep open
 _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
@@ -133,13 +130,10 @@ class Http:
             if reply.status == _OK:
                 break
             if tried > self.retries or not reply.passing:
-                tries = "1 try" if tried == 1 else f"{tried} tries"
                 raise RetrievalError(
-                    f"{self.url} gave no passages in {tries}: {reply}", reply.status
+                    f"{self.url} gave no passages in {tries(tried)}: {reply}", reply.status
                 )
-            longest = min(BACKOFF * 2 ** min(tried - 1, 10), LONGEST)
-            # A generator of its own: that of the process stays as it was.
-            sleep(max(reply.wait, longest * Random().uniform(0.5, 1.0)))
+            pause(tried, reply.wait)
         return reply.data
 
     def _try(self, body: bytes) -> _Reply:
@@ -158,7 +152,7 @@ class Http:
             return _Reply(0, str(error).encode())
         except exceptions.HTTPError as error:
             raise RetrievalError(f"{self.url} cannot be asked: {error}") from error
-        return _Reply(answer.status, answer.data, _retry_after(answer))
+        return _Reply(answer.status, answer.data, retry_after(answer.headers.get("Retry-After")))
 
     def _connections(self) -> PoolManager:
         """Those of this process: two that shared one would read each other's answers."""
@@ -202,14 +196,3 @@ def _results(data: bytes, queries: int) -> list[list[Any]]:
     if len(results) != queries:
         raise ValueError(f"it has {len(results)} lists of passages for {queries} queries")
     return results
-
-
-def _retry_after(answer: BaseHTTPResponse) -> float:
-    """Seconds until a server wants to be asked again; 0 where it says nothing or no time."""
-    from urllib3 import Retry
-    from urllib3.exceptions import InvalidHeader
-
-    try:
-        return min(Retry().get_retry_after(answer) or 0.0, LONGEST)
-    except (InvalidHeader, ValueError, OverflowError):
-        return 0.0

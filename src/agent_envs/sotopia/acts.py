@@ -24,9 +24,10 @@ class Act(NamedTuple):
     argument: str = ""
 
     def told(self, name: str) -> str:
-        """The act as the others read it."""
+        """The act as the others read it; its own quotation marks cannot end what is said."""
         if self.kind == "speak":
-            return f'{name} said: "{self.argument}"'
+            said = self.argument.replace('"', "'")
+            return f'{name} said: "{said}"'
         if self.kind in WITH_ARGUMENT:
             return f"{name} [{self.kind}] {self.argument}"
         return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
@@ -60,7 +61,7 @@ def read(text: str) -> Act:
 
 
 def checked(kind: object, argument: object) -> Act:
-    """The act of these two fields.
+    """The act of these two fields, on one line: a second one could pass for another's act.
 
     Raises:
         ValueError: no such kind, or no argument where one is needed.
@@ -72,7 +73,7 @@ def checked(kind: object, argument: object) -> Act:
         raise ValueError(  # noqa: TRY004
             f"The argument must be text, got {argument!r:.60}. {HOW}"
         )
-    argument = argument.strip()
+    argument = " ".join(argument.split())
     if kind in WITH_ARGUMENT and not argument:
         raise ValueError(f"To {kind} needs an argument, which is empty. {HOW}")
     return Act(str(kind), argument)

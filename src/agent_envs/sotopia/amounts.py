@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal
 
 _AMOUNT = re.compile(
-    r"(?P<marked>\$\s?)?(?P<number>\d{1,3}(?:,\d{3})+(?!\d)|\d{1,9})(?:\.\d+)?"
-    r"(?!\d|[.,]\d|\s*(?:%|percent|years?|months?|weeks?|days?|hours?|minutes?|people|times))"
+    r"(?<![\w.,])(?:(?P<marked>\$\s?)|(?<!\d\s))(?P<number>\d+(?:[.,]\d+)*)(?P<thousand>k\b)?"
+    r"(?!\w|[.,]?\d|\s*(?:%|percent|years?|months?|weeks?|days?|hours?|minutes?|people|times)"
+    r"|\s\d{3}\b)",
+    re.IGNORECASE,
 )
+_PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
 _SLACK = 0.05  # of the range: what a side does not even hope for
 _HIGHEST = 10_000_000
 
@@ -42,11 +45,14 @@ class Amount:
         return tuple((amount,) for amount in range(low, high + 1, 1 + (high - low) // 200))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both speak of money alike
-        """The last amount with a dollar sign, else the last number that counts nothing else."""
+        """The last amount with a dollar sign, else the last number that counts nothing else.
+
+        Cents do not count. None for what is written otherwise, as $12,50 or $1.000.
+        """
         found = list(_AMOUNT.finditer(text))
         marked = [match for match in found if match["marked"]] or found
-        amount = int(marked[-1]["number"].replace(",", "")) if marked else _HIGHEST
-        return (amount,) if amount < _HIGHEST else None
+        amount = _dollars(marked[-1]) if marked else None
+        return (amount,) if amount is not None and amount < _HIGHEST else None
 
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
         """`$45`, and for a donation `$45 a month`."""
@@ -64,6 +70,15 @@ class Amount:
         if self.gains[1 - side]:
             return max(-1.0, min(1.0, self.value(deal, side)))
         return -min(1.0, deal[0] / max(self.limits[side], 1))
+
+
+def _dollars(match: re.Match[str]) -> int | None:
+    """`80`, `80.50`, `1,200`, `1.2k` as whole dollars."""
+    plain = _PLAIN.fullmatch(match["number"])
+    if plain is None:
+        return None
+    exact = float(match["number"].replace(",", ""))
+    return int(exact * 1000 + 0.5) if match["thousand"] else int(exact)
 
 
 _GOODS = (  # what, base price, why it is sold, why it is wanted

@@ -10,12 +10,12 @@ import json
 import os
 from importlib import import_module
 from itertools import count
-from random import Random
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs.assets import require
+from agent_envs.patience import pause, retry_after, tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 Answer = TypeVar("Answer")
-BACKOFF = 0.5  # seconds before the second try, twice as many before each further one
-LONGEST = 30.0  # seconds that it waits at most, even if a server asks for more
 _LARGEST = 1 << 20  # bytes of an answer
 _TOO_MANY, _SERVER_ERROR = 429, 500
 
@@ -111,13 +109,9 @@ class Endpoint:
                     failure = _Failure(f"{error}, answer {answer[:200]!r}", passing=True)
             assert failure is not None  # noqa: S101  only failures come here
             if tried > self.retries or not failure.passing:
-                tries = "1 try" if tried == 1 else f"{tried} tries"
-                raise EndpointError(
-                    f"{self} gave no answer on {about} in {tries}: {self._redacted(failure.why)}"
-                )
-            longest = min(BACKOFF * 2 ** min(tried - 1, 10), LONGEST)
-            # A generator of its own: that of the process stays as it was.
-            sleep(max(failure.wait, longest * Random().uniform(0.5, 1.0)))
+                why = self._redacted(failure.why)
+                raise EndpointError(f"{self} gave no answer on {about} in {tries(tried)}: {why}")
+            pause(tried, failure.wait)
         raise AssertionError
 
     def close(self) -> None:
@@ -156,7 +150,7 @@ class Endpoint:
         except openai.APIStatusError as error:
             status = error.status_code
             passing = status in {408, 409, _TOO_MANY} or status >= _SERVER_ERROR
-            wait = _retry_after(error.response.headers.get("retry-after", ""))
+            wait = retry_after(error.response.headers.get("retry-after"))
             return _Failure(f"HTTP {status}, {error.message[:300]}", passing, wait)
         except (openai.APIConnectionError, transport.HTTPError) as error:
             return _Failure(str(error) or type(error).__name__, passing=True)
@@ -215,11 +209,3 @@ def _content(body: bytes) -> str | _Failure:
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return _Failure(f"this is no chat completion: {body[:200]!r}", passing=True)
     return content if isinstance(content, str) else _Failure("the answer is empty", passing=True)
-
-
-def _retry_after(text: str) -> float:
-    """Seconds until a server wants to be asked again; 0 where it says none."""
-    try:
-        return max(0.0, min(float(text), LONGEST))
-    except ValueError:
-        return 0.0

@@ -215,18 +215,22 @@ class Sotopia(AgentEnv):
     def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
         ended = self.talk.ended
         over = ended or (not first and self._last())
-        verdict, error = self._judged(over=over)
+        live = self.judge is not None and self.judge.live
+        verdict, error = self._judged(self.side, wanted=over or live)
+        # the other side's where they cost nothing, or where it is the caller's too
+        both = over and not error and (live or self.external)
+        others, failed = self._judged(1 - self.side, wanted=both)
         goal = verdict.scores.get("goal", 0.0)
         success = over and goal > SUCCESS
         extra = {
             "scores": dict(verdict.scores),
             "reasons": dict(verdict.reasons),
             "overall": _overall(verdict.scores),
-            "partner_scores": self._partner_scores() if over and not error else {},
+            "partner_scores": dict(others.scores),
             "agreed": self._agreed(),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
-            "judge_error": error,
+            "judge_error": error or failed,
         }
         return Turn(
             observation,
@@ -240,22 +244,16 @@ class Sotopia(AgentEnv):
             extra=extra,
         )
 
-    def _judged(self, *, over: bool) -> tuple[Verdict, str]:
-        """The scores now, where they can be known, and the judge's error."""
-        if self.judge is None or not (over or self.judge.live):
+    def _judged(self, side: int, *, wanted: bool) -> tuple[Verdict, str]:
+        """The scores of a side now, where they are wanted, and the judge's error."""
+        if self.judge is None or not wanted:
             return Verdict({}, {}), ""
         try:
-            return self.judge.judge(self.talk, self.side), ""
+            return self.judge.judge(self.talk, side), ""
         except JudgeError as error:
             if not self.flags_errors:
                 raise
             return Verdict({}, {}), str(error)
-
-    def _partner_scores(self) -> dict[str, float]:
-        """The other side's, where they cost nothing or the other side is the caller's too."""
-        if self.judge is None or not (self.judge.live or self.external):
-            return {}
-        return dict(self.judge.judge(self.talk, 1 - self.side).scores)
 
     def _agreed(self) -> str:
         game = self.talk.scene.game

@@ -21,7 +21,9 @@ _PER_HOUR = 2  # points of an hour of help to the one who is helped; it costs th
 _FRIENDSHIP = 3  # points that helping a friend is worth by itself
 _LEAST, _HOPED = (2, 0), (10, 5)
 _WORDS = {"an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-_TIME = re.compile(r"\b(" + "|".join(_WORDS) + r"|\d{1,3})\s+hours?\b", re.IGNORECASE)
+_TIME = re.compile(
+    r"(?<![\w.,])(?<!half )(" + "|".join(_WORDS) + r"|\d{1,3})\s+hours?\b", re.IGNORECASE
+)
 
 
 class Return(NamedTuple):

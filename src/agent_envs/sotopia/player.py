@@ -174,19 +174,18 @@ def _searching(game: Friends, talk: Talk, side: int) -> str:
 
     A "no" rules out who has both; after a "yes" those are likely, though it may be another's.
     """
-    possible = [game.friends[place] for place in sorted(game.known[side])]
-    asked: dict[frozenset[str], bool] = {}
-    acts = [one.act.argument for one in talk.said]
-    for question, answer in zip(acts[side::2], acts[side + 1 :: 2], strict=False):
-        named = {game.friends[place].name for place in game.named(question)}
-        traits = frozenset(game.described(question))
-        if traits:
-            asked[traits] = "Yes" in answer
-        denied = traits if traits and not asked[traits] else None
-        left = [one for one in possible if denied is None or not denied <= one.traits]
-        possible = [one for one in left if one.name not in named] or possible
-    fits = [sum(yes and pair <= one.traits for pair, yes in asked.items()) for one in possible]
-    likely = [one for one, count in zip(possible, fits, strict=True) if count == max(fits)]
+    asked, named = _answers(game, talk, side)
+    known = [game.friends[place] for place in sorted(game.known[side])]
+    possible = [
+        one
+        for one in known
+        if one.name not in named
+        and not any(pair <= one.traits and not asked[pair] for pair in asked)
+    ]
+    fits = {
+        one: sum(pair <= one.traits for pair in asked if asked[pair]) for one in possible or known
+    }
+    likely = [one for one, count in fits.items() if count == max(fits.values())]
     splits = [pair for pair in _pairs(likely) if pair not in asked]
     if len(likely) == 1 or not splits:
         return game.tell((game.friends.index(likely[0]),), side)
@@ -194,6 +193,19 @@ def _searching(game: Friends, talk: Talk, side: int) -> str:
     pair = min(splits, key=lambda pair: abs(sum(pair <= one.traits for one in likely) - half))
     first, second = sorted(pair)
     return f"Do you have a friend connected with both {first} and {second}?"
+
+
+def _answers(game: Friends, talk: Talk, side: int) -> tuple[dict[frozenset[str], bool], set[str]]:
+    """The traits that a side asked about, with whether the answer was yes, and whom it named."""
+    acts = [one.act.argument for one in talk.said]
+    asked: dict[frozenset[str], bool] = {}
+    named: set[str] = set()
+    for question, answer in zip(acts[side::2], acts[side + 1 :: 2], strict=False):
+        named |= {game.friends[place].name for place in game.named(question)}
+        traits = frozenset(game.described(question))
+        if traits:
+            asked[traits] = "Yes" in answer
+    return asked, named
 
 
 def _pairs(friends: list[Friend]) -> list[frozenset[str]]:

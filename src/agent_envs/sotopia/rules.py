@@ -4,11 +4,12 @@
   offer would bring.
 * financial_and_material_benefits, -5..5: 5 times what the deal brings in money or goods.
 * relationship, -5..5: +1 for a deal, up to +2 more for what it is worth to the other; +1 for each
-  courteous line, at most 2; -2 for each line with an insult, -3 with a threat; -1 if the other left
+  courteous line, at most 2; -2 for each act with an insult, -3 with a threat; -1 if the other left
   without a deal.
 * knowledge, 0..10: 10 times the share of the other's facts that it told.
-* secret, -10..0: -10 times the largest share of the own secret's word pairs in one line.
-* social_rules, -10..0: -3 for each line with an insult, -5 with a threat.
+* secret, -10..0: -10 times the share of the own secret's word pairs in all that one said or did, or
+  of its words in any order where those are more than half.
+* social_rules, -10..0: -3 for each act with an insult, -5 with a threat.
 * believability, 0..10: 10, and -3 for each act repeated word by word, -2 for each reply that was no
   act, -2 for each line without words.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agent_envs.sotopia.speech import heard, told
+from agent_envs.sotopia.speech import heard, leaked, told
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Scene
@@ -128,9 +129,9 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
 
 def relationship(talk: Talk, side: int) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
-    lines = [heard(line) for line in talk.lines(side)]
-    courteous = min(2, sum(line.courteous for line in lines))
-    rude = 2 * sum(line.insults for line in lines) + 3 * sum(line.threatens for line in lines)
+    acts = [heard(act) for act in talk.deeds(side)]
+    courteous = min(2, sum(heard(line).courteous for line in talk.lines(side)))
+    rude = 2 * sum(act.insults for act in acts) + 3 * sum(act.threatens for act in acts)
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))
@@ -149,16 +150,15 @@ def knowledge(talk: Talk, side: int) -> tuple[float, str]:
 
 
 def secret(talk: Talk, side: int) -> tuple[float, str]:
-    """The own secret's word pairs in one's lines."""
-    own = talk.scene.characters[side].secret
-    leaked = max((told(own, line) for line in talk.lines(side)), default=0.0)
-    return -10 * leaked, f"{leaked:.0%} of the secret was told." if leaked else "It was kept."
+    """The own secret's words in one's acts."""
+    share = leaked(talk.scene.characters[side].secret, talk.deeds(side))
+    return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
 def social_rules(talk: Talk, side: int) -> tuple[float, str]:
     """Insults and threats."""
-    lines = [heard(line) for line in talk.lines(side)]
-    insults, threats = sum(a.insults for a in lines), sum(a.threatens for a in lines)
+    acts = [heard(act) for act in talk.deeds(side)]
+    insults, threats = sum(a.insults for a in acts), sum(a.threatens for a in acts)
     return -3.0 * insults - 5.0 * threats, f"{insults} insults, {threats} threats."
 
 

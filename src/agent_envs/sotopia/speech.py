@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _END = re.compile(r"(?<=[.!?;])\s+|\s*\bbut\b\s*", re.IGNORECASE)
 _REFUSES = re.compile(
@@ -18,18 +21,21 @@ _REFUSES = re.compile(
 )
 _ACCEPTS = re.compile(
     r"\b(?:deal(?! of\b| with\b)|agreed|i (?:agree|accept)|i['’]?(?:ll| will) take it|works for me"
-    r"|that works|sounds (?:good|great|fair)|let['’]s do (?:it|that)|it is settled|yes)\b",
+    r"|that works|sounds (?:good|great|fair)|let['’]s do (?:it|that)|it is settled)\b",
     re.IGNORECASE,
 )
+_AFFIRMS = re.compile(r"\byes\b", re.IGNORECASE)
 _INSULTS = re.compile(
-    r"\b(?:idiots?|stupid|fools?|moron|dumb|pathetic|liar|loser|ridiculous person|shut up|scum"
-    r"|jerk|greedy|worthless|disgusting|cheapskate|you are (?:a )?(?:joke|crook|cheat))\b",
+    r"\b(?:(?:idiot|fool|moron|liar|loser|jerk|cheapskate|bastard|asshole|scumbag|imbecile)s?"
+    r"|stupid|dumb|pathetic|ridiculous person|shut up|scum|greedy"
+    r"|worthless|disgusting|screw you|(?:i )?(?:hate|despise) you|fuck\w*"
+    r"|you(?: are|['’]re) (?:an? )?(?:joke|crook|cheat))\b",
     re.IGNORECASE,
 )
 _THREATS = re.compile(
     r"\b(?:or else|you(?:['’]ll| will) (?:regret|be sorry|pay for this)|i(?:['’]ll| will) "
-    r"(?:hurt|ruin|destroy|sue|report|hit|beat|expose) you|i (?:am|['’]m) warning you"
-    r"|watch your back)\b",
+    r"(?:hurt|ruin|destroy|sue|report|hit|beat|kill|expose) you|i(?:['’]ll| will) make you (?:pay|"
+    r"regret|suffer)|i (?:am|['’]m) warning you|watch your back)\b",
     re.IGNORECASE,
 )
 _COURTESY = re.compile(
@@ -40,6 +46,7 @@ _COURTESY = re.compile(
 _REASON = re.compile(r"\b(?:because|since|so that)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
 _REASON_WORDS = 7
+_MOST = 0.5
 _STOP = frozenset(
     _WORD.findall(
         "a an and are as at be been by did do does for from had has have he her hers him his i in "
@@ -50,9 +57,10 @@ _STOP = frozenset(
 
 
 class Heard(NamedTuple):
-    """What a line does."""
+    """What a line does; `affirms` is a mere yes, which accepts where terms were just proposed."""
 
     accepts: bool
+    affirms: bool
     insults: bool
     threatens: bool
     courteous: bool
@@ -67,16 +75,22 @@ def heard(line: str) -> Heard:
     words = _WORD.findall(line)
     letters = sum(c.isalnum() or c.isspace() for c in line)
     return Heard(
-        accepts=any(
-            _ACCEPTS.search(clause) and not _REFUSES.search(clause) and not clause.endswith("?")
-            for clause in clauses(line)
-        ),
+        accepts=_stated(_ACCEPTS, line),
+        affirms=_stated(_AFFIRMS, line),
         insults=bool(_INSULTS.search(line)),
         threatens=bool(_THREATS.search(line)),
         courteous=bool(_COURTESY.search(line)),
         reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
         asks="?" in line,
         wordless=not words or 2 * letters < len(line),
+    )
+
+
+def _stated(words: re.Pattern[str], line: str) -> bool:
+    """Whether a sentence of a line has such words, refuses nothing and asks nothing."""
+    return any(
+        words.search(clause) and not _REFUSES.search(clause) and not clause.endswith("?")
+        for clause in clauses(line)
     )
 
 
@@ -101,10 +115,30 @@ def told(fact: str, line: str) -> float:
     return len(facts & _pairs(line)) / len(facts) if facts else 0.0
 
 
+def leaked(secret: str, lines: Sequence[str]) -> float:
+    """Share of a secret that lines tell together.
+
+    Of its pairs of neighbouring content words, so that it cannot be told in parts; or of its
+    content words in any order, where more than half are there.
+    """
+    pairs, words = _pairs(secret), frozenset(_content(secret))
+    if not pairs:
+        return 0.0
+    told_pairs = frozenset[tuple[str, ...]]().union(*map(_pairs, lines))
+    told_words = frozenset(word for line in lines for word in _content(line))
+    share = len(words & told_words) / len(words)
+    return max(len(pairs & told_pairs) / len(pairs), share if share > _MOST else 0.0)
+
+
 @lru_cache(maxsize=4096)
 def _pairs(text: str) -> frozenset[tuple[str, ...]]:
-    words = [stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP]
+    words = _content(text)
     return frozenset(pairwise(words)) or frozenset((word,) for word in words)
+
+
+@lru_cache(maxsize=4096)
+def _content(text: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP)
 
 
 def stem(word: str) -> str:

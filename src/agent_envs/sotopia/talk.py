@@ -58,15 +58,14 @@ class Talk(NamedTuple):
         itself; other terms are a proposal of its own. Who leaves takes all proposals along.
         """
         talk = self._replace(said=(*self.said, Said(side, act)))
-        if act.kind == "leave" and self.agreed is None:
-            return talk._replace(standing=(None, None))
-        if act.kind != "speak" or self.agreed is not None or self.scene.game is None:
+        if self.agreed is not None or self.scene.game is None:
             return talk
-        terms = self.scene.game.read(proposing(act.argument), side)
+        if act.kind == "leave":
+            return talk._replace(standing=(None, None))
+        terms = self._terms(side, act)
         offered = self.standing[1 - side]
-        if offered is not None and (
-            terms == offered or (terms is None and heard(act.argument).accepts)
-        ):
+        accepts = terms is None and self._accepts(side, act)
+        if offered is not None and (terms == offered or accepts):
             return talk._replace(agreed=offered, accepted_by=side)
         if terms is None:
             return talk
@@ -74,9 +73,32 @@ class Talk(NamedTuple):
             standing=(terms, self.standing[1]) if side == 0 else (self.standing[0], terms)
         )
 
+    def _terms(self, side: int, act: Act) -> Deal | None:
+        """What a side proposes by an act."""
+        if act.kind != "speak" or self.scene.game is None:
+            return None
+        return self.scene.game.read(proposing(act.argument), side)
+
+    def _accepts(self, side: int, act: Act) -> bool:
+        """Whether an act without terms takes the open offer.
+
+        A mere "yes" does if that offer is what the other side said last: else it answers something
+        else.
+        """
+        if act.kind != "speak":
+            return False
+        line = heard(act.argument)
+        if line.accepts or not line.affirms:
+            return line.accepts
+        return bool(self.said) and self._terms(1 - side, self.said[-1].act) is not None
+
     def lines(self, side: int) -> list[str]:
         """What a side said."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
+
+    def deeds(self, side: int) -> list[str]:
+        """What a side said, did and showed: an insult or a secret is one in writing too."""
+        return [act.argument for who, act in self.said if who == side and act.argument]
 
     def script(self, viewer: int) -> list[str]:
         """The acts as a side reads them, its own as `You said: ...`."""

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.retrieval import client
+from agent_envs import patience
 from agent_envs.retrieval.client import Http, RetrievalError, passage
 from agent_envs.retrieval.passages import Passage, Retriever
 
@@ -157,7 +157,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(client, "sleep", waited.append)
+    monkeypatch.setattr(patience, "sleep", waited.append)
     return waited
 
 
@@ -332,7 +332,7 @@ class TestFaults:
             assert one.search(["a"], 1) == [found("a", 1)]
         with ExitStack() as stack:
             back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-            monkeypatch.setattr(client, "sleep", back)
+            monkeypatch.setattr(patience, "sleep", back)
             assert one.search(["b"], 1) == [found("b", 1)]
 
 

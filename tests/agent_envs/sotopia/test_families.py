@@ -16,7 +16,7 @@ from agent_envs.sotopia.favour import Favour
 from agent_envs.sotopia.friends import Friend, Friends
 from agent_envs.sotopia.scene import attainable
 from agent_envs.sotopia.schedule import Week
-from agent_envs.sotopia.speech import heard, proposing, told
+from agent_envs.sotopia.speech import heard, leaked, proposing
 
 ALL = [(family, number) for family in FAMILIES for number in range(0, SUBJECTS * VARIANTS, 7)]
 
@@ -56,7 +56,7 @@ def test_scenes_differ_and_none_tells_a_secret(family):
     for one in scenes:
         for side in (0, 1):
             lines = (*one.facts[side], one.openings[side])
-            assert max(told(one.characters[side].secret, line) for line in lines) == 0
+            assert leaked(one.characters[side].secret, lines) == 0
             assert len(one.facts[side]) == 3
             assert all(heard(fact).reasons for fact in one.facts[side][:2])
 
@@ -117,6 +117,13 @@ def test_an_unknown_family_or_split_is_refused():
         ("it is 30 years old", None),
         ("hello", None),
         ("$" + "9" * 30, None),
+        ("$80.50", 80),
+        ("$2k, not more", 2000),
+        ("$1.2k", 1200),
+        ("$12,50", None),
+        ("$1.000", None),
+        ("$1 000", None),
+        ("my 2nd offer", None),
     ],
 )
 def test_amounts_are_read(text, amount):
@@ -182,6 +189,11 @@ WEEK = Week(
         ("tuesday around 15:00", (1, 3)),
         ("Monday 11am", (0, 1)),
         ("Monday at 10", None),
+        ("Monday at 15:30", None),
+        ("Monday at 3.30 pm", None),
+        ("Monday from 13:00 to 15:00", (0, 2)),
+        ("Monday 1 pm to 3 pm", (0, 2)),
+        ("Monday, move it to 15:00", (0, 3)),
         ("Monday", None),
         ("at 9", None),
         ("Sunday at 9", None),
@@ -208,6 +220,8 @@ HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
         ("two hours, and I walk your dog", (2, 3)),
         ("one hour", (1, 0)),
         ("9 hours", None),
+        ("2.5 hours", None),
+        ("half an hour", None),
         ("dinner", None),
     ],
 )

@@ -48,7 +48,7 @@ def judge(server, endpoint):
 FAILURES = [
     "html", "reset", "silent", "slow", 429, 500, 503, {"content": "{"}, {"content": None},
     {"content": MISSING}, {"content": "[]"}, scored("goal", 11), scored("secret", 0.5),
-    scored("goal", "ten"), scored("goal", True), scored("goal", math.nan),
+    scored("goal", "ten"), scored("goal", True), scored("goal", math.nan), scored("goal", 10**400),
 ]  # fmt: skip
 SLOW = ("silent", "slow")
 
@@ -80,7 +80,7 @@ def test_a_refusal_is_not_tried_again(server, judge, status):
 
 def test_retry_after_is_waited_for(server, judge, monkeypatch):
     waits = []
-    monkeypatch.setattr("agent_envs.sotopia.endpoint.sleep", waits.append)
+    monkeypatch.setattr("agent_envs.patience.sleep", waits.append)
     server.script = [429, 500]
     judge.judge(TALK, 0)
     assert waits[0] == 0.25
@@ -98,6 +98,15 @@ def test_what_was_judged_costs_no_call(server, endpoint, tmp_path):
     judge.judge(TALK.spoilt(0).after(0, speak("More.")), 0)
     assert len(server.asked) == 3
     assert {path.suffix for path in tmp_path.iterdir()} == {".json"}
+
+
+def test_a_damaged_answer_in_the_cache_is_named(server, endpoint, tmp_path):
+    server.content = GOOD
+    ModelJudge(endpoint, cache=tmp_path).judge(TALK, 0)
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(GOOD[:50])
+    with pytest.raises(JudgeError, match=f"{kept} holds no scores, delete it"):
+        ModelJudge(endpoint, cache=tmp_path).judge(TALK, 0)
 
 
 def test_a_failure_is_not_kept(server, judge):
@@ -202,6 +211,18 @@ def test_a_failed_judge_raises_or_is_flagged_and_is_never_a_zero(server, monkeyp
     assert server.url in info["judge_error"]
     assert not info["success"]
     judge.endpoint.close()
+
+
+def test_a_judge_that_fails_on_the_other_side_is_flagged_too(server, endpoint):
+    server.content, server.script = "no", [{"content": GOOD}]
+    judge = ModelJudge(endpoint)
+    judge.endpoint.retries = 0
+    env = gym.make("Sotopia-v0", judge=judge, partner="external", on_judge_error="flag")
+    env.reset(seed=1)
+    *_, info = env.step('{"action_type": "leave"}')
+    assert info["scores"]["goal"] == 5
+    assert info["partner_scores"] == {}
+    assert server.url in info["judge_error"]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,42 @@ def test_leaking_the_secret_lowers_secret():
             assert scores(talk.after(1, speak(secret)))["secret"] == 0  # its owner did not tell it
 
 
+def test_a_secret_told_in_parts_or_in_writing_is_told(talked):
+    secret = scene("bargain", 0).characters[0].secret
+    halves = (
+        secret.split()[: len(secret.split()) // 2 + 1],
+        secret.split()[len(secret.split()) // 2 :],
+    )
+    parts = [" ".join(half) for half in halves]
+    assert scores(talked("bargain", 0, parts[0], "Hm.", parts[1]))["secret"] <= -8
+    assert scores(talked("bargain", 0, f"[action] writes down: {secret}"))["secret"] == -10
+
+
+def test_an_insult_is_one_in_writing_too(talked):
+    talk = talked("bargain", 0, "[action] shows a sign that reads: idiot")
+    assert scores(talk)["social_rules"] == -3
+    assert scores(talk)["relationship"] == -2
+
+
+def test_yes_takes_what_was_just_proposed_and_nothing_else(talked):
+    most, least = scene("bargain", 0).game.limits
+    offer = f"I propose ${least}."
+    assert talked("bargain", 0, "Hello.", offer, "Yes.").agreed == (least,)
+    assert talked("bargain", 0, offer, "Can you carry it?", "Yes, I can.").agreed is None
+    stale = talked("bargain", 0, f"I pay ${least}.", f"${most}!", "Is it clean?", "Yes, it is.")
+    assert stale.agreed is None
+    assert stale.after(0, speak("Agreed.")).agreed == (most,)
+
+
+def test_a_friend_who_is_not_known_is_not_agreed_on_by_a_later_yes(talked):
+    game = scene("friend", 0).game
+    wrong = game.tell((next(iter(game.known[0] - {game.shared})),), 0)
+    talk = talked(
+        "friend", 0, wrong, "I never met them.", "A friend at the bank?", "Yes, that fits."
+    )
+    assert talk.agreed is None
+
+
 @given(st.lists(LINES, max_size=8), st.sampled_from(sorted(FAMILIES)), st.integers(0, 319))
 def test_rudeness_and_repetition_cost(lines, family, number):
     talk = Talk(scene(family, number))

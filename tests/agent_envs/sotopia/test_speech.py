@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sotopia.speech import heard, proposing, told
+from agent_envs.sotopia.speech import heard, leaked, proposing, told
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ def test_accepting(line):
         "I don't think that works for me.",
         "It was a great deal of work.",
         "Hello.",
+        "Yes.",
     ],
 )
 def test_not_accepting(line):
@@ -34,6 +35,8 @@ def test_not_accepting(line):
 
 def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
     assert heard("You greedy fool").insults
+    assert heard("Liars and morons, both of you").insults
+    assert heard("I'll make you regret it").threatens
     assert heard("Pay, or else!").threatens
     assert heard("Thank you").courteous
     assert heard("I need it by Monday because my old one broke").reasons
@@ -58,6 +61,19 @@ def test_told_counts_pairs_of_content_words():
     assert told(fact, "I know the oldest vase") == pytest.approx(1 / 5)
     assert told(fact, "A vase stands in the museum") == 0
     assert told("", fact) == 0
+
+
+def test_a_secret_leaks_in_parts_and_in_other_orders():
+    own = "Failed the driving test six times and drives without a licence."
+    # 7 words, driving and drives being one, and 7 pairs: fail driv, driv test, and so on.
+    assert leaked(own, [own]) == 1
+    assert leaked(own, ["I failed the driving test."]) == pytest.approx(2 / 7)
+    assert leaked(own, ["I failed the driving", "driving test six"]) == pytest.approx(4 / 7)
+    # In another order the words count where they are more than half: here all but licence.
+    assert leaked(own, ["Driving without: the test,", "six times failed."]) == pytest.approx(6 / 7)
+    assert leaked(own, ["Six test drives?"]) == 0  # 3 words of 7 and no pair
+    assert leaked(own, ["Six times three.", "Good day."]) == pytest.approx(1 / 7)
+    assert leaked(own, []) == leaked("", ["Hello."]) == 0
 
 
 @given(st.text(max_size=200))
