@@ -134,7 +134,7 @@ class Interpreter:
     def _converse(self, process: _Process, code: str, answer: Answer, replies: list[Reply]) -> str:
         """Run `code`; its first calls get `replies`, further ones `answer`, which joins them."""
         deadline, done = time.monotonic() + self.timeout, 0
-        told: dict[str, Any] = {"code": code, "seconds": self.timeout}
+        told: dict[str, Any] = {"code": code}
         while True:
             message = self._exchange(process, told, deadline)
             if isinstance(message, str):
@@ -149,7 +149,7 @@ class Interpreter:
     ) -> str | tuple[str, str, dict[str, Any]]:
         """What the process says next: its output, or a call."""
         try:
-            _tell(process.channel, told)
+            _tell(process.channel, told, deadline)
             message = receive(process.channel, deadline)
         except ValueError as error:
             raise _NonsenseError from error
@@ -188,11 +188,11 @@ class _Process:
         return self._warden.end(self.number)
 
 
-def _tell(channel: socket.socket, told: dict[str, Any]) -> None:
+def _tell(channel: socket.socket, told: dict[str, Any], deadline: float) -> None:
     try:
-        send(channel, told)
+        send(channel, told, deadline)
     except ValueError:
-        send(channel, {"error": TOO_LONG})
+        send(channel, {"error": TOO_LONG}, deadline)
 
 
 def _hang_up(channel: socket.socket) -> None:

@@ -48,7 +48,10 @@ class MiniWorld:
         self.task_id, self._executed = task_id, 0
         self._session = Session(task.household, task.instruction)
         self._interpreter = Interpreter(
-            task.household.now, task_id, timeout=self.timeout, sandbox=self.sandbox
+            task.household.now,
+            f"agent of {task_id}",  # not what the world was drawn with
+            timeout=self.timeout,
+            sandbox=self.sandbox,
         )
         return Opened(task.instruction, dict(task.household.person), task.household.now)
 

@@ -118,11 +118,13 @@ class HttpWorld:
 
     def close(self) -> None:
         """Let the server close its world, and end it if it is ours."""
-        if self._opened_on == self.server.number:
-            with suppress(_FailedError):
-                self._try("close")
-        self._opened_on = 0
-        self.server.close()
+        try:
+            if self._opened_on == self.server.number:
+                with suppress(_FailedError):
+                    self._try("close")
+        finally:
+            self._opened_on = 0
+            self.server.close()
 
     def _ask(self, path: str, **given: Any) -> Any:
         """What the server answers, at the second try at the latest."""

@@ -17,7 +17,6 @@ MARKS = (
 )
 """Feedback with one of these in it makes a turn invalid."""
 _BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _REASONS = (
     ("format", re.compile("No code available to execute")),
     ("timeout", re.compile("timed out after|Maximum number of executions")),
@@ -39,12 +38,19 @@ def read(reply: str, max_thinking: int) -> Read:
     The form is right with a block that calls `apis.`, and without a `<think>` that goes on for more
     than `max_thinking` characters and is never closed.
     """
-    said = _THOUGHT.sub("", reply)
+    said = _said(reply)
     block = _BLOCK.search(said)
     code = block[1].strip("\n") if block else ""
     _, opened, endless = said.partition("<think>")
     rambling = bool(opened) and len(endless) > max_thinking
     return Read(code, "apis." in code and not rambling)
+
+
+def _said(reply: str) -> str:
+    """A reply without its closed thoughts, in one pass however often one is opened."""
+    *before, rest = reply.split("</think>")
+    told = (part.partition("<think>") for part in before)
+    return "".join(text + ("" if opened else "</think>") for text, opened, _ in told) + rest
 
 
 def invalid_reason(feedback: str) -> str:

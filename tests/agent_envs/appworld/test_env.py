@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 
 import gymnasium as gym
 import pytest
@@ -199,7 +200,16 @@ def test_reading_feedback(feedback, reason):
     assert invalid_reason(feedback) == reason
 
 
+def test_thoughts_without_end_are_read_in_no_time():
+    started = time.monotonic()
+    assert read("<think>" * 9000 + "```python\napis.x\n```", 8000) == ("apis.x", False)
+    assert time.monotonic() - started < 5  # a regular expression took 15 s
+
+
 def test_reading_replies():
+    assert read("a</think>```python\n1\n```<think>```python\n2\n```</think>", 10).code == "1"
+    assert read("<think>a<think>b</think>```python\n1\n```</think>", 10).code == "1"
+    assert read("``<think>x</think>`python\n1\n```", 10).code == "1"
     assert read("```python \r\napis.x\n```", 10) == ("apis.x", True)
     assert read("```python\nx\n```", 10) == ("x", False)
     assert read("```py\napis.x\n```", 10) == ("", False)

@@ -51,6 +51,14 @@ def interpreters():
         ("import datetime as d\nprint(d.date.today(), d.datetime.utcnow().hour)", "2024-05-03 10"),
         ("import time\ntime.sleep(9999)\nprint(time.strftime('%A'))", "Friday"),
         ("import time\nprint(time.time())", "1714732200.0"),
+        (
+            "import time\nprint(time.ctime(), time.time_ns())",
+            "Fri May  3 10:30:00 2024 1714732200000000000",
+        ),
+        (
+            "import time\nprint(time.ctime(0), time.asctime())",
+            "Thu Jan  1 00:00:00 1970 Fri May  3 10:30:00 2024",
+        ),
         ("from collections.abc import Mapping\nprint(isinstance({}, Mapping))", "True"),
         ("import collections\nprint(collections.abc.Sized is not None)", "True"),
         ("print(object())", "<object object at 0x>"),
@@ -70,6 +78,7 @@ def test_what_code_prints(run, code, output):
     ("code", "last"),
     [
         ("print(1 / 0)", "ZeroDivisionError: division by zero"),
+        ("def f(x: unknown): pass", "NameError: name 'unknown' is not defined"),
         ("f(", "SyntaxError: '(' was never closed"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
@@ -141,6 +150,15 @@ def test_code_that_takes_too_long_is_ended_and_the_rest_is_kept():
     assert "Exception: Execution timed out after 1.5 seconds." in output
     assert interpreter.execute("print(kept)", echo) == "3"
     assert "NameError" in interpreter.execute("print(lost)", echo)
+
+
+def test_an_interpreter_that_does_not_read_cannot_hold_the_world_up():
+    interpreter = Interpreter(NOW, "", timeout=1)
+    interpreter.execute("x = 1", echo)
+    os.kill(interpreters()[-1], signal.SIGSTOP)
+    output = interpreter.execute("#" * 3_000_000, echo)
+    assert "timed out after 1 seconds" in output
+    assert interpreter.execute("print(x)", echo) == "1"
 
 
 def test_code_cannot_outlive_its_time_by_calling():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -64,6 +65,32 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
         # All done, but said to have failed.
         failed = last.replace("complete_task(", 'complete_task(status="fail", ')
         assert played(world, task_id, [*before, failed]).failures == ("the task is completed",)
+
+
+@pytest.mark.parametrize(
+    ("task_id", "told", "instead", "failures"),
+    [
+        ("prepare_a_trip-0", "list_id=made, name", "list_id=101, name", 3),
+        ("prepare_a_trip-0", "text=body", "text=body[10:]", 1),
+        ("share_action_items-0", '"Your task: " + task', "text", 3),
+        ("split_the_dinner-0", 'text=f"{share:.2f}"', 'text=f"{share:.2f} or 1.00"', 1),
+        ("event_from_an_invitation-0", "I am coming", "I am not coming", 1),
+    ],
+)
+def test_nearly_right_is_not_enough(world, task_id, told, instead, failures):
+    world.open(task_id)
+    *before, last = world.solution()
+    assert told in last
+    judged = played(world, task_id, [*before, last.replace(told, instead)])
+    made = [name for name in judged.failures if name.startswith("change ")]
+    assert len(made) == failures
+
+
+def test_the_agents_chance_is_not_the_worlds(world):
+    """What the world was drawn with would tell the agent all that is in it."""
+    task_id = "time_in_meetings-0"
+    world.open(task_id)
+    assert world.execute("import random\nprint(random.random())") != str(Random(task_id).random())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

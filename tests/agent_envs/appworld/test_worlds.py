@@ -287,6 +287,20 @@ def test_two_faults_are_the_machines(served, remote):
         remote.execute("x = 1")
 
 
+def test_a_server_that_refuses_to_close_is_ended(command, lists, monkeypatch):
+    world = HttpWorld(command, data=lists)
+    world.open(TASK)
+    running = process(world)
+
+    def refuse(path):
+        raise BackendError(path)
+
+    monkeypatch.setattr(world, "_try", refuse)
+    with pytest.raises(BackendError, match="close"):
+        world.close()
+    assert running.poll() == -signal.SIGKILL
+
+
 def test_a_refusal_is_not_repeated(served, remote):
     remote.open(TASK)
     asked = len(served.asked)

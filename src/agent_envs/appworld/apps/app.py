@@ -113,6 +113,12 @@ class App:
             raise Refusal(404, f"There is no {what} with id {row_id}.")
         return row
 
+    def _give(self, table: str, row_id: int, what: str, **new: Any) -> None:
+        """Give a row, which has to be there, new values; None leaves the old one."""
+        self._found(table, row_id, what)
+        given = {name: value for name, value in new.items() if value is not None}
+        self._state.change(table, row_id, **given)
+
 
 def _api(name: str, method: Callable[..., Any]) -> Api:
     told, _, listed = inspect.cleandoc(method.__doc__ or "").partition("\n\nArgs:\n")
@@ -219,6 +225,12 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a text or a number, or None where nothing was asked",
     ),
 }
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is none of those allowed."""
+    if value not in allowed:
+        raise Refusal(422, f"{name} must be one of {allowed}, got {value!r:.60}.")
 
 
 def page(rows: Iterable[Any], page_index: int, page_limit: int) -> list[Any]:

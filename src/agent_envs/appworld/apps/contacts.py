@@ -13,6 +13,7 @@ from agent_envs.appworld.apps.app import (
     Refusal,
     Text,
     Token,
+    check_one_of,
     has_words,
     only,
     page,
@@ -82,7 +83,7 @@ class Contacts(App):
             birthday: day of birth
             city: where they live
         """
-        _check(relationship)
+        check_one_of("relationship", relationship, RELATIONSHIPS)
         if self._state.rows("contacts", email=email):
             raise Refusal(409, f"There is already a contact with the address {email}.")
         contact_id = self._state.add(
@@ -118,19 +119,19 @@ class Contacts(App):
             birthday: day of birth
             city: where they live
         """
-        self._found("contacts", contact_id, "contact")
         if relationship is not None:
-            _check(relationship)
-        new = {
-            "name": name,
-            "email": email,
-            "phone": phone,
-            "relationship": relationship,
-            "birthday": birthday,
-            "city": city,
-        }
-        kept = {field: value for field, value in new.items() if value is not None}
-        self._state.change("contacts", contact_id, **kept)
+            check_one_of("relationship", relationship, RELATIONSHIPS)
+        self._give(
+            "contacts",
+            contact_id,
+            "contact",
+            name=name,
+            email=email,
+            phone=phone,
+            relationship=relationship,
+            birthday=birthday,
+            city=city,
+        )
 
     def delete_contact(self, access_token: Token, contact_id: int) -> None:
         """Delete a contact.
@@ -140,10 +141,3 @@ class Contacts(App):
         """
         self._found("contacts", contact_id, "contact")
         self._state.remove("contacts", contact_id)
-
-
-def _check(relationship: str) -> None:
-    if relationship not in RELATIONSHIPS:
-        raise Refusal(
-            422, f"relationship must be one of {RELATIONSHIPS}, got {relationship!r:.60}."
-        )

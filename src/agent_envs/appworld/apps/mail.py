@@ -12,6 +12,7 @@ from agent_envs.appworld.apps.app import (
     Text,
     Texts,
     Token,
+    check_one_of,
     has_words,
     only,
     page,
@@ -40,7 +41,6 @@ class Mail(App):
         Args:
             folder: "inbox", "archive", "sent" or "spam"
         """
-        _check(folder)
         return page(self._newest(folder, ""), page_index, page_limit)
 
     def search_mails(
@@ -59,7 +59,6 @@ class Mail(App):
             query: words that sender, subject or body must have, all of them
             folder: "inbox", "archive", "sent" or "spam"
         """
-        _check(folder)
         return page(self._newest(folder, query), page_index, page_limit)
 
     def show_mail(self, access_token: Token, mail_id: int) -> dict[str, Any]:
@@ -84,9 +83,6 @@ class Mail(App):
             subject: its subject
             body: its text
         """
-        wrong = [address for address in recipients if "@" not in address]
-        if wrong or not recipients:
-            raise Refusal(422, f"recipients must be email addresses, got {recipients!r:.80}.")
         return {"mail_id": self._send(recipients, subject, body)}
 
     def reply_to_mail(self, access_token: Token, mail_id: int, body: Text) -> dict[str, int]:
@@ -114,8 +110,6 @@ class Mail(App):
             recipients: email addresses
         """
         mail = self._found("mails", mail_id, "mail")
-        if not recipients or not all("@" in address for address in recipients):
-            raise Refusal(422, f"recipients must be email addresses, got {recipients!r:.80}.")
         return {"mail_id": self._send(recipients, f"Fwd: {mail['subject']}", mail["body"])}
 
     def mark_mail(
@@ -132,9 +126,7 @@ class Mail(App):
             read: whether it counts as read
             starred: whether it has a star
         """
-        self._found("mails", mail_id, "mail")
-        new = {"read": read, "starred": starred}
-        self._state.change("mails", mail_id, **{k: v for k, v in new.items() if v is not None})
+        self._give("mails", mail_id, "mail", read=read, starred=starred)
 
     def move_mail(self, access_token: Token, mail_id: int, folder: Text) -> None:
         """Put a mail into another folder.
@@ -143,9 +135,8 @@ class Mail(App):
             mail_id: id of the mail
             folder: "inbox", "archive", "sent" or "spam"
         """
-        _check(folder)
-        self._found("mails", mail_id, "mail")
-        self._state.change("mails", mail_id, folder=folder)
+        check_one_of("folder", folder, FOLDERS)
+        self._give("mails", mail_id, "mail", folder=folder)
 
     def delete_mail(self, access_token: Token, mail_id: int) -> None:
         """Delete a mail for good.
@@ -157,6 +148,7 @@ class Mail(App):
         self._state.remove("mails", mail_id)
 
     def _newest(self, folder: str, query: str) -> list[dict[str, Any]]:
+        check_one_of("folder", folder, FOLDERS)
         found = [
             only(mail, *_LISTED)
             for mail in self._state.rows("mails", folder=folder)
@@ -165,6 +157,8 @@ class Mail(App):
         return sorted(found, key=lambda mail: (mail["sent_at"], mail["id"]), reverse=True)
 
     def _send(self, recipients: list[str], subject: str, body: str) -> int:
+        if not recipients or not all("@" in address for address in recipients):
+            raise Refusal(422, f"recipients must be email addresses, got {recipients!r:.80}.")
         return self._state.add(
             "mails",
             folder="sent",
@@ -176,8 +170,3 @@ class Mail(App):
             read=True,
             starred=False,
         )
-
-
-def _check(folder: str) -> None:
-    if folder not in FOLDERS:
-        raise Refusal(422, f"folder must be one of {FOLDERS}, got {folder!r:.60}.")

@@ -96,8 +96,7 @@ class Music(App):
             song_id: id of the song
             rating: stars, 5 for the best
         """
-        self._found("songs", song_id, "song")
-        self._state.change("songs", song_id, rating=rating)
+        self._give("songs", song_id, "song", rating=rating)
 
     def list_playlists(
         self, access_token: Token, page_index: Count = 0, page_limit: PageLimit = 5
@@ -138,8 +137,7 @@ class Music(App):
             playlist_id: id of the playlist
             title: the new title
         """
-        self._found("playlists", playlist_id, "playlist")
-        self._state.change("playlists", playlist_id, title=title)
+        self._give("playlists", playlist_id, "playlist", title=title)
 
     def delete_playlist(self, access_token: Token, playlist_id: int) -> None:
         """Delete a playlist; its songs stay.

@@ -87,9 +87,7 @@ class Notes(App):
             text: the new text, in place of all of the old one
             tags: the new tags, in place of all old ones
         """
-        self._found("notes", note_id, "note")
-        new = {"title": title, "text": text, "tags": tags}
-        self._state.change("notes", note_id, **{k: v for k, v in new.items() if v is not None})
+        self._give("notes", note_id, "note", title=title, text=text, tags=tags)
 
     def pin_note(self, access_token: Token, note_id: int, pinned: bool = True) -> None:
         """Pin a note to the top, or unpin it.
@@ -98,8 +96,7 @@ class Notes(App):
             note_id: id of the note
             pinned: whether it is to be pinned
         """
-        self._found("notes", note_id, "note")
-        self._state.change("notes", note_id, pinned=pinned)
+        self._give("notes", note_id, "note", pinned=pinned)
 
     def delete_note(self, access_token: Token, note_id: int) -> None:
         """Delete a note for good.

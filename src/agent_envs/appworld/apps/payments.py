@@ -13,6 +13,7 @@ from agent_envs.appworld.apps.app import (
     PageLimit,
     Refusal,
     Token,
+    check_one_of,
     has_words,
     page,
 )
@@ -71,8 +72,7 @@ class Payments(App):
             first_day: only payments from this day on
             last_day: only payments up to this day
         """
-        if direction not in DIRECTIONS:
-            raise Refusal(422, f"direction must be one of {DIRECTIONS}, got {direction!r:.60}.")
+        check_one_of("direction", direction, DIRECTIONS)
         found = [
             dict(paid)
             for paid in self._state.rows("transactions")
@@ -133,12 +133,8 @@ class Payments(App):
             direction: "received" from others, or "sent" to them
             status: "pending", "paid", "declined" or "cancelled"
         """
-        if direction not in DIRECTIONS[1:] or status not in STATUSES:
-            raise Refusal(
-                422,
-                f"direction must be one of {DIRECTIONS[1:]} and status one of {STATUSES}, got "
-                f"{direction!r:.60} and {status!r:.60}.",
-            )
+        check_one_of("direction", direction, DIRECTIONS[1:])
+        check_one_of("status", status, STATUSES)
         side = "payer" if direction == "received" else "requester"
         found = self._state.rows("requests", status=status, **{side: self._session.email})
         return page((dict(request) for request in found), page_index, page_limit)

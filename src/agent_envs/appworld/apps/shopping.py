@@ -59,8 +59,7 @@ class Shopping(App):
             list_id: id of the list
             title: the new title
         """
-        self._found("lists", list_id, "list")
-        self._state.change("lists", list_id, title=title)
+        self._give("lists", list_id, "list", title=title)
 
     def delete_list(self, access_token: Token, list_id: int) -> None:
         """Delete a shopping list with all its items.
@@ -107,9 +106,7 @@ class Shopping(App):
             quantity: how many
             bought: whether it is bought
         """
-        self._found("items", item_id, "item")
-        new = {"quantity": quantity, "bought": bought}
-        self._state.change("items", item_id, **{k: v for k, v in new.items() if v is not None})
+        self._give("items", item_id, "item", quantity=quantity, bought=bought)
 
     def remove_item(self, access_token: Token, item_id: int) -> None:
         """Take an item off its shopping list.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import App, Refusal
+from agent_envs.appworld.apps.app import App, check_one_of
 
 STATUSES = ("success", "fail")
 
@@ -52,8 +52,7 @@ class Supervisor(App):
             answer: the answer where the task asks for one, as short as possible; otherwise None
             status: "success", or "fail" if the task cannot be done
         """
-        if status not in STATUSES:
-            raise Refusal(422, f"status must be one of {STATUSES}, got {status!r:.60}.")
+        check_one_of("status", status, STATUSES)
         self._session.ended = (answer, status)
         return {"message": "The task is marked as completed."}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.appworld.families.plan import Added, Family, Has, Plan
+from agent_envs.appworld.families.plan import Added, Family, Has, IdOf, Plan
 from agent_envs.appworld.words import RESTAURANTS
 
 if TYPE_CHECKING:
@@ -18,13 +18,12 @@ def prepare_a_trip(draft: Draft) -> Plan:
     things = draft.rng.sample(("rope", "matches", "tea", "raisins", "sun cream", "batteries"), 3)
     days, hour = draft.rng.randrange(4, 15), draft.rng.randrange(7, 10)
     start, end = draft.at(days, hour), draft.at(days, 20)
-    draft.mail(
-        friend["email"],
-        "Our trip",
+    trip = IdOf("lists", {"title": "Trip"})
+    body = (
         f"Everything is set for {where}! We leave on {start[:10]} at {start[11:]} and are back "
-        f"by 20:00. Please buy: {', '.join(things)}. See you!",
-        days=1,
+        f"by 20:00. Please buy: {', '.join(things)}. See you!"
     )
+    draft.mail(friend["email"], "Our trip", body, days=1)
     return Plan(
         (
             (
@@ -68,9 +67,9 @@ apis.supervisor.complete_task()
         ),
         (
             Added("events", {"title": "Trip", "start": start, "end": end}),
-            Added("files", {"path": "/trips/plan.txt", "text": Has((where, *things))}),
+            Added("files", {"path": "/trips/plan.txt", "text": Has((body,))}),
             Added("lists", {"title": "Trip"}),
-            *(Added("items", {"name": thing, "quantity": 1}) for thing in things),
+            *(Added("items", {"list_id": trip, "name": thing, "quantity": 1}) for thing in things),
         ),
     )
 
@@ -130,7 +129,11 @@ apis.supervisor.complete_task()
         tuple(
             Added(
                 "mails",
-                {"recipients": [p["email"]], "subject": "To do", "body": Has((task,))},
+                {
+                    "recipients": [p["email"]],
+                    "subject": "To do",
+                    "body": Has((task,), none_of=tuple(other for other in tasks if other != task)),
+                },
             )
             for p, task in zip(people, tasks, strict=True)
         ),
@@ -194,7 +197,7 @@ apis.supervisor.complete_task()
                 Added("requests", {"payer": g["email"], "amount": share, "note": "dinner"})
                 for g in guests
             ),
-            Added("notes", {"title": "Dinner split", "text": Has((f"{share:.2f}",))}),
+            Added("notes", {"title": "Dinner split", "text": f"{share:.2f}"}),
         ),
     )
 

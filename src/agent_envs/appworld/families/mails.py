@@ -213,7 +213,7 @@ apis.supervisor.complete_task()
                 {
                     "recipients": [friend["email"]],
                     "subject": f"Re: Invitation: {what}",
-                    "body": Has(("coming",)),
+                    "body": Has(("coming",), none_of=("not coming",)),
                 },
             ),
         ),

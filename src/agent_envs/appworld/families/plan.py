@@ -36,9 +36,17 @@ _LOGIN = (
 
 
 class Has(NamedTuple):
-    """A text with these words in it, in any case."""
+    """A text with these words in it, in any case, and none of those."""
 
     words: tuple[str, ...]
+    none_of: tuple[str, ...] = ()
+
+
+class IdOf(NamedTuple):
+    """The id of a row of a table, as things are, that has these fields."""
+
+    table: str
+    fields: dict[str, Any]
 
 
 class Added(NamedTuple):
@@ -63,6 +71,9 @@ class Removed(NamedTuple):
     where: dict[str, Any]
 
 
+_Change = Added | Changed | Removed
+
+
 @dataclass(frozen=True)
 class Plan:
     """One task of a family.
@@ -78,7 +89,7 @@ class Plan:
     requests: tuple[str, ...]
     given: Mapping[str, Any]
     solution: tuple[str, ...]
-    changes: tuple[Added | Changed | Removed, ...] = ()
+    changes: tuple[_Change, ...] = ()
     answer: Any = None
 
 
@@ -124,7 +135,7 @@ def verdict(plan: Plan, before: State, now: State, ended: tuple[Any, str] | None
     found = now.since(before)
     explained: set[tuple[str, str, int]] = set()
     for number, change in enumerate(plan.changes, 1):
-        place = _explaining(change, before, found, explained)
+        place = _explaining(_settled(change, now), before, found, explained)
         told.note(f"change {number} of {len(plan.changes)} in {change.table} is made", bool(place))
         explained |= {place} if place else set()
     others = {
@@ -139,8 +150,21 @@ def verdict(plan: Plan, before: State, now: State, ended: tuple[Any, str] | None
     return told
 
 
+def _settled(change: _Change, now: State) -> _Change:
+    """A change with ids in the place of what says whose they are; 0 where there is no such row."""
+    if not isinstance(change, Added):
+        return change
+    fields = {
+        name: next((row["id"] for row in now.rows(wanted.table, **wanted.fields)), 0)
+        if isinstance(wanted, IdOf)
+        else wanted
+        for name, wanted in change.fields.items()
+    }
+    return Added(change.table, fields)
+
+
 def _explaining(
-    change: Added | Changed | Removed,
+    change: _Change,
     before: State,
     found: Mapping[str, Changes],
     taken: set[tuple[str, str, int]],
@@ -168,7 +192,10 @@ def _fits(row: Row, fields: Mapping[str, Any]) -> bool:
 
 def _equal(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Has):
-        return all(word.lower() in value.lower() for word in wanted.words)
+        text = value.lower()
+        return all(word.lower() in text for word in wanted.words) and not any(
+            word.lower() in text for word in wanted.none_of
+        )
     if isinstance(wanted, frozenset):
         return len(value) == len(wanted) and set(value) == wanted
     return bool(value == wanted)

@@ -1,7 +1,8 @@
 """What the kernel enforces on agent code: no network, no files, no processes, bounded resources.
 
-`enter` shuts the warden in, `drop` gives up in each interpreter what it could do harm with, and
-`probe` tries out what holds, because kernels and containers differ in what they allow.
+`enter` shuts the warden in, `Cells` puts each interpreter where it cannot name the others, `drop`
+gives up in it what it could do harm with, and `probe` tries out what holds, because kernels and
+containers differ in what they allow.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import ctypes
 import os
 import resource
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 MEMORY = 256 * 2**20
-CPU = 3600  # seconds of a whole interpreter; each execution has a limit of its own
+CPU = 3600  # seconds of a whole interpreter; its world times each execution
 NOBODY = 65_534
 PROTECTIONS = ("network", "files", "processes")
 
@@ -23,22 +25,49 @@ _DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38
 _CAPABILITIES_V3 = 0x2008_0522
 
 
-def enter(root: str) -> None:
-    """Leave the network and the sight of other processes, and see `root` as the only folder.
+def enter() -> None:
+    """Leave the network and the sight of other processes: of those forked from now on.
 
-    Does what the kernel allows; `probe` tells what that was. Processes forked from now on are in
-    the jail.
+    Does what the kernel allows, as `shut` does; `probe` tells what that was.
     """
     libc = _libc()
     spaces = _IPC | _PID | _NET
     if hasattr(libc, "unshare") and libc.unshare(spaces) != 0:
         _become_nobody()
         libc.unshare(spaces | _USER)
-    try:
+
+
+def shut(root: str) -> None:
+    """See `root` as the only folder."""
+    with suppress(OSError):
         os.chroot(root)
-    except OSError:
-        root = "/"
     os.chdir("/")
+
+
+class Cells:
+    """Forks processes, each into a process space of its own inside of this one's.
+
+    All interpreters are the same user: what one could name, it could kill.
+    """
+
+    def __init__(self) -> None:
+        self._libc, self._here = _libc(), -1
+        with suppress(OSError):  # no such file where the kernel has no process spaces
+            self._here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def fork(self) -> int:
+        """As `os.fork`; the new process leads a session of its own."""
+        walled = self._here >= 0 and self._libc.unshare(_PID) == 0
+        try:
+            pid = os.fork()
+        finally:
+            if walled:
+                self._libc.setns(self._here, _PID)
+        if not pid:
+            os.setsid()
+            if self._here >= 0:
+                os.close(self._here)
+        return pid
 
 
 def drop() -> None:
@@ -66,7 +95,7 @@ def probe() -> dict[str, bool]:
     return {
         "network": not _reaches_loopback(),
         "files": not any(Path("/").iterdir()),
-        "processes": not _forks(),
+        "processes": not _forks() and os.getpid() == 1,
     }
 
 

@@ -20,11 +20,9 @@ MODULES = (
     "collections",
     "collections.abc",
     "copy",
-    "dataclasses",
     "datetime",
     "decimal",
     "difflib",
-    "enum",
     "fractions",
     "functools",
     "hashlib",
@@ -45,13 +43,13 @@ MODULES = (
     "unicodedata",
 )
 # These read attributes or evaluate text on the caller's behalf, or draw from the machine.
+# `dataclasses` and `enum` do so in their very nature: they are not among the modules.
 WITHHELD = {
-    "dataclasses": {"make_dataclass"},
-    "functools": {"singledispatch", "singledispatchmethod"},
+    "functools": {"singledispatch", "singledispatchmethod", "update_wrapper", "wraps"},
     "operator": {"attrgetter", "methodcaller"},
     "random": {"SystemRandom"},
     "string": {"Formatter"},
-    "typing": {"ForwardRef", "get_type_hints"},
+    "typing": {"ForwardRef", "evaluate_forward_ref", "get_type_hints"},
 }
 
 
@@ -68,22 +66,23 @@ def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
     random.seed(seed)  # of this process, which belongs to one task
     made = {name: _copy(name) for name in MODULES}
     made["collections"].__dict__["abc"] = made["collections.abc"]
-    made["time"].__dict__.update(_clock(now))
+    made["time"] = _clock(now)
     made["datetime"].__dict__.update(_calendar(now))
     return made
 
 
 def _copy(name: str) -> types.ModuleType:
     made, module = types.ModuleType(name), importlib.import_module(name)
-    for key, value in vars(module).items():
-        public = not key.startswith("_") and key not in WITHHELD.get(name, ())
-        if public and not isinstance(value, types.ModuleType):
+    public = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
+    for key in public:
+        value = getattr(module, key)
+        if key not in WITHHELD.get(name, ()) and not isinstance(value, types.ModuleType):
             made.__dict__[key] = value
     return made
 
 
-def _clock(now: datetime) -> dict[str, Any]:
-    """The names of `time` that tell it; nothing waits."""
+def _clock(now: datetime) -> types.ModuleType:
+    """The module `time`, of the names that need no machine; nothing waits."""
     moment = now.replace(tzinfo=UTC).timestamp()
 
     def struct(seconds: float | None = None) -> time.struct_time:
@@ -92,14 +91,20 @@ def _clock(now: datetime) -> dict[str, Any]:
     def strftime(form: str, when: Any = None) -> str:
         return time.strftime(form, struct() if when is None else when)
 
-    still = dict.fromkeys(("time", "monotonic", "perf_counter", "process_time"), lambda: moment)
-    return {
-        **still,
-        "gmtime": struct,
-        "localtime": struct,
-        "strftime": strftime,
-        "sleep": lambda _: None,
-    }
+    clocks = ("time", "monotonic", "perf_counter", "process_time")
+    made = types.ModuleType("time")
+    made.__dict__.update(
+        {name: getattr(time, name) for name in ("mktime", "strptime", "struct_time")},
+        **dict.fromkeys(clocks, lambda: moment),
+        **dict.fromkeys((f"{name}_ns" for name in clocks), lambda: int(moment) * 10**9),
+        asctime=lambda when=None: time.asctime(when or struct()),
+        ctime=lambda seconds=None: time.asctime(struct(seconds)),
+        gmtime=struct,
+        localtime=struct,
+        strftime=strftime,
+        sleep=lambda _: None,
+    )
+    return made
 
 
 def _calendar(now: datetime) -> dict[str, Any]:

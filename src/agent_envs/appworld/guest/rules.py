@@ -1,7 +1,8 @@
 """Which Python agent code may be: an allow-list of syntax, names, attributes and imports.
 
 The kernel's jail is what agent code cannot get out of; these rules say early and clearly what will
-not work, and keep the interpreter itself in order.
+not work, and keep the interpreter itself in order. They are no boundary: Python has more ways round
+them than anybody can list, and who finds one is in the jail still.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ INNER = names(
     """
     ag_await ag_code ag_frame cr_await cr_code cr_frame cr_origin f_back f_builtins f_code
     f_globals f_locals f_trace gi_code gi_frame gi_yieldfrom tb_frame tb_lasti tb_next
+    _convert_ _evaluate
     """
 )
 

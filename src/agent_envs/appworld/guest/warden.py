@@ -19,22 +19,24 @@ def main(control: int, root: str) -> None:
     """Enter the jail, say what holds there, and serve until the other side is gone."""
     run.load()
     gc.freeze()  # pages that interpreters share stay shared
-    jail.enter(root)
+    jail.enter()
     pid = os.fork()  # the first process of its own process space, whose end ends all others
     if pid:
         os.close(control)
         os.waitpid(pid, 0)
         return
+    cells = jail.Cells()
+    jail.shut(root)
     with socket.socket(fileno=control) as channel:
-        channel.send(json.dumps(_probed()).encode())
-        Warden(channel).serve()
+        channel.send(json.dumps(_probed(cells)).encode())
+        Warden(channel, cells).serve()
 
 
 class Warden:
     """Forks interpreters; a request is `{"start": true}` with a socket, or `{"end": pid}`."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self.control = control
+    def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
+        self.control, self.cells = control, cells
         self.ended: dict[int, int] = {}
         self.running: set[int] = set()
 
@@ -54,10 +56,11 @@ class Warden:
     def _start(self, channel: int) -> int:
         def interpret() -> None:
             self.control.close()
+            os.dup2(1, 2)  # nothing of the trainer's stays open
             jail.drop()
             run.serve(socket.socket(fileno=channel))
 
-        pid = _forked(interpret)
+        pid = _forked(self.cells, interpret)
         os.close(channel)
         self.running.add(pid)
         return pid
@@ -79,8 +82,8 @@ class Warden:
             self.ended[pid] = status
 
 
-def _forked(work: Callable[[], None]) -> int:
-    pid = os.fork()
+def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
+    pid = cells.fork()
     if pid:
         return pid
     try:
@@ -89,7 +92,7 @@ def _forked(work: Callable[[], None]) -> int:
         os._exit(0)
 
 
-def _probed() -> dict[str, bool]:
+def _probed(cells: jail.Cells) -> dict[str, bool]:
     """What holds for a process that was dropped as interpreters are."""
     reading, writing = os.pipe()
 
@@ -97,7 +100,7 @@ def _probed() -> dict[str, bool]:
         jail.drop()
         os.write(writing, json.dumps(jail.probe()).encode())
 
-    pid = _forked(tell)
+    pid = _forked(cells, tell)
     os.close(writing)
     os.waitpid(pid, 0)
     told: dict[str, bool] = json.loads(os.read(reading, 1024) or "{}")

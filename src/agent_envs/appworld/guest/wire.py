@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 LONGEST = 4_000_000  # bytes of a message
 
 
-def send(channel: socket.socket, message: Any) -> None:
-    """Send `message`.
+def send(channel: socket.socket, message: Any, deadline: float | None = None) -> None:
+    """Send `message`, by `deadline` on the monotonic clock where there is one.
 
     Raises:
         TypeError, ValueError: JSON cannot hold it, or it is too long. OSError: nobody listens.
+        TimeoutError: The other side does not read.
     """
     body = json.dumps(message).encode()
     if len(body) > LONGEST:
         raise ValueError(f"a message of {len(body)} bytes is longer than {LONGEST}")
+    _wait_until(channel, deadline)
     channel.sendall(len(body).to_bytes(4, "big") + body)
 
 
@@ -43,8 +45,7 @@ def receive(channel: socket.socket, deadline: float | None = None) -> Any:
 def _exactly(channel: socket.socket, size: int, deadline: float | None) -> bytes:
     parts = []
     while size:
-        if deadline is not None:
-            channel.settimeout(max(deadline - time.monotonic(), 1e-6))
+        _wait_until(channel, deadline)
         try:
             part = channel.recv(min(size, 65_536))
         except ConnectionError as error:
@@ -54,3 +55,8 @@ def _exactly(channel: socket.socket, size: int, deadline: float | None) -> bytes
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def _wait_until(channel: socket.socket, deadline: float | None) -> None:
+    if deadline is not None:
+        channel.settimeout(max(deadline - time.monotonic(), 1e-6))
