@@ -63,12 +63,7 @@ def _element(writer: Writer, element: Element) -> Article:
     )
     if element.number not in _UNSURE and element.number < _MADE:
         series = _SERIES.get(element.series, element.series.lower())
-        lines.append(
-            one(
-                f"It is counted among the {series}.",
-                f"Chemists count it among the {series}.",
-            )
-        )
+        lines.append(one("It is counted", "Chemists count it") + f" among the {series}.")
     lines.append(
         one(
             f"A neutral atom of {name} has {counted(element.number, 'electron')} around a nucleus "
@@ -77,12 +72,13 @@ def _element(writer: Writer, element: Element) -> Article:
             "atom has the same number of electrons.",
         )
     )
-    lines.append(
-        one(
-            f"The electrons of a free atom are arranged as {element.configuration}.",
-            f"Its electron configuration is written {element.configuration}.",
+    if element.number < _MADE:
+        lines.append(
+            one(
+                f"The electrons of a free atom are arranged as {element.configuration}.",
+                f"Its electron configuration is written {element.configuration}.",
+            )
         )
-    )
     if element.electronegativity:
         lines.append(f"On the scale of Pauling, its electronegativity is "
                      f"{element.electronegativity:.2f}.")  # fmt: skip
@@ -107,21 +103,20 @@ def _bulk(writer: Writer, element: Element) -> Article:
                 f"The boiling point of {name} is about {celsius(element.boiling)}.",
             )
         )
-    if element.density and element.symbol not in _GASES:
-        lines.append(
-            one(
-                f"Its density near room temperature is about {element.density:.3g} grams per cubic "
-                "centimetre.",
-                f"One cubic centimetre of it weighs about {element.density:.3g} grams near room "
-                "temperature.",
-            )
-        )
     if element.symbol in _GASES:
         lines.append("At room temperature and ordinary pressure it is a gas.")
+    elif element.density:
+        weight = f"about {element.density:.3g} grams"
+        lines.append(
+            one(
+                f"Its density near room temperature is {weight} per cubic centimetre.",
+                f"One cubic centimetre of it weighs {weight} near room temperature.",
+            )
+        )
     lines += [
         one(
-            "The temperatures hold at the ordinary pressure of the air.",
-            "Both figures and others of this kind hold at ordinary pressure.",
+            "All of this holds at the ordinary pressure of the air.",
+            "Statements of this kind hold at ordinary pressure.",
         ),
         one(
             "Samples that are not pure, and other forms of the solid, can behave differently.",
@@ -260,6 +255,23 @@ def _isotope(world: World, writer: Writer, isotope: Isotope) -> Article:
                 f"Natural {element} holds none of it, or traces at most.",
             )
         )
+    lines += _decay(world, writer, isotope)
+    lines += [
+        one(
+            f"The tables of nuclides give {isotope.year} as the year of its discovery.",
+            f"It was discovered in {isotope.year}, by the tables of nuclides.",
+            f"Its discovery is dated to {isotope.year} in the tables of nuclides.",
+        ),
+        one(
+            f"Its name is made of that of the element and the mass number {mass}.",
+            f"The number {mass} in the name counts the protons and the neutrons together.",
+        ),
+    ]
+    return Article(isotope_key(number, mass), "overview", sentence(name), " ".join(lines))
+
+
+def _decay(world: World, writer: Writer, isotope: Isotope) -> list[str]:
+    one, lines = writer.one, list[str]()
     if isotope.years:
         lines.append(
             one(
@@ -278,18 +290,7 @@ def _isotope(world: World, writer: Writer, isotope: Isotope) -> Article:
                 f"What it leaves after {isotope.decay} is {world.isotope(*heir)}.",
             )
         )
-    lines += [
-        one(
-            f"The tables of nuclides give {isotope.year} as the year of its discovery.",
-            f"It was discovered in {isotope.year}, by the tables of nuclides.",
-            f"Its discovery is dated to {isotope.year} in the tables of nuclides.",
-        ),
-        one(
-            f"Its name is made of that of the element and the mass number {mass}.",
-            f"The number {mass} in the name counts the protons and the neutrons together.",
-        ),
-    ]
-    return Article(isotope_key(number, mass), "overview", sentence(name), " ".join(lines))
+    return lines
 
 
 def _person(world: World, writer: Writer, person: Person) -> Article:

@@ -45,23 +45,27 @@ def countries(world: World, writer: Writer) -> Iterator[Article]:
 
 
 def _country(world: World, writer: Writer, country: Country) -> Iterator[Article]:
-    key, name, one = f"country:{country.iso}", world.country(country.iso), writer.one
-    head = sentence(name)
-    title = country.name
+    key, name = f"country:{country.iso}", world.country(country.iso)
     for topic, heading, lines in (
-        ("overview", title, _overview(world, writer, country, name)),
+        ("overview", country.name, _overview(world, writer, country, name)),
         ("geography", f"Geography of {name}", _land(world, writer, country, name)),
         ("money", f"Money in {name}", _currency(world, writer, country, name)),
         ("language", f"Language in {name}", _language(world, writer, country, name)),
+        ("codes", f"Codes for {name}", _codes(writer, country, name)),
     ):
         if lines:
             yield Article(key, topic, heading, writer.filled(lines, *_MORE[topic]))
+
+
+def _codes(writer: Writer, country: Country, name: str) -> list[str]:
+    one = writer.one
     lines = [
         one(
             f"In the standard ISO 3166, {name} has the two-letter code {country.iso} and the "
             f"three-letter code {country.iso3}; its number there is {country.number}.",
-            f"{head} is abbreviated {country.iso} in two letters and {country.iso3} in three "
-            f"letters by the standard ISO 3166, which also gives it the number {country.number}.",
+            f"{sentence(name)} is abbreviated {country.iso} in two letters and {country.iso3} in "
+            f"three letters by the standard ISO 3166, which also gives it the number "
+            f"{country.number}.",
             f"The ISO 3166 codes for {name} are {country.iso} (two letters), {country.iso3} (three "
             f"letters) and {country.number} (digits).",
         )
@@ -89,7 +93,7 @@ def _country(world: World, writer: Writer, country: Country) -> Iterator[Article
             "Statistics offices, carriers and post services use these codes in place of the name.",
         )
     )
-    yield Article(key, "codes", f"Codes for {name}", writer.filled(lines, *_MORE["codes"]))
+    return lines
 
 
 def _noun(country: Country) -> str:
@@ -120,17 +124,14 @@ def _overview(world: World, writer: Writer, country: Country, name: str) -> list
             )
         )
     if country.neighbours:
-        lines.append(
-            one(
-                f"It has land borders with {counted(len(country.neighbours), 'neighbour')}.",
-                f"By land it touches {counted(len(country.neighbours), 'neighbour')}.",
-            )
-        )
+        around = counted(len(country.neighbours), "neighbour")
+        lines.append(one("It has land borders with", "By land it touches") + f" {around}.")
     cities = [place.name for place in world.cities.get(country.iso, [])][:_SHOWN]
     if cities:
         lines.append(
             one(
-                f"This encyclopaedia has an article on {listed(cities)}.",
+                f"This encyclopaedia has {'articles' if cities[1:] else 'an article'} on "
+                f"{listed(cities)}.",
                 f"Places described here include {listed(cities)}.",
                 f"Articles on places there: {listed(cities)}.",
             )
@@ -148,28 +149,7 @@ def _overview(world: World, writer: Writer, country: Country, name: str) -> list
 
 def _land(world: World, writer: Writer, country: Country, name: str) -> list[str]:
     one = writer.one
-    lines = []
-    if country.area > 1:
-        lines.append(
-            one(
-                f"{sentence(name)} covers about {country.area:,} square kilometres.",
-                f"The area of {name} is about {country.area:,} square kilometres.",
-                f"GeoNames gives {name} an area of about {country.area:,} square kilometres.",
-            )
-        )
-        ranks = sorted(world.countries.values(), key=lambda other: (other.area, other.iso))
-        at = ranks.index(country)
-        below, above = ranks[max(0, at - 1)], ranks[min(len(ranks) - 1, at + 1)]
-        if below.area < country.area < above.area and below.area > 1:
-            small, large = world.country(below.iso), world.country(above.iso)
-            lines.append(
-                one(
-                    f"In the list of GeoNames by area it stands between {small} and {large}.",
-                    f"By the figures of GeoNames, that is more than {small} has and less than "
-                    f"{large}.",
-                    f"In the table of GeoNames, {small} comes before it and {large} after it.",
-                )
-            )
+    lines = _size(world, writer, country, name) if country.area > 1 else []
     if country.neighbours:
         around = listed(country.neighbours)
         lines.append(
@@ -179,17 +159,7 @@ def _land(world: World, writer: Writer, country: Country, name: str) -> list[str
                 f"{sentence(name)} has land borders with {around}.",
             )
         )
-    cities = sorted(world.cities.get(country.iso, []), key=lambda place: place.latitude)
-    norths = [place.latitude for place in cities]
-    if len(cities) > 1 and norths[0] < norths[1] and norths[-2] < norths[-1]:
-        lines.append(
-            one(
-                f"Among the places described here, {cities[-1].name} is the northernmost and "
-                f"{cities[0].name} the southernmost.",
-                f"Of the places with an article, {cities[-1].name} lies farthest north and "
-                f"{cities[0].name} farthest south.",
-            )
-        )
+    lines += _ends(world, writer, country)
     if country.zone:
         lines.append(f"The tz database lists the area as {country.zone}.")
     lines.append(
@@ -205,6 +175,47 @@ def _land(world: World, writer: Writer, country: Country, name: str) -> list[str
     return lines
 
 
+def _size(world: World, writer: Writer, country: Country, name: str) -> list[str]:
+    lines = [
+        writer.one(
+            f"{sentence(name)} covers about {country.area:,} square kilometres.",
+            f"The area of {name} is about {country.area:,} square kilometres.",
+            f"GeoNames gives {name} an area of about {country.area:,} square kilometres.",
+        )
+    ]
+    ranks = sorted(world.countries.values(), key=lambda other: (other.area, other.iso))
+    at = ranks.index(country)
+    below, above = ranks[max(0, at - 1)], ranks[min(len(ranks) - 1, at + 1)]
+    if below.area < country.area < above.area and below.area > 1:
+        small, large = world.country(below.iso), world.country(above.iso)
+        lines.append(
+            writer.one(
+                f"In the list of GeoNames by area it stands between {small} and {large}.",
+                f"By the figures of GeoNames, that is more than {small} has and less than {large}.",
+                f"Sorted by area in the table of GeoNames, {small} comes before it and {large} "
+                "after it.",
+            )
+        )
+    return lines
+
+
+def _ends(world: World, writer: Writer, country: Country) -> list[str]:
+    """Which of a country's cities lie farthest north and south, where that is clear."""
+    cities = sorted(world.cities.get(country.iso, []), key=lambda place: place.latitude)
+    norths = [place.latitude for place in cities]
+    if len(cities) < 2 or norths[0] == norths[1] or norths[-2] == norths[-1]:  # noqa: PLR2004
+        return []
+    south, north = cities[0].name, cities[-1].name
+    return [
+        writer.one(
+            f"Among the places described here, {north} is the northernmost and {south} the "
+            "southernmost.",
+            f"Of the places with an article, {north} lies farthest north and {south} farthest "
+            "south.",
+        )
+    ]
+
+
 def _currency(world: World, writer: Writer, country: Country, name: str) -> list[str]:
     if not country.currency:
         return []
@@ -218,32 +229,17 @@ def _currency(world: World, writer: Writer, country: Country, name: str) -> list
         )
     ]
     if country.before:
-        coins = " in banking, and in coins and notes from 2002" if country.since < 2002 else ""  # noqa: PLR2004
+        coins = "; coins and notes followed in 2002" if country.since < 2002 else ""  # noqa: PLR2004
         lines.append(
             one(
-                f"It replaced the {country.before} in {country.since}{coins}.",
-                f"The {country.before} was the currency before; the change came in "
+                f"It was adopted in {country.since} in place of the {country.before}{coins}.",
+                f"The {country.before} was the currency until the euro was adopted in "
                 f"{country.since}{coins}.",
-                f"Until it came in {country.since}{coins}, money there was the {country.before}.",
+                f"It took the place of the {country.before} when it was adopted in "
+                f"{country.since}{coins}.",
             )
         )
-    others = [world.country(iso) for iso in world.users[country.currency] if iso != country.iso]
-    if others:
-        lines.append(
-            one(
-                f"The same currency is used in {listed(others[:_SHOWN])}"
-                f"{', among others' if others[_SHOWN:] else ''}.",
-                f"It shares this currency with {'others, such as ' if others[_SHOWN:] else ''}"
-                f"{listed(others[:_SHOWN])}.",
-            )
-        )
-    elif country.currency not in SHARED:
-        lines.append(
-            one(
-                "No other country or territory described here has the same currency.",
-                "Among the places in this encyclopaedia it is the only one with that currency.",
-            )
-        )
+    lines += _sharing(world, writer, country)
     lines.append(
         one(
             "Wages, taxes and prices in shops are stated in it, and banks keep accounts in it.",
@@ -258,6 +254,29 @@ def _currency(world: World, writer: Writer, country: Country, name: str) -> list
         )
     )
     return lines
+
+
+def _sharing(world: World, writer: Writer, country: Country) -> list[str]:
+    """Where else a country's currency is used."""
+    others = [world.country(iso) for iso in world.users[country.currency] if iso != country.iso]
+    if others:
+        more = others[_SHOWN:]
+        return [
+            writer.one(
+                f"The same currency is used in {listed(others[:_SHOWN])}"
+                f"{', among others' if more else ''}.",
+                f"It shares this currency with {'others, such as ' if more else ''}"
+                f"{listed(others[:_SHOWN])}.",
+            )
+        ]
+    if country.currency in SHARED:
+        return []
+    return [
+        writer.one(
+            "No other country or territory described here has the same currency.",
+            "Among the places in this encyclopaedia it is the only one with that currency.",
+        )
+    ]
 
 
 def _language(world: World, writer: Writer, country: Country, name: str) -> list[str]:

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
+from agent_envs.search_qa.corrections import ISOTOPE_YEARS
 from agent_envs.search_qa.discoveries import DISCOVERIES, PEOPLE
 from agent_envs.search_qa.tables import source
 
@@ -66,7 +67,7 @@ def read_elements() -> list[Element]:
     phases = {
         row["atomic_number"]: row
         for row in _mendeleev("select * from phasetransitions order by id desc")
-        if not row["is_sublimation_point"]
+        if not (row["is_sublimation_point"] or row["is_transition"])  # from one solid to another
     }
     found = []
     query = "select e.*, s.name as series from elements e join series s on s.id = e.series_id"
@@ -111,7 +112,7 @@ def read_isotopes() -> list[Isotope]:
                 number,
                 row["mass_number"],
                 row["abundance"] or None,
-                row["discovery_year"],
+                ISOTOPE_YEARS.get((number, row["mass_number"]), row["discovery_year"]),
                 years or None,
                 _decay(modes.get(row["id"], [])) if years else "",
             )

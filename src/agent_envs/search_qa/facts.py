@@ -80,8 +80,7 @@ def _country(world: World, country: Country) -> Iterator[Fact]:
         answers = country_spellings(world.countries[near])
         yield Fact("neighbour", shown, answers, land, f"country:{near}")
     if country.currency:
-        name = currency_name(country.currency)
-        answers = spellings(name, fix.CURRENCY_ALIASES.get(country.currency, ""))
+        answers = _money(world, country.currency)
         yield Fact("currency", shown, answers, money, f"currency:{country.currency}")
     if country.language:
         name = world.languages[country.language].name
@@ -112,14 +111,16 @@ def _euro(world: World, country: Country) -> Iterator[Fact]:
         shown, gold = world.country(country.iso), Gold(f"country:{country.iso}", "money")
         names, year = country_spellings(country), country.since
         yield Fact("euro year", shown, (str(year),), gold, value=year, names=names)
-        yield Fact("before the euro", shown, spellings(country.before), gold)
+        short = country.before.rpartition(" ")[2]
+        answers = spellings(country.before, f"{short}|{fix.BEFORE_ALIASES.get(country.before, '')}")
+        yield Fact("before the euro", shown, answers, gold)
 
 
 def _wealth(world: World) -> Iterator[Fact]:
     """Facts on currencies and languages."""
     for code, users in world.users.items():
         name, gold = currency_name(code), Gold(f"currency:{code}", "overview")
-        answers = spellings(name, fix.CURRENCY_ALIASES.get(code, ""))
+        answers = _money(world, code)
         yield Fact("currency code", f"the {name}", (code,), gold)
         yield Fact("of currency code", code, answers, gold, gold.entity)
         if len(users) == 1 and code not in fix.SHARED:
@@ -129,9 +130,17 @@ def _wealth(world: World) -> Iterator[Fact]:
         gold = Gold(f"language:{code}", "overview")
         yield Fact("language code", language.name, (code,), gold)
         if language.script not in {"", "Latin"}:  # which is what one would guess
-            answers = spellings(language.script, fix.LANGUAGE_ALIASES.get(language.script, ""))
+            answers = spellings(language.script, fix.SCRIPT_ALIASES.get(code, ""))
             longer = tuple(f"{answer} script" for answer in answers)
             yield Fact("script", language.name, answers + longer, gold)
+
+
+def _money(world: World, code: str) -> tuple[str, ...]:
+    """What counts as a right answer for a currency; `baht` too, where no other has that name."""
+    name, others = currency_name(code), fix.CURRENCY_ALIASES.get(code, "")
+    short = name.rpartition(" ")[2]
+    alike = [other for other in world.users if currency_name(other).rpartition(" ")[2] == short]
+    return spellings(name, others if len(alike) > 1 else f"{short}|{others}")
 
 
 def _place(world: World, place: Place) -> Iterator[Fact]:
@@ -148,14 +157,19 @@ def _place(world: World, place: Place) -> Iterator[Fact]:
             yield Fact("state", shown, (state,), gold, f"state:{place.state}")
     if place.airport:
         airport, at = place.airport, Gold(f"airport:{place.airport.iata}", "overview")
-        names = spellings(place.name)
+        names, own = spellings(place.name), spellings(airport.name, _shortened(airport.name))
         leads = "" if place.shared else key
         yield Fact("city", airport.name, names, at, leads)
         yield Fact("city", f"the airport with the IATA code {airport.iata}", names, at, leads)
         yield Fact("iata", airport.name, (airport.iata,), at)
         yield Fact("icao", airport.name, (airport.icao,), at)
-        yield Fact("of iata", airport.iata, spellings(airport.name), at)
-        yield Fact("airport", shown, spellings(airport.name), gold, at.entity)
+        yield Fact("of iata", airport.iata, own, at)
+        if airport.alone:
+            yield Fact("airport", shown, own, gold, at.entity)
+
+
+def _shortened(airport: str) -> str:
+    return airport.replace(" International Airport", " Airport")
 
 
 def _latitude(place: Place) -> str:

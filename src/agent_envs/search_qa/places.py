@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_envs.search_qa.sentences import Article, counted, degrees, listed, sentence
 from agent_envs.search_qa.tables import currency_name, distance
+from agent_envs.search_qa.tables import key as letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from agent_envs.search_qa.sentences import Writer
     from agent_envs.search_qa.tables import Airport, Place
     from agent_envs.search_qa.world import World
+
+_MANY = 12  # countries of a language, whose names fill the article
 
 
 def places(world: World, writer: Writer) -> Iterator[Article]:
@@ -42,7 +45,7 @@ def _place(world: World, writer: Writer, place: Place, other: Place, away: int) 
     where = world.country(place.country)
     if place.state:
         where = f"{world.states[place.state][0]}, a state of {where}"
-    capital = name.split(",")[0] == country.capital.split(",")[0] and not place.state
+    capital = letters(name) == letters(country.capital.split(",")[0]) and not place.state
     lines = [
         one(
             f"{name} is the capital of {where}.",
@@ -73,25 +76,34 @@ def _place(world: World, writer: Writer, place: Place, other: Place, away: int) 
         )
     )
     if place.airport:
-        lines.append(
-            one(
-                f"The airport listed for it is {place.airport.name}.",
-                f"Travellers by air find it under {place.airport.name}.",
-                f"{place.airport.name} is listed as its airport.",
-            )
-        )
-    near = world.city(other)
-    lines.append(
-        one(
-            f"The nearest other city described in this encyclopaedia is {near}, about {away:,} "
-            "kilometres away as the crow flies.",
-            f"In a straight line, it is about {away:,} kilometres from {near}, the nearest other "
-            "place that has an article here.",
-            f"{sentence(near)}, about {away:,} kilometres away, is the nearest of the other "
-            "cities that are described here.",
-        )
-    )
+        lines.append(_by_air(writer, place.airport))
+    lines.append(_near(writer, world.city(other), away))
     return Article(place_key(place), "overview", place_title(world, place), " ".join(lines))
+
+
+def _near(writer: Writer, near: str, away: int) -> str:
+    return writer.one(
+        f"The nearest other city described in this encyclopaedia is {near}, about {away:,} "
+        "kilometres away as the crow flies.",
+        f"In a straight line, it is about {away:,} kilometres from {near}, the nearest other place "
+        "that has an article here.",
+        f"{sentence(near)}, about {away:,} kilometres away, is the nearest of the other cities "
+        "that are described here.",
+    )
+
+
+def _by_air(writer: Writer, airport: Airport) -> str:
+    """What a city's article tells of its airport, which may be one of several."""
+    if airport.alone:
+        return writer.one(
+            f"The airport listed for it is {airport.name}.",
+            f"Travellers by air find it under {airport.name}.",
+            f"{airport.name} is listed as its airport.",
+        )
+    return writer.one(
+        f"One of the airports listed for it is {airport.name}.",
+        f"{airport.name} is one of its airports.",
+    )
 
 
 def place_key(place: Place) -> str:
@@ -113,7 +125,7 @@ def _airport(world: World, writer: Writer, place: Place, airport: Airport, other
     one, name, city = writer.one, airport.name, world.city(place)
     lines = [
         one(
-            f"{name} is the airport listed for the city of {city}.",
+            f"{name} is listed as an airport of the city of {city}.",
             f"The city of {city} has {name}.",
             f"{name} belongs to the city of {city} in the tables of airports.",
         ),
@@ -218,11 +230,14 @@ def _languages(world: World, writer: Writer) -> Iterator[Article]:
                 "in this article.",
                 "Countries in which it shares that position with other languages are not listed.",
             ),
-            one(
-                "Software uses the code to pick dictionaries and to label texts.",
-                "Libraries and software label texts with the code.",
-            ),
         ]
+        if len(users) <= _MANY:
+            lines.append(
+                one(
+                    "Software uses the code to pick dictionaries and to label texts.",
+                    "Libraries and software label texts with the code.",
+                )
+            )
         yield Article(f"language:{code}", "overview", f"{name} language", " ".join(lines))
 
 

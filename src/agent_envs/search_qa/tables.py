@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from math import asin, cos, radians, sin, sqrt
@@ -80,6 +81,7 @@ class Airport:
     zone: str
     latitude: float
     longitude: float
+    alone: bool  # the table has no other one of its city
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _currency(iso: str, listed: str) -> tuple[str, int, str]:
         return "", 0, ""
     since = current[0][1][0]
     ended = [row[0] for row in tenders if row[2] and row[2][0] >= since - 1]
-    if listed != "EUR" or len(ended) != 1:
+    if listed != "EUR" or len(ended) != 1 or iso in fix.NO_EURO_YEAR:
         return listed, 0, ""
     return listed, since, currency_name(ended[0])
 
@@ -238,6 +240,7 @@ def read_states() -> dict[str, tuple[str, str]]:
 def read_places(countries: dict[str, Country]) -> list[Place]:
     """The most populous cities of each country with an airport of their own, and the capitals."""
     rows = [row for row in _geonames("cities15000").values() if row["countrycode"] in countries]
+    rows = [{**row, "name": fix.CITIES.get(row["name"], row["name"])} for row in rows]
     rows.sort(key=lambda row: (-row["population"], row["geonameid"]))
     bearers: dict[str, list[Any]] = {}
     for row in rows:
@@ -272,20 +275,25 @@ def read_places(countries: dict[str, Country]) -> list[Place]:
 def _airports(bearers: dict[str, list[Any]]) -> dict[int, Airport]:
     """An airport for each city that is the only one of its name in a country, by GeoNames id."""
     text = source("airportsdata", "airports.csv").read_text(encoding="utf-8")
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["iata"]]
+    rows = [{**row, "name": fix.AIRPORTS.get(row["icao"], row["name"])} for row in rows]
+    named = Counter(row["name"] for row in rows)
+    served = Counter((row["country"], key(row["city"])) for row in rows)
     found: dict[int, Airport] = {}
-    names = set()
-    for row in csv.DictReader(text.splitlines()):
-        name, city = row["name"], bearers.get(key(row["city"]), [])
-        same = [c for c in city if c["countrycode"] == row["country"]]
+    for row in rows:
+        name = row["name"]
+        where = row["country"], key(row["city"])
+        same = [c for c in bearers.get(where[1], []) if c["countrycode"] == where[0]]
         real = re.fullmatch("[A-Z]{4}", row["icao"]) and row["icao"] not in fix.CLOSED
         civil = name.endswith("Airport") and not re.search("/| Afb| Air Base| Field", name)
-        if not (row["iata"] and real and civil and len(same) == 1) or name in names:
+        if not (real and civil and len(same) == 1) or named[name] > 1:
             continue
         spot = round(float(row["lat"]), 1), round(float(row["lon"]), 1)
         near = abs(spot[0] - same[0]["latitude"]) < 0.6 and abs(spot[1] - same[0]["longitude"]) < 1  # noqa: PLR2004
         old = found.get(same[0]["geonameid"])
         better = old is None or ("International" in name and "International" not in old.name)
         if near and better and row["tz"] == same[0]["timezone"]:
-            names.add(name)
-            found[same[0]["geonameid"]] = Airport(name, row["iata"], row["icao"], row["tz"], *spot)
+            found[same[0]["geonameid"]] = Airport(
+                name, row["iata"], row["icao"], row["tz"], *spot, alone=served[where] == 1
+            )
     return found

@@ -24,21 +24,21 @@ ASKS = {
     "of domain": "Which country or territory has the top-level domain {x}?",
     "currency": "What is the currency of {x}?|Which currency is used in {x}?|"
     "What do people pay with in {x}?",
-    "euro year": "In which year did {x} get the euro?|When did the euro come to {x}?",
+    "euro year": "In which year did {x} adopt the euro?|When did {x} adopt the euro?",
     "before the euro": "Which currency came before the euro in {x}?|"
     "What did the euro replace in {x}?",
     "language": "What is the official language of {x}?|Which language is official in {x}?",
     "currency code": "What is the ISO 4217 code of {x}?|"
     "Which three letters stand for {x} in trade?",
     "of currency code": "Which currency has the ISO 4217 code {x}?",
-    "user": "In which country is {x} used?|Which country pays with {x}?",
+    "user": "In which country or territory is {x} used?|Which country or territory pays with {x}?",
     "language code": "What is the two-letter ISO 639 code of {x}?|"
     "Which two letters stand for {x} in ISO 639?",
     "script": "In which script is {x} written?|Which script is usual for {x}?",
     "zone": "Which tz database zone applies to {x}?|"
     "What is the name of the tz database zone for {x}?",
     "latitude": "At which latitude does {x} lie?",
-    "country": "In which country is {x}?|Which country is home to {x}?",
+    "country": "In which country or territory is {x}?|Which country or territory is home to {x}?",
     "state": "In which U.S. state is {x}?|Which U.S. state is home to {x}?",
     "city": "Which city is served by {x}?|What is the name of the city served by {x}?",
     "iata": "What is the IATA code of {x}?",
@@ -82,7 +82,7 @@ PHRASES = {
     "currency": "the currency of {x}|the currency used in {x}",
     "language": "the official language of {x}",
     "of currency code": "the currency with the ISO 4217 code {x}",
-    "user": "the country that uses {x}|the country whose currency is {x}",
+    "user": "the {noun} that uses {x}|the {noun} whose currency is {x}",
     "country": "the {noun} that is home to {x}|the {noun} that includes {x}",
     "state": "the U.S. state that includes {x}|the U.S. state that is home to {x}",
     "city": "the city served by {x}",
@@ -150,8 +150,8 @@ CONTESTS = {
         gap=2,
     ),
     "euro year": Contest(
-        "Where did the euro come later, in {a} or in {b}?",
-        "Where was the euro introduced first, in {a} or in {b}?",
+        "Which adopted the euro later, {a} or {b}?",
+        "Which adopted the euro first, {a} or {b}?",
         gap=1,
     ),
 }
