@@ -187,6 +187,19 @@ BEFORE_ALIASES = {
 }
 """Of what the euro replaced."""
 
+PERSON_ALIASES = {
+    "Carl Auer von Welsbach": "Auer von Welsbach|Carl Auer",
+    "Humphry Davy": "Sir Humphry Davy",
+    "Jean Charles Galissard de Marignac": "Jean-Charles Galissard de Marignac|"
+    "Galissard de Marignac",
+    "Joseph Louis Gay-Lussac": "Joseph-Louis Gay-Lussac",
+    "Lord Rayleigh": "John William Strutt|John Strutt",
+    "Paul-Émile Lecoq de Boisbaudran": "Paul Émile Lecoq de Boisbaudran|Lecoq de Boisbaudran|"
+    "Paul-Émile Lecoq",
+    "William Crookes": "Sir William Crookes",
+    "William Ramsay": "Sir William Ramsay",
+}
+
 ELEMENT_ALIASES = {"Al": "Aluminium", "Cs": "Caesium", "S": "Sulphur"}
 
 LANGUAGE_ALIASES = {

@@ -208,7 +208,9 @@ def _elements(world: World) -> Iterator[Fact]:
             year, people = world.discoveries[element.symbol]
             yield Fact("year", name, (str(year),), found, value=year, names=own)
             if len(people) == 1:
-                yield Fact("discoverer", name, _person(people[0]), found, f"person:{people[0]}")
+                yield Fact(
+                    "discoverer", name, _person(world, people[0]), found, f"person:{people[0]}"
+                )
         natural = world.isotopes_of(number)
         if len(natural) > 1:
             top = natural[0]
@@ -217,13 +219,17 @@ def _elements(world: World) -> Iterator[Fact]:
             yield Fact("most abundant", name, answers, mixture, leads)
     for name, person in world.people.items():
         gold = Gold(f"person:{name}", "overview")
-        yield Fact("born", name, (str(person.born),), gold, value=person.born, names=_person(name))
+        own = _person(world, name)
+        yield Fact("born", name, (str(person.born),), gold, value=person.born, names=own)
         yield Fact("died", name, (str(person.died),), gold)
 
 
-def _person(name: str) -> tuple[str, ...]:
+def _person(world: World, name: str) -> tuple[str, ...]:
+    """What counts as a right answer for a person; the last name where nobody else has it."""
     first, *_, last = name.split(" ")
-    return spellings(name, f"{first} {last}" if first == "Lord" else f"{first} {last}|{last}")
+    alike = [other for other in world.people if other.endswith(f" {last}")]
+    others = [f"{first} {last}", *([last] if len(alike) == 1 else [])]
+    return spellings(name, "|".join([*others, fix.PERSON_ALIASES.get(name, "")]))
 
 
 def _celsius(text: str) -> tuple[str, ...]:

@@ -114,11 +114,7 @@ def place_key(place: Place) -> str:
 def place_title(world: World, place: Place) -> str:
     """A city's title, with its country or state where the name alone would not tell which."""
     area = world.states[place.state][0] if place.state else world.countries[place.country].name
-    taken = {country.name for country in world.countries.values()}
-    taken |= {state for state, _ in world.states.values()}
-    if place.shared:
-        return f"{place.name} ({area})"
-    return f"{place.name} (city)" if place.name in taken else place.name
+    return f"{place.name} ({area})" if place.shared else place.name
 
 
 def _airport(world: World, writer: Writer, place: Place, airport: Airport, other: Place) -> Article:

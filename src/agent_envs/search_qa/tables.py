@@ -62,7 +62,7 @@ class Place:
     """A city with an airport, by GeoNames."""
 
     name: str
-    shared: bool  # other cities have the name too
+    shared: bool  # other cities, or a country or state, have the name too
     country: str
     state: str
     latitude: float
@@ -247,6 +247,8 @@ def read_places(countries: dict[str, Country]) -> list[Place]:
         bearers.setdefault(key(row["name"]), []).append(row)
     airports = _airports(bearers)
     states = read_states()
+    areas = {key(country.name) for country in countries.values()}
+    areas |= {key(state) for state, _ in states.values()}
     places: list[Place] = []
     taken: dict[tuple[str, str], int] = {}
     capitals: set[str] = set()
@@ -267,7 +269,7 @@ def read_places(countries: dict[str, Country]) -> list[Place]:
             continue
         taken[country.iso, area] = taken.get((country.iso, area), 0) + 1
         spot = (round(row["latitude"], 1), round(row["longitude"], 1), row["timezone"])
-        shared = len(bearers[key(name)]) > 1
+        shared = len(bearers[key(name)]) > 1 or key(name) in areas
         places.append(Place(name, shared, country.iso, state, *spot, airport))
     return places
 

@@ -51,6 +51,9 @@ def passages(world):
         ("script", "Persian", "Perso-Arabic"),
         ("of three letters", "LCA", "St. Lucia"),
         ("capital of", "Ulaanbaatar", "Mongolia"),
+        ("discoverer", "ytterbium", "Marignac"),
+        ("discoverer", "dysprosium", "Lecoq de Boisbaudran"),
+        ("zone", "Liberia in Costa Rica", "America/Costa_Rica"),
         ("of iata", "KBL", "Kabul Airport"),
         ("of iata", "HRE", "Robert Gabriel Mugabe International Airport"),
     ],
@@ -69,6 +72,7 @@ def test_answers(facts, relation, shown, answer):
         ("year", "rhenium"),
         ("euro year", "San Marino"),
         ("language", "Guinea"),
+        ("zone", "Liberia"),  # a country, and a city in another
         ("area", "Serbia"),
         ("airport", "London in the United Kingdom"),  # six have the city in the table
         ("airport", "Shreveport"),
@@ -83,6 +87,12 @@ def test_what_has_several_right_answers_is_not_asked(facts, relation, shown):
 def test_a_currency_is_called_by_its_last_word_only_where_no_other_has_it(facts):
     assert "peso" not in facts["currency", "Chile"]
     assert "yuan" in facts["currency", "China"]
+
+
+def test_a_last_name_answers_only_where_one_person_has_it(world):
+    names = {fact.shown: fact.names for fact in all_facts(world) if fact.relation == "born"}
+    assert "Curie" not in names["Marie Curie"]
+    assert {"Rayleigh", "John William Strutt"} < set(names["Lord Rayleigh"])
 
 
 def test_nobody_without_an_element_and_no_element_without_its_people(world):
