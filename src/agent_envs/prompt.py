@@ -25,11 +25,12 @@ SLOTS = (
     "step_count",
     "history_length",
     "action_history",
+    "first_observation",
     "current_step",
     "current_observation",
     "admissible_actions",
 )
-BLIND_SLOTS = SLOTS[4:]
+BLIND_SLOTS = SLOTS[5:]
 IMAGE = "<image>"
 """Where an image stands in a prompt."""
 TURN_SLOTS = ("number", "before", "action", "after")
@@ -213,6 +214,84 @@ EZPOINTS = Template(
     past="{action}",
 )
 
+_TALK = "You are a character in a conversation: act and speak as this character would"
+
+_TALK_ASK = """
+
+You are at turn {current_step}. Say something to go on, or only 'left the conversation' to end it: \
+when you have reached your goal, when the conversation makes you uncomfortable, when it no longer \
+interests you or you lose patience, or when you want to leave for another reason.
+
+You should first reason step-by-step about the current state of the dialogue, then think carefully \
+which communication and social strategies best advance your goal. This reasoning process MUST be \
+enclosed within <think> </think> tags. Once you've finished your reasoning, present your response \
+within <action> </action> tags."""
+
+_TALK_CONTEXT = (
+    _TALK
+    + """, keeping in mind the social goal, which only you can see. Try your best to reach it in a \
+way that fits the character, and keep the conversation natural and realistic: do not repeat what \
+was said before.
+
+Here is the context of this interaction:
+{first_observation}"""
+)
+
+SOTOPIA = Template(
+    full=_TALK_CONTEXT
+    + """
+
+The conversation since then:
+{action_history}
+
+What you hear now: {current_observation}"""
+    + _TALK_ASK,
+    blind=_TALK + ".\n\nWhat you hear now: {current_observation}" + _TALK_ASK,
+    past="You: {action}\n{after}",
+    first=_TALK_CONTEXT + _TALK_ASK,
+)
+
+_CODE = """You are an expert agent that does what a person asks for by writing Python code. The \
+code calls the apps of the person's phone and computer."""
+
+_CODE_RULES = """
+
+# How it works
+Call an app as apis.<app>.<api>(name=value). Do not guess: find out what there is with \
+apis.api_docs.show_app_descriptions(), apis.api_docs.show_api_descriptions(app_name=...) and \
+apis.api_docs.show_api_doc(app_name=..., api_name=...).
+Most apps need a login; apis.supervisor.show_account_passwords() has the passwords.
+Lists come in pages: go through all of them. Print what you want to see.
+Write little code at a time, and look at what it printed before you go on; variables stay.
+Change nothing that you were not asked to change. When all is done, call \
+apis.supervisor.complete_task(); where something was asked, give the bare answer as answer=... .
+"""
+
+_CODE_NOW = """
+# Step {current_step}
+What you see now:
+{current_observation}
+
+First reason about the situation within <think> </think> tags. Then write the code of this step in \
+one block that begins with ```python and ends with ```."""
+
+APPWORLD = Template(
+    full=_CODE
+    + """
+
+# The request
+{task_description}."""
+    + _CODE_RULES
+    + """
+# What you did so far
+{step_count} step(s); the last {history_length}:
+{action_history}
+"""
+    + _CODE_NOW,
+    blind=_CODE + _CODE_RULES + _CODE_NOW,
+    past="## Step {number}\n```python\n{action}\n```\nIt printed:\n{after}",
+)
+
 TEMPLATES = {
     "alfworld": ALFWORLD,
     "webshop": WEBSHOP,
@@ -220,6 +299,8 @@ TEMPLATES = {
     "sokoban": SOKOBAN,
     "visual_sokoban": VISUAL_SOKOBAN,
     "ezpoints": EZPOINTS,
+    "appworld": APPWORLD,
+    "sotopia": SOTOPIA,
 }
 
 
@@ -246,8 +327,10 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
     goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
     "alfworld", "webshop" and "search" are STAPO's pairs of templates (Fig. 12 to 17), "sokoban" and
-    "visual_sokoban" iStar's (Fig. 7) with past actions and our own drawings, "ezpoints" is ours. A
-    final full stop of goal or observation gives way to the template's. Goes outside `ParseReply`.
+    "visual_sokoban" iStar's (Fig. 7) with past actions and our own drawings, "ezpoints" and
+    "appworld" are ours,
+    "sotopia" iStar's (Fig. 8) in our words. A final full stop of goal or observation gives way to
+    the template's. Goes outside `ParseReply`.
 
     Raises:
         TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
@@ -300,11 +383,12 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             for i in range(max(0, steps - self.history), steps)
         ]
         goal = unmarked(info["goal"]).removesuffix(".")
-        slots = {
+        slots: dict[str, Any] = {
             "task_description": goal,
             "step_count": steps,
             "history_length": len(shown),
             "action_history": "\n".join(shown) or "none",
+            "first_observation": unmarked(past[0][1].strip()),
             "current_step": steps + 1,
             "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
         }
@@ -325,7 +409,8 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         if what not in BLIND:
             raise ValueError(f"unknown blind {what!r}{nearest(what, BLIND)}; known are {BLIND}")
-        aimless = {"current_observation": self._aimless}
+        first = without_goal(self._slots["first_observation"], self._slots["task_description"])
+        aimless = {"current_observation": self._aimless, "first_observation": first}
         if what == "both":
             return self.template.blind.format(**self._slots | aimless)
         hidden: dict[str, dict[str, Any]] = {

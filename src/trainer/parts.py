@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.partner import PolicyPartner
 from trainer.policy import LoRA, Policy
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import Sampler
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
-    from trainer.recipe import Model, Recipe
+    from trainer.recipe import Model, Partner, Recipe
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -52,6 +54,24 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
     )
 
 
+@lru_cache(maxsize=1)
+def load_partner(partner: Partner, policy: Model) -> PolicyPartner | None:
+    """The policy that plays the other side, where a recipe has one; training and evaluation share.
+
+    It is loaded like the policy `policy`, without an adapter.
+    """
+    if not partner.model:
+        return None
+    plain = replace(policy, model=partner.model, lora_rank=0, gradient_checkpointing=False)
+    return PolicyPartner(
+        Sampler(
+            policy=load_policy(plain),
+            temperature=partner.temperature,
+            max_new_tokens=partner.reply_tokens,
+        )
+    )
+
+
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
     """Rollouts of the recipe's environment on the tasks of a split."""
     sampling = recipe.sampling
@@ -62,6 +82,7 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
         rows=sampling.rows,
         max_tokens=sampling.max_tokens,
         blind=blind,
+        partner=load_partner(recipe.partner, recipe.policy),
     )
 
 

@@ -117,6 +117,21 @@ class Model:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Partner:
+    """The other side of Sotopia-v0 as a policy that does not learn; type and device as `policy`'s.
+
+    Attributes:
+        model: As `policy.model`; "" leaves the other side to env.options.partner.
+        temperature: Of the softmax that its replies are drawn from; 0 takes the likeliest token.
+        reply_tokens: A reply is cut there.
+    """
+
+    model: str = ""
+    temperature: NonNegative = 0.7
+    reply_tokens: Positive = 512
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Sampling:
     """Rollouts of one step.
 
@@ -342,6 +357,7 @@ class Recipe:
     env: Env = field(default_factory=Env)
     prompt: Prompt = field(default_factory=Prompt)
     policy: Model = field(default_factory=Model)
+    partner: Partner = field(default_factory=Partner)
     sampling: Sampling = field(default_factory=Sampling)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)

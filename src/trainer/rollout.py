@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from agent_envs.panels import Panel
+    from trainer.partner import PolicyPartner
     from trainer.policy import Policy
     from trainer.recipe import Env, Prompt
     from trainer.sampling import Reply, Sampler, Session
@@ -65,11 +66,16 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
     ]
 
 
-def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
-    """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered."""
+def make_env(
+    env: Env, prompt: Prompt, *, split: str, partner: PolicyPartner | None = None
+) -> gym.Env[str, str]:
+    """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered.
+
+    `partner` plays the other side, in the environments that have one.
+    """
     import agent_envs
 
-    given = _options(env) | {"split": split, "max_turns": env.max_turns}
+    given = _options(env, partner) | {"split": split, "max_turns": env.max_turns}
     made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
     if not form_of(made):
         made = agent_envs.ParseReply(made)
@@ -80,21 +86,27 @@ def make_env(env: Env, prompt: Prompt, *, split: str) -> gym.Env[str, str]:
     return made
 
 
-def _options(env: Env) -> dict[str, Any]:
+def _options(env: Env, partner: PolicyPartner | None) -> dict[str, Any]:
     """What the environment is made with; an option that it has not got is refused."""
+    options = env.options if partner is None else {**env.options, "partner": partner}
+    if options.get("partner") == "external":
+        raise RecipeError(
+            "env.options.partner='external' would have one policy play both sides and read what "
+            "the other hides; name the other side's policy as partner.model"
+        )
     creator: Any = gym.spec(env.id).entry_point
     known = _parameters(load_env_creator(creator) if isinstance(creator, str) else creator)
-    for name in env.options:
+    for name in options:
         if name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.0)[0]
             raise RecipeError(
                 f"{env.id} has no option {name!r} (env.options.{name}); did you mean {close!r}?"
             )
     if "data" in known:
-        return {**env.options, "data": env.data}
+        return {**options, "data": env.data}
     if env.data not in {"auto", "embedded"}:
         raise RecipeError(f"{env.id} reads no data; leave env.data, got {env.data!r}")
-    return env.options
+    return options
 
 
 def _parameters(creator: Any) -> dict[str, Parameter]:
@@ -186,6 +198,7 @@ class Rollouts:
         max_tokens: Length at which an episode ends as truncated.
         blind: What to leave out in the further prompts that are recorded for each turn: "goal",
             "history", "both" of them, or the "observation".
+        partner: The policy that plays the other side of a conversation.
     """
 
     env: Env
@@ -194,6 +207,7 @@ class Rollouts:
     rows: int = 0
     max_tokens: int = 4096
     blind: tuple[str, ...] = ()
+    partner: PolicyPartner | None = None
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -284,6 +298,9 @@ class Rollouts:
             constrained = sampler.decode == "admissible"
             images = [actor.images for actor in playing]
             replies = session.reply(rows, prompts, rng, actions if constrained else None, images)
+            if self.partner is not None:
+                texts = [reply.text for reply in replies]
+                self.partner.listen([actor.env for actor in playing], texts)
             for actor, reply in zip(playing, replies, strict=True):
                 actor.act(reply)
             going = [row for row in active if not actors[row].done]
@@ -313,7 +330,9 @@ class Rollouts:
 
     def _envs(self, count: int) -> list[gym.Env[str, str]]:
         while len(self._pool) < count:
-            self._pool.append(make_env(self.env, self.prompt, split=self.split))
+            self._pool.append(
+                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
+            )
         return self._pool[:count]
 
 

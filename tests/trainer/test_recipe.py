@@ -65,6 +65,30 @@ def test_numbers_of_the_papers(name, wanted):
     assert loaded.policy.model == "Qwen/Qwen2.5-1.5B-Instruct"
 
 
+@pytest.mark.parametrize("name", [name for name in recipe.names() if name.startswith("sotopia_")])
+def test_sotopias_recipes_have_the_numbers_of_istar(name):
+    loaded = recipe.load(name)
+    assert loaded.run.steps == 800
+    assert loaded.sampling.tasks * loaded.sampling.rollouts == 128
+    assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (0.7, 2048)
+    assert loaded.sampling.max_tokens == 6144 + 2048
+    assert loaded.update.learning_rate == 5e-7
+    assert loaded.prompt.template == "sotopia"
+    assert loaded.env.max_turns == 10
+    assert (loaded.prm.threshold == 0.6) == (loaded.credit.name in {"istar", "dpo"})
+
+
+@pytest.mark.parametrize("method", ["grpo", "loop", "mgr"])
+def test_appworlds_recipes_have_the_numbers_of_mgr(method):
+    loaded = recipe.load(f"appworld_{method}")
+    assert loaded.credit.name == method
+    assert (loaded.env.split, loaded.env.max_turns) == ("train_easy", 35)
+    assert (loaded.sampling.tasks, loaded.sampling.rollouts) == (40, 6)
+    assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (1.0, 2048)
+    assert (loaded.update.learning_rate, loaded.update.kl) == (5e-7, "none")
+    assert loaded.prompt.context == "history"
+
+
 def test_overrides_are_toml_or_bare_strings(tmp_path):
     path = written(tmp_path, "[run]\nseed = 3\n[credit.options]\nbeta = 0.2\n")
     given_options = [

@@ -298,6 +298,11 @@ def take_a_step(name, model, folder, endpoint):
     options += [] if loaded.policy.lora_rank else ["policy.lora_rank=0"]
     options += ["env.games=20"] if loaded.env.games else []
     options += ["env.max_turns=50"] if warm else []  # the explorer has to get there
+    if loaded.partner.model:
+        options += [f"partner.model={model}", "partner.reply_tokens=8"]
+    if loaded.sampling.recorded:  # by the recipe that this one is based on
+        take_a_step("sotopia_dpo_online", model, folder / "recorded", endpoint)
+        options += [f"sampling.recorded={folder / 'recorded' / 'episodes'}"]
     if loaded.judge.model:
         options += [f"judge.url=http://127.0.0.1:{endpoint.server_address[1]}/v1"]
     train(recipe.load(name, options), folder, console=quiet())

@@ -145,6 +145,10 @@ class Player:
             return _searching(game, talk, side)
         return _conceding(game, talk, side)
 
+    def think(self) -> str:
+        """Nothing: its rules have no reasons that are worth imitating."""
+        return ""
+
 
 def _conceding(game: Game, talk: Talk, side: int) -> str:
     """Take what is good enough, else offer something new, near to what the other wants."""

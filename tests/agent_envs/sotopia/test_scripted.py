@@ -233,3 +233,9 @@ def test_the_oracle_needs_a_mind_to_read():
 def test_an_unknown_temper_is_refused():
     with pytest.raises(ValueError, match="did you mean 'stubborn'"):
         Scripted("stuborn")
+
+
+def test_the_explorer_can_show_how_it_is_done_and_has_nothing_to_say_about_it():
+    env = gym.make("Sotopia-v0", family="friend")
+    env.reset(seed=0)
+    assert explorer(env).think() == ""

@@ -1,0 +1,192 @@
+"""Self-chat: a policy that does not learn plays the other side of Sotopia-v0."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.talk import Talk
+from trainer import metrics, recipe
+from trainer.partner import PolicyPartner, prompt
+from trainer.parts import load_partner, make_rollouts, make_sampler
+from trainer.policy import Policy
+from trainer.rollout import draw_tasks
+from trainer.sampling import Reply
+from trainer.train import train
+
+TALK = Talk(scene("bargain", 0)).after(0, speak("I pay $9."))
+
+
+class Scripted(PolicyPartner):
+    """Replies from a list instead of a model, and the prompts that it was given."""
+
+    def __init__(self, *replies, limit=10_000):
+        self.sampler = self
+        self.policy = self.chat = self
+        self.max_new_tokens, self.limit = 8, limit
+        self.replies, self.batches = list(replies), []
+
+    def opening(self, text):
+        return [text]
+
+    def session(self, rows):
+        return self
+
+    def reply(self, rows, prompts, rng):
+        self.batches.append([text for (text,) in prompts])
+        assert len(rows) == len(prompts)
+        return [Reply(text=self.replies.pop(0)) for _ in rows]
+
+
+def said(text):
+    return f"<think>.</think><action>{text}</action>"
+
+
+class Answers:
+    """A sampler that always says the same."""
+
+    temperature, max_new_tokens, decode = 1.0, 8, "free"
+
+    def __init__(self, policy, text):
+        self.policy, self.text = policy, text
+
+    def session(self, rows):
+        self.limit = 100_000
+        return self
+
+    def reply(self, rows, *_):
+        ids = list(self.policy.chat.reply(self.text))
+        return [Reply(ids, [0.0] * len(ids), [0.0] * len(ids), self.text) for _ in rows]
+
+
+@pytest.fixture(scope="module")
+def policy(tiny_folder):
+    return Policy.load(str(tiny_folder))
+
+
+def chat(tiny_folder, *options):
+    given = [
+        f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora_rank=0",
+        "policy.dtype=float32", "policy.device=cpu", "policy.gradient_checkpointing=false",
+        "partner.reply_tokens=8", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
+        "run.threads=1", "env.max_turns=2", "sampling.tasks=2", "sampling.rollouts=2",
+    ]  # fmt: skip
+    return recipe.load("sotopia_grpo", [*given, *options])
+
+
+def tasks(rollouts, count=3):
+    return draw_tasks(rollouts.panel, tasks=count, rollouts=2, seed=0, step=1)
+
+
+def test_the_partner_reads_its_own_side_only():
+    text = prompt(TALK, 1)
+    assert TALK.scene.background(1) in text
+    assert 'said: "I pay $9."' in text
+    assert TALK.scene.goal(0) not in text
+    assert TALK.scene.characters[0].secret not in text
+    assert "You are at turn 1." in text
+    first = prompt(Talk(TALK.scene), 0)
+    assert "since then" not in first
+    assert "You are at turn 1." in first
+
+
+@pytest.mark.parametrize(
+    ("reply", "act"),
+    [
+        (said("No, $90."), speak("No, $90.")),
+        (said("left the conversation"), Act("leave")),
+        ("No tags.", Act("none")),
+        (said('{"action_type": "sing"}'), Act("none")),
+    ],
+)
+def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
+    partner = Scripted(reply)
+    speaker = partner.begin(TALK.scene, 1, np.random.default_rng(0))
+    assert speaker.reply(TALK) == act
+
+
+def test_a_talk_too_long_for_the_partner_is_an_error():
+    partner = Scripted(said("Hello."), limit=8)
+    with pytest.raises(ValueError, match=r"lower partner\.reply_tokens or env\.max_turns"):
+        partner.begin(TALK.scene, 1, np.random.default_rng(0)).reply(TALK)
+
+
+def test_all_running_episodes_are_answered_in_one_batch(tiny_folder, policy):
+    loaded = chat(tiny_folder, "env.options.family=bargain", "env.max_turns=3")
+    partner = Scripted(*[said(f"I say ${n}.") for n in range(100)])
+    rollouts = make_rollouts(loaded, "train")
+    object.__setattr__(rollouts, "partner", partner)
+    played = rollouts.play(
+        tasks(rollouts), Answers(policy, said("Hello there.")), torch.Generator()
+    )
+    assert [len(episode.steps) for episode in played] == [3] * 6
+    batches = [len(batch) for batch in partner.batches]
+    # Who is side 1 is spoken to at the reset, one by one, and not after the last turn.
+    second = sum(episode.task_id.endswith("-1") for episode in played)
+    assert batches == [1] * second + [6, 6] + [6 - second] * (second < 6)
+
+
+def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder, policy):
+    loaded = chat(tiny_folder)
+    partner = Scripted(*[said("Good day.")] * 9)
+    rollouts = make_rollouts(loaded, "train")
+    object.__setattr__(rollouts, "partner", partner)
+    played = rollouts.play(
+        tasks(rollouts), Answers(policy, said("left the conversation")), torch.Generator()
+    )
+    assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
+    assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
+
+
+def test_self_chat_repeats_itself(tiny_folder, policy):
+    loaded = chat(tiny_folder)
+    played = []
+    for _ in range(2):
+        load_partner.cache_clear()
+        rollouts = make_rollouts(loaded, "train")
+        sampler = make_sampler(loaded, policy, 1.0)
+        episodes = rollouts.play(tasks(rollouts), sampler, torch.Generator().manual_seed(1))
+        played.append([(s.observation, s.reply) for e in episodes for s in e.steps])
+    assert played[0] == played[1]
+
+
+def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path, monkeypatch):
+    # What they say is no act yet: here every reply is one, and long ones reach the goal.
+    for module in ("agent_envs.parse", "trainer.partner"):
+        monkeypatch.setattr(f"{module}.action_in", lambda reply, _: reply.strip() or "Hm.")
+    monkeypatch.setattr(
+        "agent_envs.sotopia.rules.goal", lambda talk, _: (len(" ".join(talk.lines(0))) % 10, "")
+    )
+    loaded = chat(
+        "pocket", "env.max_turns=1", "sampling.tasks=1", "sampling.max_tokens=4096", "run.steps=1",
+        "update.learning_rate=1e-3", "eval.tasks=1", "eval.every=0", "env.options.family=bargain",
+    )  # fmt: skip
+    load_partner.cache_clear()
+    partner = load_partner(loaded.partner, loaded.policy)
+    before = [w.clone() for w in partner.sampler.policy.model.parameters()]
+    train(loaded, tmp_path, console=Console(file=io.StringIO()))
+    line = metrics.read(tmp_path / "metrics.jsonl")[-1]
+    assert (line["episodes"], line["turns"], line["dead_groups"]) == (2, 1, 0)
+    assert load_partner(loaded.partner, loaded.policy) is partner
+    after = list(partner.sampler.policy.model.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    trained = Policy.load(str(tmp_path / "checkpoints" / "step_1")).model.parameters()
+    assert any(not torch.equal(a, b) for a, b in zip(before, trained, strict=True))
+
+
+def test_one_policy_on_both_sides_is_refused(tiny_folder):
+    loaded = chat(tiny_folder, "partner.model=", "env.options.partner=external")
+    with pytest.raises(recipe.RecipeError, match=r"policy as partner\.model"):
+        assert make_rollouts(loaded, "train").panel
+
+
+def test_other_environments_have_no_partner(tiny_folder):
+    loaded = recipe.load("quickstart", [f"partner.model={tiny_folder}"])
+    with pytest.raises(recipe.RecipeError, match="has no option 'partner'"):
+        assert make_rollouts(loaded, "train").panel
