@@ -86,8 +86,7 @@ def _element(writer: Writer, element: Element) -> Article:
 
 
 def _bulk(writer: Writer, element: Element) -> Article:
-    one, name = writer.one, element.name.lower()
-    lines = []
+    one, name, lines = writer.one, element.name.lower(), list[str]()
     if element.melting:
         lines.append(
             one(
