@@ -28,15 +28,8 @@ class Solution:
         return [*oracle(self._env), *self._env.actions][0]
 
     def think(self) -> str:
-        """What the next action is for."""
-        env, plan = self._env, _plan(self._env)
-        if not plan:
-            return "no push can save this"
-        boxes, (_, after) = env.state[1], env.room.after(env.state, plan[0])
-        if after == boxes:
-            return "walk to where the box can be pushed"
-        landed = after & ~boxes & env.room.targets
-        return "push the box onto a target" if landed else "push the box towards a target"
+        """What it is going to do, from here to the end."""
+        return " ".join(oracle(self._env)) or "no push can save this"
 
 
 def explorer(env: gym.Env[Any, Any]) -> Solution:
