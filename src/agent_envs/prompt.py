@@ -327,10 +327,9 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
     goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
     "alfworld", "webshop" and "search" are STAPO's pairs of templates (Fig. 12 to 17), "sokoban" and
-    "visual_sokoban" iStar's (Fig. 7) with past actions and our own drawings, "ezpoints" and
-    "appworld" are ours,
-    "sotopia" iStar's (Fig. 8) in our words. A final full stop of goal or observation gives way to
-    the template's. Goes outside `ParseReply`.
+    "visual_sokoban" iStar's (Fig. 7) with past actions and our own drawings, "sotopia" iStar's
+    (Fig. 8) in our words, "ezpoints" and "appworld" are ours. A final full stop of goal or
+    observation gives way to the template's. Goes outside `ParseReply`.
 
     Raises:
         TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
