@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from trainer import cli, evaluate
+from trainer import cli, evaluate, recipe
 
 SHORT = [
     "env.id=Corridor-v0",
@@ -114,6 +115,21 @@ def test_report_says_where_it_is(trained, call):
     code, out, _ = call("report", trained)
     assert code == 0
     assert out.strip() == str(trained / "report.html")
+
+
+def test_assets_tells_how_to_prepare_appworld(call, monkeypatch):
+    monkeypatch.setenv("APPWORLD_ROOT", "/my data")
+    code, out, _ = call("assets", "appworld", "--venv", "/my/venv")
+    assert code == 0
+    assert "/my/venv/bin/pip install appworld" in out
+    assert "APPWORLD_ROOT='/my data' /my/venv/bin/appworld download data" in out
+    assert "--host 127.0.0.1 --port {port}" in out
+    command = shlex.split(out.splitlines()[-1])
+    loaded = recipe.load("appworld_mgr", command[3:])
+    assert loaded.env.data == "/my data"
+    assert loaded.env.options["backend"] == "http"
+    assert loaded.env.options["server"].startswith("/my/venv/bin/python -m uvicorn appworld.")
+    assert "unknown name 'alfworld'; known are appworld" in call("assets", "alfworld")[2]
 
 
 def test_assets_lists_and_advises(call, monkeypatch, tmp_path):

@@ -82,8 +82,10 @@ class AppWorld(AgentEnv):
     Tasks and splits:
         A task id is `<family>-<seed>`. 28 families, of difficulty 1 to 3 (one app, two, at least
         three): `train` (seeds 0-11), `val` (12-15) and `test` (16-19) of 22 of them,
-        `test_unseen` of the six others, `all`. `families=` keeps some. With `backend="http"` the
-        benchmark's own: `train`, `dev`, `test_normal`, `test_challenge`.
+        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3.
+        `families=` keeps some. With `backend="http"` the benchmark's own: `train`, `dev`,
+        `test_normal`, `test_challenge`, and `train_easy`, the part of `train` that LOOP and MGR
+        train on.
 
     Data:
         `backend="mini"` (default): an embedded world of this package's own apps and people.

@@ -38,7 +38,7 @@ class MiniWorld:
         self._interpreter: Interpreter | None = None
 
     def task_ids(self, split: str) -> tuple[str, ...]:
-        """The ids of "train", "val", "test", "test_unseen" or "all"."""
+        """The ids of "train", "train_easy", "val", "test", "test_unseen" or "all"."""
         return tasks.task_ids(split)
 
     def open(self, task_id: str) -> Opened:

@@ -20,7 +20,13 @@ from agent_envs.appworld.world import BackendError, Judged, Opened
 from agent_envs.assets import MissingAsset
 from agent_envs.panels import one_of
 
-SPLITS = ("train", "dev", "test_normal", "test_challenge")
+SPLITS = ("train", "train_easy", "dev", "test_normal", "test_challenge")
+_EASY = """
+07b42fd 229360a 27e1026 287e338 692c77d 82e2fac aa8502b b7a9ee9 c901732 ccb4494 ce359b5 e7a10f8
+e85d92a e3d6c94 d0b1f43 2a163ab 60d0b5b 6ea6792 29caf6f cf6abd2 771d8fc 7d7fbf6 76f2c72 302c169
+"""
+EASY = frozenset(_EASY.split())
+"""Scenarios of `train` that LOOP and MGR train on, those of difficulty 1 and 2 (MGR, app. A.5)."""
 PATIENCE = 60.0  # seconds that a server may take beyond what the code may
 _OK, _SERVER_ERROR = 200, 500
 
@@ -49,29 +55,31 @@ class HttpWorld:
     ) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout is in seconds and above 0, got {timeout}")
-        self.server: Server = Own(server) if "{port}" in server else Elsewhere(server)
+        given = os.environ.get("APPWORLD_ROOT", ".") if data == "auto" else data
+        self.root = Path(given).expanduser().absolute()
+        self.server: Server = Own(server, self.root) if "{port}" in server else Elsewhere(server)
         self.timeout = timeout
-        self.data = os.fspath(data)
         self.task_id = ""
         self._tasks = 0
         self._opened_on = 0
         self._told: list[tuple[str, str]] = []
 
     def task_ids(self, split: str) -> tuple[str, ...]:
-        """The ids that the benchmark lists for a split.
+        """The ids that the benchmark lists for a split; "train_easy" is part of "train".
 
         Raises:
             ValueError: No such split. MissingAsset: There is no list.
         """
         one_of("split", split, SPLITS)
-        root = os.environ.get("APPWORLD_ROOT", ".") if self.data == "auto" else self.data
-        path = Path(root).expanduser() / "data" / "datasets" / f"{split}.txt"
+        path = self.root / "data" / "datasets" / f"{split.removesuffix('_easy')}.txt"
         if not path.is_file():
             raise MissingAsset(
-                f"no {path}; run `appworld download data` in the benchmark's own environment and "
-                "name its folder by data= or $APPWORLD_ROOT"
+                f"no {path}; run `appworld download data` in the benchmark's own environment "
+                "(`agent-envs assets appworld` tells how) and name its folder by data= or "
+                "$APPWORLD_ROOT"
             )
-        return tuple(dict.fromkeys(path.read_text().split()))
+        ids = dict.fromkeys(path.read_text().split())
+        return tuple(i for i in ids if split != "train_easy" or i.rpartition("_")[0] in EASY)
 
     def open(self, task_id: str) -> Opened:
         """Start a task on the server.
@@ -108,7 +116,10 @@ class HttpWorld:
         """The benchmark's own tests."""
         told = self._ask("evaluate", suppress_errors=True, report=False)
         try:
-            return Judged(_names(told["passes"]), _names(told["failures"]))
+            passes, failures = _names(told["passes"]), _names(told["failures"])
+            if not failures and told["success"] is not True:
+                failures = ("not all tests ran",)
+            return Judged(passes, failures)
         except (KeyError, TypeError) as error:
             raise self._error(f"gave no verdict: {told!r:.200}") from error
 
@@ -140,7 +151,10 @@ class HttpWorld:
     def _told_all(self, path: str, **given: Any) -> Any:
         """What a server answers that knows the task and the code so far."""
         if self._opened_on != self.server.number:
-            self._try("initialize", timeout_seconds=math.ceil(self.timeout))
+            # Servers at work on one task would share, and empty, the folder of its output.
+            name = f"agent-envs-{urlsplit(self.server.url).port}"
+            seconds = math.ceil(self.timeout)
+            self._try("initialize", timeout_seconds=seconds, experiment_name=name)
             for code, _ in self._told:
                 self._try("execute", code=code)
             self._opened_on = self.server.number

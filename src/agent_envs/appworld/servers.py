@@ -20,6 +20,14 @@ from urllib.parse import urlsplit
 
 from agent_envs.appworld.world import BackendError
 
+SETUP = """\
+python3.11 -m venv {venv}
+{venv}/bin/pip install appworld
+{venv}/bin/appworld install
+APPWORLD_ROOT={root} {venv}/bin/appworld download data"""
+"""Commands that make the benchmark's own environment and get its data."""
+COMMAND = "{venv}/bin/python -m uvicorn appworld.serve.environment:app --host 127.0.0.1 --port"
+"""What starts its server, less the port. `appworld serve` listens on all addresses instead."""
 TASKS = 50  # that a process opens before it is replaced
 STARTING = 120.0  # seconds that it may take to listen
 _LAST = 2000  # characters of its log that an error shows
@@ -82,18 +90,19 @@ class Own:
 
     Args:
         command: What starts it, with {port} in it; it has to listen on 127.0.0.1.
+        root: The folder with the benchmark's data, its $APPWORLD_ROOT.
 
     Raises:
         ValueError: There is no {port} in the command.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, root: Path) -> None:
         if "{port}" not in command:
             raise ValueError(
                 "a server's command has {port} in it, like '/venv/bin/appworld serve environment "
                 f"--port {{port}}', got {command!r}"
             )
-        self.command, self.number = command, 1
+        self.command, self.root, self.number = command, root, 1
         self._running: _Running | None = None
 
     @property
@@ -104,7 +113,7 @@ class Own:
             BackendError: It ends, or does not listen in time; the message has its last lines.
         """
         if self._running is None or self._running.owner != os.getpid():
-            self._running = _Running(self.command)
+            self._running = _Running(self.command, self.root)
             self._running.wait()
         return f"http://127.0.0.1:{self._running.port}"
 
@@ -130,7 +139,7 @@ class Own:
 class _Running:
     """A process and its log; both go with this object at the latest."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, root: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self.owner = os.getpid()
@@ -143,6 +152,7 @@ class _Running:
                 stdout=handle,
                 stderr=handle,
                 start_new_session=True,
+                env={**os.environ, "APPWORLD_ROOT": str(root)},
             )
         except OSError as error:
             self._log.unlink()

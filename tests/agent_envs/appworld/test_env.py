@@ -314,10 +314,18 @@ def test_a_whole_episode_by_http(served, lists):
 
 
 def test_prompts_hide_the_goal_from_the_blind():
-    env = Prompt(gym.make("AppWorld-v0", split="all"))
-    _, info = env.reset(options={"task_id": TASK})
-    assert info["goal"].removesuffix(".") not in info["blind_prompt"]
-    assert "complete_task" in info["blind_prompt"]
+    env = Prompt(gym.make("AppWorld-v0", split="all"), template="appworld")
+    prompt, info = env.reset(options={"task_id": TASK})
+    goal = info["goal"].removesuffix(".")
+    for _ in range(2):
+        assert goal in prompt
+        assert goal not in info["blind_prompt"]
+        assert "complete_task" in info["blind_prompt"]
+        assert "```python" in info["blind_prompt"]
+        prompt, _, _, _, info = env.step(reply("x = apis.api_docs\nprint('seen')"))
+    prompt = env.step(reply("print(2 + len('apis.'))"))[0]
+    assert "```python\nx = apis.api_docs\nprint('seen')\n```\nIt printed:\nseen" in prompt
+    assert "# Step 4\nWhat you see now:\n7\n" in prompt
 
 
 @pytest.mark.parametrize(

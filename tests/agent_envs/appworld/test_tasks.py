@@ -178,6 +178,12 @@ def test_a_task_is_the_same_each_time():
     assert tasks.task("split_the_dinner-5").household.person != before.household.person
 
 
+def test_the_easy_part_of_train():
+    easy = tasks.task_ids("train_easy")
+    assert set(easy) < set(tasks.task_ids("train"))
+    assert {FAMILIES[tasks.family_of(t)].difficulty for t in easy} == {1, 2}
+
+
 def test_unknown_names():
     with pytest.raises(ValueError, match="unknown split 'training', did you mean 'train'"):
         tasks.task_ids("training")

@@ -15,7 +15,7 @@ from agent_envs import MissingAsset
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
-from agent_envs.appworld.remote import HttpWorld
+from agent_envs.appworld.remote import EASY, HttpWorld
 from agent_envs.appworld.servers import Own
 from agent_envs.appworld.world import BackendError, World
 
@@ -253,9 +253,44 @@ def test_a_server_that_does_not_listen(lists, monkeypatch):
         HttpWorld("sleep 60{port}", data=lists).open(TASK)
 
 
-def test_a_command_has_a_port():
+def test_a_command_has_a_port(tmp_path):
     with pytest.raises(ValueError, match=r"has \{port\} in it"):
-        Own("appworld serve environment")
+        Own("appworld serve environment", tmp_path)
+
+
+def test_a_server_is_told_where_the_data_is(command, lists, monkeypatch):
+    monkeypatch.setenv("APPWORLD_ROOT", "/elsewhere")
+    world = HttpWorld(f"sh -c 'echo in $APPWORLD_ROOT >&2; exec {command}'", data=lists)
+    world.open(TASK)
+    assert f"in {lists}\n" in world.server.log()
+    world.close()
+
+
+def test_servers_at_work_on_one_task_write_to_folders_of_their_own(served, remote):
+    asked = []
+    output = served.output
+    served.output = lambda handler, given: asked.append(given) or output(handler, given)
+    remote.open(TASK)
+    assert asked[0] == {
+        "task_id": TASK,
+        "timeout_seconds": 5,
+        "experiment_name": f"agent-envs-{served.server.server_address[1]}",
+    }
+
+
+def test_a_test_that_did_not_run_is_no_success(served, remote):
+    remote.open(TASK)
+    served.output = lambda handler, given: {"success": False, "passes": ["one"], "failures": []}
+    assert remote.evaluate().failures == ("not all tests ran",)
+
+
+def test_the_easy_part_of_the_benchmarks_train(tmp_path):
+    lists = tmp_path / "data" / "datasets"
+    lists.mkdir(parents=True)
+    (lists / "train.txt").write_text("07b42fd_1\n07b42fd_2\nfffffff_1\n302c169_3\n")
+    world = HttpWorld("http://127.0.0.1:8000", data=tmp_path)
+    assert world.task_ids("train_easy") == ("07b42fd_1", "07b42fd_2", "302c169_3")
+    assert len(EASY) == 24
 
 
 # the server's faults
