@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import weakref
@@ -31,6 +33,15 @@ COMMAND = "{venv}/bin/python -m uvicorn appworld.serve.environment:app --host 12
 TASKS = 50  # that a process opens before it is replaced
 STARTING = 120.0  # seconds that it may take to listen
 _LAST = 2000  # characters of its log that an error shows
+# Runs the command, and ends it when the training process does, however that ends.
+_KEEPER = """
+import os, signal, subprocess, sys, threading
+def watch():
+    sys.stdin.read()
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
+"""
 
 
 class Server(Protocol):
@@ -137,9 +148,12 @@ class Own:
 
 
 class _Running:
-    """A process and its log; both go with this object at the latest."""
+    """A process and its log; both go with this object at the latest, the process with ours too."""
 
     def __init__(self, command: str, root: Path) -> None:
+        program, *arguments = shlex.split(command)
+        if shutil.which(program) is None:
+            raise BackendError(f"`{command}` cannot be run: there is no program {program}")
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self.owner = os.getpid()
@@ -147,8 +161,9 @@ class _Running:
         self._log = Path(name)
         try:
             self.process = subprocess.Popen(
-                shlex.split(command.replace("{port}", str(self.port))),
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-I", "-S", "-c", _KEEPER, program]
+                + [given.replace("{port}", str(self.port)) for given in arguments],
+                stdin=subprocess.PIPE,
                 stdout=handle,
                 stderr=handle,
                 start_new_session=True,
@@ -156,7 +171,7 @@ class _Running:
             )
         except OSError as error:
             self._log.unlink()
-            raise BackendError(f"`{command}` cannot be run: {error}") from error
+            raise BackendError(f"no process for `{command}`: {error}") from error
         finally:
             os.close(handle)
         self.end = weakref.finalize(self, _end, self.owner, self.process, self._log)
@@ -187,4 +202,6 @@ def _end(owner: int, process: subprocess.Popen[bytes], log: Path) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
     log.unlink(missing_ok=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import signal
 import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -206,11 +209,33 @@ def test_a_server_killed_mid_way_is_replaced(command, lists):
     world.open(TASK)
     first, *others = solution(TASK)
     world.execute(first)
-    process(world).kill()
+    os.killpg(process(world).pid, signal.SIGKILL)
     for code in others:
         world.execute(code)
     assert not world.evaluate().failures
     world.close()
+
+
+PROGRAM = """
+import os, signal, sys
+from agent_envs.appworld.remote import HttpWorld
+world = HttpWorld(sys.argv[1], data=sys.argv[2])
+world.open(sys.argv[3])
+print(world.server._running.port, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_server_outlives_a_trainer_that_is_killed(command, lists):
+    asked = [sys.executable, "-c", PROGRAM, command, lists, TASK]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert told.returncode == -signal.SIGKILL, told.stderr
+    for _ in range(1000):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", int(told.stdout))):
+                return
+        time.sleep(0.01)
+    raise AssertionError("it still listens")
 
 
 def test_a_copy_has_a_server_of_its_own(command, lists):
