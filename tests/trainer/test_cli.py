@@ -129,7 +129,7 @@ def test_assets_tells_how_to_prepare_appworld(call, monkeypatch):
     assert loaded.env.data == "/my data"
     assert loaded.env.options["backend"] == "http"
     assert loaded.env.options["server"].startswith("/my/venv/bin/python -m uvicorn appworld.")
-    assert "unknown name 'alfworld'; known are appworld" in call("assets", "alfworld")[2]
+    assert "did you mean 'appworld'?; known are appworld" in call("assets", "alfworld")[2]
 
 
 def test_assets_lists_and_advises(call, monkeypatch, tmp_path):

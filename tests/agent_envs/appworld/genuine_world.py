@@ -26,8 +26,9 @@ ME = {
 INSTRUCTION = "Pin my note about the lease."
 EVALUATION = """
 def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):
-    with test("the only table that changed is that of notes"):
-        test.case(models.changed_model_names(), "==", {"simple_note.Note"})
+    with test("nothing changed but notes and log-ins"):
+        changed = models.changed_model_names(ignore=["simple_note.User"])  # says when it logged in
+        test.case(changed, "==", {"simple_note.Note"})
     with test("the note about the lease is pinned"):
         pinned = [note.title for note in models.end.simple_note.Note.all() if note.pinned]
         test.case(pinned, "==", ["Lease"])
@@ -37,7 +38,7 @@ def evaluate(test, public_data, private_data, main_user, models, ground_truth_an
 """
 METADATA = ("difficulty", "num_apps", "num_apis", "num_api_calls", "num_solution_code_lines")
 TESTS = {
-    "the only table that changed is that of notes": "no_op_fail",
+    "nothing changed but notes and log-ins": "no_op_fail",
     "the note about the lease is pinned": "no_op_fail",
     "no answer was given": "no_op_pass",
 }

@@ -23,7 +23,8 @@ LOGIN = """
 (account,) = apis.supervisor.show_account_passwords()
 me = apis.supervisor.show_profile()
 token = apis.simple_note.login(username=me["email"], password=account["password"])["access_token"]
-(note,) = apis.simple_note.search_notes(access_token=token, query="lease")
+notes = apis.simple_note.search_notes(access_token=token, query="lease")  # best first
+note = next(note for note in notes if note["title"] == "Lease")
 print(note["title"])
 """
 PIN = 'apis.simple_note.update_note(note_id=note["note_id"], pinned=True, access_token=token)'
