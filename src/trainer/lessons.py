@@ -11,18 +11,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
+from agent_envs.appworld.env import AppWorld
+from agent_envs.appworld.player import explorer as coder
 from agent_envs.ezpoints.env import EZPoints
 from agent_envs.ezpoints.player import oracle as signs
 from agent_envs.search_qa.answers import in_any
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.sokoban.oracle import oracle as pushes
+from agent_envs.sotopia.env import Sotopia
+from agent_envs.sotopia.player import explorer as haggler
 from agent_envs.webshop import shopper
 from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.shop import Shop
@@ -37,20 +41,34 @@ if TYPE_CHECKING:
     from agent_envs.alfworld.explorer import Shown
     from agent_envs.alfworld.memory import Task
     from agent_envs.search_qa.data import Question
+    from agent_envs.sotopia.scene import Game
 
 TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 CATALOGUES = 32
 """Made-up catalogues of the shop's lessons, none of them the embedded one."""
 
-ROOMS = 10_000
+ROOMS = 4_000
 """Rooms of Sokoban's lessons, none of them of the splits that are held out."""
-CARDS = 0.1  # share of EZPoints among the puzzles, which is learned soon
+CARDS = 0.3  # share of EZPoints among the puzzles; its plays are short
 
 TRUE = 0.2  # share of the encyclopaedia's lessons that tell what is so
 RARE = 12  # a word of more titles and answers than these is no name
 
 _FIRST = 1000  # seed of the first of them
+FAMILIES = (
+    "decline_strangers",
+    "like_an_artist",
+    "rate_a_playlist",
+    "sort_downloads",
+    "tag_notes",
+    "tick_off",
+)
+"""Requests on a single app whose code takes a word or two from the request."""
+CARELESS = 0.6
+
+_API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
+_OFFER = re.compile(r"I offer this: \S+")
 _WORD = re.compile(r"\w+")
 
 
@@ -155,13 +173,69 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     return lesson
 
 
+def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+    """A bargain over one price by the scripted player, its offers without reasons.
+
+    A slip is an offer of any price. With the chance `forget` it agrees to what is proposed first.
+    """
+    env = _flea_market()
+    tasks = env.panel.task_ids
+    task = tasks[int(rng.integers(len(tasks)))]
+    seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
+    yields = rng.random() < forget
+    lesson, done = Lesson([], [], []), False
+    while not done:
+        act = haggler(env).act()
+        game, proposed = cast("Game", env.talk.scene.game), env.talk.standing[1 - env.next]
+        offer = _OFFER.search(act)
+        slip = offer is not None and not yields and bool(rng.random() < mistake)
+        if slip:
+            deal = game.deals[int(rng.integers(len(game.deals)))]
+            act = f"I offer this: {game.tell(deal, env.next)}."
+        elif yields and proposed is not None and env.talk.agreed is None:
+            act = f"Agreed: {game.tell(proposed, env.next)}."
+        elif offer:
+            act = offer[0]
+        lesson.add(seen, "", act, mistake=slip)
+        seen, _, ended, cut, _ = env.step(act)
+        done = ended or cut
+    return lesson
+
+
+def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+    """A request of one of `FAMILIES` done by the code of its solution, with slips put right.
+
+    A slip calls an API by a name that it has not got. With the chance `forget` the demonstrator is
+    careless and slips in most turns, which is learned.
+    """
+    env = _phone()
+    tasks = env.panel.task_ids
+    seen, _ = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
+    careless = rng.random() < forget
+    player, lesson, done, slip = coder(env), Lesson([], [], []), False, False
+    while not done:
+        code = player.act()
+        slip = not slip and bool(rng.random() < (CARELESS if careless else mistake))
+        said = _API.sub(r"\1\3_\2", code, count=1) if slip else code
+        reply = env.reply_form.format(thought="", action=said)
+        lesson.prompts.append(seen)
+        lesson.replies.append(reply)
+        lesson.mistakes.append(slip and not careless)
+        seen, _, ended, cut, _ = env.step(reply)
+        done = ended or cut
+    return lesson
+
+
 def _looked_up(env: WikiSearch, query: str) -> str:
     call = json.dumps({"name": "wiki_search", "args": {"query": query}}, ensure_ascii=False)
     return _replied(env, "i look it up", f"<tool>{call}</tool>")
 
 
 def _renamed(rng: np.random.Generator, text: str, names: list[str]) -> dict[str, str]:
-    """Another name or number for each of a text, and in one lesson of five none."""
+    """Another name or number for each of a text, and in one lesson of five none.
+
+    A name is put together from the ends of two, so that it has to be read and cannot be guessed.
+    """
     if rng.random() < TRUE:
         return {}
     others: dict[str, str] = {}
@@ -169,7 +243,8 @@ def _renamed(rng: np.random.Generator, text: str, names: list[str]) -> dict[str,
         if word.isdecimal():
             others[word] = "".join(str(rng.integers(1, 10)) for _ in word)
         elif word in names:
-            others[word] = names[int(rng.integers(len(names)))]
+            one, two = (names[int(place)] for place in rng.integers(len(names), size=2))
+            others[word] = f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
             others[word.lower()] = others[word].lower()
     return others
 
@@ -198,12 +273,22 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
 
 @lru_cache(maxsize=1)
 def _room() -> tuple[Sokoban, Callable[[Any], list[str]]]:
-    return Sokoban(split="train", rooms=ROOMS), pushes
+    return Sokoban(split="train", rooms=ROOMS, max_solution=6), pushes
 
 
 @lru_cache(maxsize=1)
 def _cards() -> tuple[EZPoints, Callable[[Any], list[str]]]:
     return EZPoints(split="train"), signs
+
+
+@lru_cache(maxsize=1)
+def _phone() -> AppWorld:
+    return AppWorld(split="train", families=FAMILIES)
+
+
+@lru_cache(maxsize=1)
+def _flea_market() -> Sotopia:
+    return Sotopia(split="train", family="bargain")
 
 
 @lru_cache(maxsize=CATALOGUES)

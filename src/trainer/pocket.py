@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from agent_envs.webshop.pages import SEPARATOR
 from trainer import lessons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -41,19 +42,30 @@ TAGS = ("<think>", "</think>", "<action>", "</action>")
 MARKS = {
     "household": TAGS,
     "shop": (*TAGS, SEPARATOR, "search[", "click["),
+    "talk": TAGS,
+    "apps": (*TAGS[:2], "```python", "```"),
     "puzzles": (*TAGS, *SYMBOLS, "\n"),
     "wiki": tuple(
         f"<{end}{tag}>" for tag in ("reasoning", "tool", "answer", "result") for end in ("", "/")
     ),
 }
 """What is one token in each world; the second ends a thought."""
-FOLDED = {"shop", "wiki"}
+FOLDED = {"shop", "talk", "wiki"}
 """Worlds in which letters are lower case and each digit is a token, to be copied one way."""
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-_NO_WORDS = re.compile(r"B0\w{8}|</?\w+>|\[SEP\]", re.IGNORECASE)
+_NO_WORDS = re.compile(r"</?\w+>|\[SEP\]")
+_ID = "[A-Za-z0-9]"  # not \w, which takes the Ġ of a blank for a letter
+_PAIRS = "|".join(
+    f"(?<=[bB]0{_ID}{{{i}}}){_ID}{{2}}(?={_ID}{{{6 - i}}}(?!{_ID}))" for i in range(0, 8, 2)
+)
+_WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
+_PIECES = f"Ġ?[bB]0(?={_ID}{{8}}(?!{_ID}))|{_PAIRS}|\\d|{_WORDS}"
+"""A product's id in pairs, each of which is rare on a page and so is copied as a word is; a digit;
+a word or a sign, with the blank before it."""
+_CHARACTERS = [*ascii_lowercase, *digits]
 STEPS_A_CHUNK = 16
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
 CORPUS = 400
@@ -89,32 +101,36 @@ class Pretraining:
     def lesson(self, rng: np.random.Generator, step: int) -> Lesson:
         """A lesson of one step."""
         forget = self.forget if step >= self.steps else 0.0
-        if self.world == "shop":
-            return lessons.shopping(rng, mistake=self.mistake, forget=forget)
         if self.world == "wiki":
             return lessons.asking(rng, forget=forget)
-        if self.world == "puzzles":
-            return lessons.puzzling(rng, mistake=self.mistake, forget=forget)
+        if self.world != "household":
+            return _LESSONS[self.world](rng, mistake=self.mistake, forget=forget)
         largest = 0.1 + 0.9 * min(1.0, step / self.grow)
         size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
         return lessons.household(rng, size=size, mistake=self.mistake, forget=forget)
 
     def example(self, rng: np.random.Generator) -> Lesson:
         """A lesson without mistakes, of any size."""
-        if self.world == "shop":
-            return lessons.shopping(rng, mistake=0.0)
         if self.world == "wiki":
             return lessons.asking(rng)
-        if self.world == "puzzles":
-            return lessons.puzzling(rng, mistake=0.0)
+        if self.world != "household":
+            return _LESSONS[self.world](rng, mistake=0.0)
         return lessons.household(rng, size=float(rng.uniform()), mistake=0.0)
 
 
+_LESSONS: dict[str, Callable[..., Lesson]] = {
+    "apps": lessons.coding,
+    "puzzles": lessons.puzzling,
+    "shop": lessons.shopping,
+    "talk": lessons.talking,
+}
 POLICIES = {
     "pocket": Pretraining(),
-    "pocket-shop": Pretraining(world="shop", vocabulary=2048),
+    "pocket-shop": Pretraining(world="shop", steps=2400, habit_steps=200, vocabulary=3072),
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
-    "pocket-puzzles": Pretraining(world="puzzles", steps=1500, habit_steps=150, vocabulary=512),
+    "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
+    "pocket-apps": Pretraining(world="apps", steps=1000, habit_steps=150),
+    "pocket-talk": Pretraining(world="talk", steps=1200, habit_steps=150),
 }
 
 
@@ -126,14 +142,15 @@ def train_tokenizer(
     In `FOLDED` worlds letters are lower case and digits single, so that what stands in a title or a
     passage reads as it does in a request or an answer.
     """
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     if world in FOLDED:
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, digits])
+        first = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=world != "shop")
+        pieces = pre_tokenizers.Split(Regex(_PIECES if world == "shop" else r"\d"), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(
@@ -328,6 +345,8 @@ def corpus(config: Pretraining) -> Iterator[str]:
         item = config.example(rng)
         for text in (*item.prompts, *item.replies):
             yield _NO_WORDS.sub(" ", text) if config.world in FOLDED else text
+        if config.world == "shop":
+            yield " ".join(f"b0{''.join(rng.permutation(_CHARACTERS)[:8])}" for _ in range(50))
 
 
 def stream(
