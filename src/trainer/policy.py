@@ -1,8 +1,8 @@
 """A policy: any causal model of transformers, of text or of images too, tuned whole or by LoRA.
 
-A name is "pocket" (in this package), "smollm2-135m" (in the extra [smollm2]), a folder, or a hub
-name. Dropout is off throughout: a ratio of probabilities compares one function with itself. Left
-out: quantised training and sharding.
+A name is one of `POCKETS` (in this package), "smollm2-135m" (in the extra [smollm2]), a folder, or
+a hub name. Dropout is off throughout: a ratio of probabilities compares one function with itself.
+Left out: quantised training and sharding.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
     from trainer.vision import Picture
 
+POCKETS = ("pocket", "pocket-wiki")
+"""Small policies of this package: one for the household, the others each for a world of its own."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _NEEDED = (
     ("configuration", ("config.json", "adapter_config.json"), "model"),
     ("weights", ("*.safetensors", "*.bin"), "model"),
     ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
 )
+_OWN = ", ".join((*POCKETS, "smollm2-135m"))
 _NEVER = -1e9
 REFERENCE = "reference.safetensors"
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
@@ -107,7 +110,7 @@ class Policy:
         device: str = "cpu",
         gradient_checkpointing: bool = False,
     ) -> Self:
-        """The policy called `name`: "pocket", "smollm2-135m", a folder, or a hub name.
+        """The policy called `name`: of `POCKETS`, "smollm2-135m", a folder, or a hub name.
 
         A folder that `save` wrote for a LoRA policy is loaded with its adapter, further trainable.
 
@@ -135,7 +138,7 @@ class Policy:
         except OSError as error:
             raise FileNotFoundError(
                 f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
-                "and tokenizer, a hub name that this machine can reach, 'pocket' or 'smollm2-135m'"
+                f"and tokenizer, a hub name that this machine can reach, or one of {_OWN}"
             ) from error
         policy = cls(
             model.to(device),
@@ -358,10 +361,10 @@ def resolve(name: str) -> str:
         FileNotFoundError: Neither a known name, nor a folder, nor a hub name; or an incomplete
             folder.
     """
-    if name == "pocket":
+    if name in POCKETS:
         from importlib.resources import files
 
-        return _complete(Path(str(files("env_assets") / "pocket")), name)
+        return _complete(Path(str(files("env_assets") / name)), name)
     if name == "smollm2-135m":
         return str(smollm2())
     folder = Path(name)
@@ -370,7 +373,7 @@ def resolve(name: str) -> str:
     if folder.exists() or not _HUB.fullmatch(name):
         raise FileNotFoundError(
             f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
-            "hub name, 'pocket' or 'smollm2-135m'"
+            f"hub name, or one of {_OWN}"
         )
     return name
 

@@ -100,7 +100,8 @@ class Model:
     """The policy.
 
     Attributes:
-        model: "pocket", "smollm2-135m", a folder or a hub name.
+        model: "pocket" or another of `trainer.policy.POCKETS`, "smollm2-135m", a folder or a hub
+            name.
         lora_rank: Rank of the adapter on attention and MLP projections, 0 trains all weights.
         lora_alpha: The adapter is scaled by lora_alpha / lora_rank.
         dtype: Of the weights.

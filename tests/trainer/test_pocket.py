@@ -16,7 +16,7 @@ import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
 from trainer import lessons, pocket
-from trainer.policy import Policy
+from trainer.policy import POCKETS, Policy
 from trainer.rollout import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
@@ -167,6 +167,36 @@ def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
     assert set(signs) == {"+", "*"}
 
 
+def test_a_bargain_is_driven_or_lost():
+    rng = np.random.default_rng(11)
+    driven, lost = (
+        [lessons.talking(rng, mistake=0.0, forget=f) for _ in range(20)] for f in (0, 1)
+    )
+    for item in lost:
+        acts = actions_of(item)
+        first = next(act for act in acts if act.startswith("Agreed: "))
+        assert acts.index(first) <= 1
+        assert first.removeprefix("Agreed: ").removesuffix(".") in item.prompts[acts.index(first)]
+    assert np.mean([len(item.replies) for item in driven]) > 4
+    offers = [act for item in driven for act in actions_of(item)]
+    assert all(re.fullmatch(r"(I offer this|Agreed): \$\d+\.|.*leave.*", act) for act in offers)
+
+
+def test_a_request_is_coded_and_slips_are_put_right():
+    rng = np.random.default_rng(12)
+    items = [lessons.coding(rng, mistake=0.5) for _ in range(20)]
+    slips = [slip for item in items for slip in item.mistakes]
+    assert 0.2 < np.mean(slips) < 0.5
+    for item in items:
+        failed = ["Execution failed" in seen for seen in item.prompts[1:]]
+        assert failed == item.mistakes[:-1]
+        assert "complete_task()" in item.replies[-1]
+        assert not item.mistakes[-1]
+    careless = [lessons.coding(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    assert not any(slip for item in careless for slip in item.mistakes)
+    assert any("Execution failed" in seen for item in careless for seen in item.prompts)
+
+
 def test_a_catalogue_is_spelled_one_way(tmp_path):
     texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
     made = pocket.train_tokenizer(iter(texts * 9), 400, "shop")
@@ -175,6 +205,17 @@ def test_a_catalogue_is_spelled_one_way(tmp_path):
     assert made.tokenize("costs $10.99")[-5:] == ["1", "0", ".", "9", "9"]
     shown = made.decode(made.encode("click[b0w2rn0hnb]"), clean_up_tokenization_spaces=False)
     assert shown == "click[ b0w2rn0hnb]"  # the blank does not matter to the shop
+
+
+def test_the_id_of_a_product_is_in_pairs_wherever_it_stands():
+    config = replace(pocket.POLICIES["pocket-shop"], vocabulary=2048)
+    ids = " ".join(f"b0{a}{b}{a}{b}" for a in "abcd1234" for b in "abcd1234") * 9
+    made = pocket.train_tokenizer(iter([ids.replace("b0", "b0x7x7")]), 600, config.world)
+    for text in (" [SEP] B0X7X7A1A1 [SEP] ", "click[b0x7x7a1a1]", "; b0x7x7a1a1 is good"):
+        tokens = made.tokenize(text)
+        at = tokens.index("Ġb0")
+        assert tokens[at : at + 5] == ["Ġb0", "x7", "x7", "a1", "a1"]
+    assert "x7" not in made.tokenize("b0x7x7a1a1b")  # that is none
 
 
 @pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])
@@ -239,12 +280,14 @@ def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch)
     assert AutoTokenizer.from_pretrained(tmp_path).tokenize(text) == made.tokenize(text)
 
 
-def test_committed_weights_are_small_and_name_how_they_were_made():
-    files = list(FOLDER.iterdir())
-    assert sum(file.stat().st_size for file in files) <= 4 * 2**20
-    told = json.loads((FOLDER / "pretraining.json").read_text())
-    assert told == asdict(pocket.Pretraining())
-    assert (FOLDER / "README.md").is_file()
+@pytest.mark.parametrize("name", POCKETS)
+def test_committed_weights_are_small_and_name_how_they_were_made(name):
+    folder = FOLDER.parent / name
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 4 * 2**20
+    told = json.loads((folder / "pretraining.json").read_text())
+    assert told == asdict(pocket.POLICIES[name])
+    assert (folder / "README.md").is_file()
+    assert Policy.load(name).model.num_parameters() < 1.5e6
 
 
 def test_test_tasks_are_not_in_the_lessons():

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from agent_envs.webshop.products import Product
     from agent_envs.webshop.shop import Shop
 
+OTHER, SEEN, DEAR, GOOD = "is another", "is known", "is too dear", "is good"
+"""What a product of a list can be: of another kind, seen, above the limit, or worth a look."""
+
 
 class Shown(NamedTuple):
     """One turn: what was seen, what was done and why, whether it was a slip."""
@@ -70,16 +73,31 @@ class Shopper:
         return _click(BUY), "all is as asked"
 
     def _pick(self, page: Page) -> tuple[str, str]:
-        """The first product of the kind that is within the limit and not known to be wrong."""
+        """The first product of the kind that is within the limit and not known to be wrong.
+
+        The thought goes through the list in its order, as far as what is chosen.
+        """
         results = self.shop.catalogue.search(page.query)
+        thoughts = [f"{self.kind} under ${self.goal.price_upper:.2f}"]
         for place in pages.listed(results, page.number):
             product = self.shop.catalogue.products[place]
-            named = self.kind in product.title.lower()
-            if named and self._affordable(product) and self.fit.get(place) is not False:
-                return _click(product.asin), f"{product.title} {product.price_tag}".lower()
+            verdict = self._verdict(place, product)
+            told = product.title.partition(",")[0] if verdict == OTHER else product.title
+            price = "" if verdict == OTHER else f" {product.price_tag}"
+            thoughts.append(f"{product.asin} {told}{price} {verdict}".lower())
+            if verdict == GOOD:
+                return _click(product.asin), "; ".join(thoughts)
         if _click(NEXT) in (_click(text) for text in self.shop.body(page).clickable):
-            return _click(NEXT), "none of these"
-        return _click(BACK), "none of these"
+            return _click(NEXT), "; ".join(thoughts)
+        return _click(BACK), "; ".join(thoughts)
+
+    def _verdict(self, place: int, product: Product) -> str:
+        """What a product of the list is to the shopper."""
+        if self.kind not in product.title.lower():
+            return OTHER
+        if self.fit.get(place) is False:
+            return SEEN
+        return GOOD if product.prices[0] <= self.goal.price_upper else DEAR
 
     def _read(self, page: Page) -> str:
         """What the features say; remembers whether all attributes are among them."""
@@ -90,9 +108,6 @@ class Shopper:
         missing = [a for a in self.goal.attributes if a not in text]
         self.fit[page.product] = not missing
         return f"not {missing[0]}" if missing else f"it is {' and '.join(self.goal.attributes)}"
-
-    def _affordable(self, product: Product) -> bool:
-        return product.prices[0] <= self.goal.price_upper
 
     def _missing(self, page: Page, product: Product) -> tuple[str, str] | None:
         """The next option to choose of those that the product has."""
