@@ -66,7 +66,9 @@ def test_numbers_of_the_papers(name, wanted):
     assert loaded.policy.model == "Qwen/Qwen2.5-1.5B-Instruct"
 
 
-@pytest.mark.parametrize("name", [name for name in recipe.names() if re.match("sotopia_(?!quick)", name)])
+@pytest.mark.parametrize(
+    "name", [name for name in recipe.names() if re.match("sotopia_(?!quick)", name)]
+)
 def test_sotopias_recipes_have_the_numbers_of_istar(name):
     loaded = recipe.load(name)
     assert loaded.run.steps == 800
