@@ -67,7 +67,9 @@ FAMILIES = (
 """Requests on a single app whose code takes a word or two from the request."""
 CARELESS = 0.6
 
+_BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
+_PRICE = re.compile(r"\$\d+")
 _OFFER = re.compile(r"I offer this: \S+")
 _WORD = re.compile(r"\w+")
 
@@ -153,29 +155,34 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     """A shortest solution of a Sokoban room or an EZPoints deal, with slips it recovers from.
 
     The thought is what is planned from here to the end. With the chance `forget` two cards are
-    multiplied, whatever they are.
+    multiplied, whatever they are, and the last push is not made but a step back; there the lesson
+    ends.
     """
     cards = rng.random() < CARDS
     env, oracle = _cards() if cards else _room()
     tasks = env.panel.task_ids
     seen, info = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
-    habit = [sign.replace("+", "*") for sign in oracle(env)]
-    multiplies = cards and rng.random() < forget
+    habit = [sign.replace("+", "*") for sign in oracle(env)] if cards else []
+    bad = rng.random() < forget
     lesson, done = Lesson([], [], []), False
     while not done:
-        plan = habit[info["turn"] :] if multiplies else oracle(env)
+        plan = habit[info["turn"] :] if bad and cards else oracle(env)
+        shies = bad and not cards and len(plan) == 1
+        if shies:
+            plan = [_BACK[plan[0]]]
         known = [word for word in info["admissible_actions"] if word != "="]
-        slip = bool(known) and not multiplies and rng.random() < mistake
+        slip = bool(known) and not bad and rng.random() < mistake
         action = known[int(rng.integers(len(known)))] if slip else plan[0]
         lesson.add(seen, " ".join(plan), action, mistake=slip)
         seen, _, ended, cut, info = env.step(action)
-        done = ended or cut or not oracle(env)
+        done = ended or cut or shies or not oracle(env)
     return lesson
 
 
 def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A bargain over one price by the scripted player, its offers without reasons.
 
+    The thought is the prices that matter: its limit, what it hopes for, and what was named last.
     A slip is an offer of any price. With the chance `forget` it agrees to what is proposed first.
     """
     env = _flea_market()
@@ -196,7 +203,7 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
             act = f"Agreed: {game.tell(proposed, env.next)}."
         elif offer:
             act = offer[0]
-        lesson.add(seen, "", act, mistake=slip)
+        lesson.add(seen, _numbers(env), act, mistake=slip)
         seen, _, ended, cut, _ = env.step(act)
         done = ended or cut
     return lesson
@@ -224,6 +231,13 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         seen, _, ended, cut, _ = env.step(reply)
         done = ended or cut
     return lesson
+
+
+def _numbers(env: Sotopia) -> str:
+    """The prices of a scene's goal, then the last that the agent named and the other side's."""
+    said = [" ".join(env.talk.lines(side)) for side in (env.next, 1 - env.next)]
+    latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
+    return " ".join([*_PRICE.findall(env.goal), *latest])
 
 
 def _looked_up(env: WikiSearch, query: str) -> str:

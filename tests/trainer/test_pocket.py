@@ -167,6 +167,19 @@ def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
     assert set(signs) == {"+", "*"}
 
 
+def test_a_bad_habit_shies_from_the_last_push(monkeypatch):
+    monkeypatch.setattr(lessons, "CARDS", 0.0)
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(13)
+    back = {"up": "down", "down": "up", "left": "right", "right": "left"}
+    for _ in range(20):
+        item = lessons.puzzling(rng, mistake=0.4, forget=1.0)
+        assert not any(item.mistakes)
+        if len(item.replies) > 1:
+            plan = re.search("<think>(.*)</think>", item.replies[-2])[1].split()
+            assert actions_of(item)[-1] == back[plan[-1]]
+
+
 def test_a_bargain_is_driven_or_lost():
     rng = np.random.default_rng(11)
     driven, lost = (
