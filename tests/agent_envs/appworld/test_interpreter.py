@@ -174,6 +174,7 @@ def test_a_warden_that_is_killed_is_started_again(part):
     old = warden()
     pid = old._process.pid
     os.kill((pid, *children(pid))[part], signal.SIGKILL)
+    old._process.wait(timeout=20)  # the end of either is the other's
     assert interpreter.execute("print(x)", echo) == "1"
     assert warden() is not old
 

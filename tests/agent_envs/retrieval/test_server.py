@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.retrieval import client, server
+from agent_envs.retrieval import server
 from agent_envs.retrieval.batches import Asked, Batches
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
@@ -526,7 +526,7 @@ class TestStopping:
         with pytest.raises(RetrievalError, match=r"in 1 try: .*refused"):
             Http(url, retries=0).search(["a"], 3)
         context = serving(Digests(), port=urlsplit(url).port)
-        monkeypatch.setattr(client, "sleep", lambda _: context.__enter__())
+        monkeypatch.setattr("agent_envs.patience.sleep", lambda _: context.__enter__())
         assert one.search(["b"], 3) == Digests().search(["b"], 3)
         context.__exit__(None, None, None)
 

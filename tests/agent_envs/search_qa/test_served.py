@@ -8,7 +8,6 @@ import gymnasium as gym
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agent_envs.retrieval import client
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.server import serving
@@ -23,7 +22,7 @@ SEARCH = "<think>x</think><search>{}</search>"
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(client, "BACKOFF", 0.0)
+    monkeypatch.setattr("agent_envs.patience.BACKOFF", 0.0)
 
 
 def played(env):
@@ -85,7 +84,7 @@ def test_a_folder_without_a_corpus_needs_a_server(folder_of):
         env = SearchQA(data=folder, split="all", retriever=url)
         env.reset(seed=1)
         *_, info = env.step(SEARCH.format("Chad"))
-        assert info["passages"][0]["title"] == "Chad"
+        assert "Chad" in info["passages"][0]["title"]
 
 
 def test_the_papers_verifiers_read_these_environments():
