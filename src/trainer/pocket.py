@@ -1,7 +1,7 @@
 """The pocket policies: tokenizer, architecture and the pre-training that makes their weights.
 
 A causal language model of about a million parameters that plays the part a pre-trained model plays
-at scale: it knows the reply format and half the job, in a household, a shop or an encyclopaedia.
+at scale: it knows the reply format and half the job, each in one of the worlds of `MARKS`.
 `python -m trainer.pocket` makes it again from text this project generates; no downloaded text and
 no test task is in it. Left out on purpose: anything that would make it a better model than the
 lessons of fine-tuning need.

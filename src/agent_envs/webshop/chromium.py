@@ -144,10 +144,22 @@ def _start(profile: str) -> tuple[Chrome, int]:
 
 
 def _remove(profile: str) -> None:
-    """Remove a profile, into which a Chromium that lost its driver may write until it ends."""
+    """Remove a profile after its Chromium, which writes into it for a while without its driver."""
     until = time.monotonic() + _ENDING
+    while _written(profile) and time.monotonic() < until:
+        time.sleep(0.02)
     while Path(profile).exists() and time.monotonic() < until:
         shutil.rmtree(profile, ignore_errors=True)
+
+
+def _written(profile: str) -> bool:
+    """Whether the process that the profile's lock names, "host-process", still runs."""
+    try:
+        holder = Path(profile, "SingletonLock").readlink().name.rpartition("-")[2]
+        os.kill(int(holder), 0)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 _OF_PROCESS: dict[int, Chromium] = {}
