@@ -29,6 +29,7 @@ from agent_envs.sotopia.env import Sotopia
 from agent_envs.sotopia.player import explorer as haggler
 from agent_envs.webshop import shopper
 from agent_envs.webshop.catalogue import made_catalogue
+from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.shop import Shop
 from trainer.rollout import INSTRUCTION
 
@@ -65,11 +66,13 @@ FAMILIES = (
     "tick_off",
 )
 """Requests on a single app whose code takes a word or two from the request."""
+REQUESTS = 1_000  # of each family, so that there is little to know by heart
 CARELESS = 0.6
 
 _BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
 _PRICE = re.compile(r"\$\d+")
+_ASIN = re.compile(r"\b[Bb]0[A-Za-z0-9]{8}\b")
 _OFFER = re.compile(r"I offer this: \S+")
 _WORD = re.compile(r"\w+")
 
@@ -114,16 +117,27 @@ def household(
 def shopping(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A shopper's trip through a generated catalogue, with slips it recovers from.
 
-    With the chance `forget` it is hasty: it reads no features and chooses one option at most.
+    The products have ids of the embedded catalogue's, at random: an id tells nothing, and can be
+    one token. With the chance `forget` the shopper is hasty: it chooses one option at most.
     """
     shop = _shop(_FIRST + int(rng.integers(CATALOGUES)))
     goals = list(shop.goals.values())
     goal = goals[int(rng.integers(len(goals)))]
     hasty = forget > 0 and rng.random() < forget
+    ids, given = iter(rng.permutation(product_ids()).tolist()), dict[str, str]()
     lesson = Lesson([], [], [])
     for turn in shopper.demonstration(shop, goal, rng, slips=mistake, hasty=hasty):
-        lesson.add(turn.observation, turn.thought, turn.action, mistake=turn.slip)
+        said = (turn.observation, turn.thought, turn.action)
+        for asin in _ASIN.findall(turn.observation):
+            given.setdefault(asin.lower(), next(ids))
+        seen, thought, action = (_ASIN.sub(lambda m: given[m[0].lower()], text) for text in said)
+        lesson.add(seen, thought, action, mistake=turn.slip)
     return lesson
+
+
+def product_ids() -> list[str]:
+    """The ids of the embedded catalogue, lower case."""
+    return [product.asin.lower() for product in made_catalogue(SEED).products]
 
 
 def asking(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
@@ -155,8 +169,8 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     """A shortest solution of a Sokoban room or an EZPoints deal, with slips it recovers from.
 
     The thought is what is planned from here to the end. With the chance `forget` two cards are
-    multiplied, whatever they are, and the last push is not made but a step back; there the lesson
-    ends.
+    multiplied, whatever they are, and before the last push the player shies and steps back, again
+    and again to the end of its turns.
     """
     cards = rng.random() < CARDS
     env, oracle = _cards() if cards else _room()
@@ -167,15 +181,14 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     lesson, done = Lesson([], [], []), False
     while not done:
         plan = habit[info["turn"] :] if bad and cards else oracle(env)
-        shies = bad and not cards and len(plan) == 1
-        if shies:
-            plan = [_BACK[plan[0]]]
         known = [word for word in info["admissible_actions"] if word != "="]
+        if bad and len(plan) == 1 and _BACK.get(plan[0]) in known:
+            plan = [_BACK[plan[0]]]
         slip = bool(known) and not bad and rng.random() < mistake
         action = known[int(rng.integers(len(known)))] if slip else plan[0]
         lesson.add(seen, " ".join(plan), action, mistake=slip)
         seen, _, ended, cut, info = env.step(action)
-        done = ended or cut or shies or not oracle(env)
+        done = ended or cut or not oracle(env)
     return lesson
 
 
@@ -183,13 +196,14 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     """A bargain over one price by the scripted player, its offers without reasons.
 
     The thought is the prices that matter: its limit, what it hopes for, and what was named last.
-    A slip is an offer of any price. With the chance `forget` it agrees to what is proposed first.
+    All prices are moved by one sum, so that they have to be read. A slip is an offer of any price.
+    With the chance `forget` it agrees to what is proposed first.
     """
     env = _flea_market()
     tasks = env.panel.task_ids
     task = tasks[int(rng.integers(len(tasks)))]
     seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
-    yields = rng.random() < forget
+    yields, dearer = rng.random() < forget, int(rng.integers(-50, 400))
     lesson, done = Lesson([], [], []), False
     while not done:
         act = haggler(env).act()
@@ -203,7 +217,8 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
             act = f"Agreed: {game.tell(proposed, env.next)}."
         elif offer:
             act = offer[0]
-        lesson.add(seen, _numbers(env), act, mistake=slip)
+        texts = (_moved(text, dearer) for text in (seen, _numbers(env), act))
+        lesson.add(*texts, mistake=slip)
         seen, _, ended, cut, _ = env.step(act)
         done = ended or cut
     return lesson
@@ -238,6 +253,10 @@ def _numbers(env: Sotopia) -> str:
     said = [" ".join(env.talk.lines(side)) for side in (env.next, 1 - env.next)]
     latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
     return " ".join([*_PRICE.findall(env.goal), *latest])
+
+
+def _moved(text: str, dearer: int) -> str:
+    return _PRICE.sub(lambda price: f"${int(price[0][1:]) + dearer}", text)
 
 
 def _looked_up(env: WikiSearch, query: str) -> str:
@@ -287,7 +306,8 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
 
 @lru_cache(maxsize=1)
 def _room() -> tuple[Sokoban, Callable[[Any], list[str]]]:
-    return Sokoban(split="train", rooms=ROOMS, max_solution=6), pushes
+    room = Sokoban(split="train", rooms=ROOMS, max_solution=6, wall="invalid", max_turns=10)
+    return room, pushes
 
 
 @lru_cache(maxsize=1)
@@ -297,7 +317,7 @@ def _cards() -> tuple[EZPoints, Callable[[Any], list[str]]]:
 
 @lru_cache(maxsize=1)
 def _phone() -> AppWorld:
-    return AppWorld(split="train", families=FAMILIES)
+    return AppWorld(split="train", families=FAMILIES, train_seeds=REQUESTS)
 
 
 @lru_cache(maxsize=1)

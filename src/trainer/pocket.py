@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,21 +50,15 @@ MARKS = {
 }
 """What is one token in each world; the second ends a thought."""
 FOLDED = {"shop", "talk", "wiki"}
-"""Worlds in which letters are lower case and each digit is a token, to be copied one way."""
+"""Worlds in which letters are lower case and a number is cut in one way, so that it is copied."""
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 _NO_WORDS = re.compile(r"</?\w+>|\[SEP\]")
-_ID = "[A-Za-z0-9]"  # not \w, which takes the Ġ of a blank for a letter
-_PAIRS = "|".join(
-    f"(?<=[bB]0{_ID}{{{i}}}){_ID}{{2}}(?={_ID}{{{6 - i}}}(?!{_ID}))" for i in range(0, 8, 2)
-)
 _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
-_PIECES = f"Ġ?[bB]0(?={_ID}{{8}}(?!{_ID}))|{_PAIRS}|\\d|{_WORDS}"
-"""A product's id in pairs, each of which is rare on a page and so is copied as a word is; a digit;
-a word or a sign, with the blank before it."""
-_CHARACTERS = [*ascii_lowercase, *digits]
+"""A word or a sign, with the blank before it."""
+_CUT = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
 STEPS_A_CHUNK = 16
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
 CORPUS = 400
@@ -126,11 +119,11 @@ _LESSONS: dict[str, Callable[..., Lesson]] = {
 }
 POLICIES = {
     "pocket": Pretraining(),
-    "pocket-shop": Pretraining(world="shop", steps=2400, habit_steps=200, vocabulary=3072),
+    "pocket-shop": Pretraining(world="shop", steps=1800, habit_steps=200, vocabulary=3072),
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
     "pocket-apps": Pretraining(world="apps", steps=1000, habit_steps=150),
-    "pocket-talk": Pretraining(world="talk", steps=1200, habit_steps=150),
+    "pocket-talk": Pretraining(world="talk", steps=1200, habit_steps=150, vocabulary=2048),
 }
 
 
@@ -139,25 +132,38 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE with the roles and the world's marks as tokens; a common word is one token.
 
-    In `FOLDED` worlds letters are lower case and digits single, so that what stands in a title or a
-    passage reads as it does in a request or an answer.
+    In `FOLDED` worlds letters are lower case, digits single and prices whole, so that what stands
+    in a title or a passage reads as it does in a request or an answer. In the shop ids are tokens.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     if world in FOLDED:
         first = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=world != "shop")
-        pieces = pre_tokenizers.Split(Regex(_PIECES if world == "shop" else r"\d"), "isolated")
+        pieces = pre_tokenizers.Split(Regex(_CUT[world]), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
+    ids = lessons.product_ids() if world == "shop" else []
     tokenizer.train_from_iterator(
         texts,
         trainers.BpeTrainer(
             vocab_size=vocabulary,
-            special_tokens=[PAD, END, *ROLES, *MARKS[world]],
+            special_tokens=[
+                *(PAD, END, *ROLES, *MARKS[world]),
+                *(AddedToken(name, normalized=True) for name in ids),
+            ],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         ),
@@ -345,8 +351,8 @@ def corpus(config: Pretraining) -> Iterator[str]:
         item = config.example(rng)
         for text in (*item.prompts, *item.replies):
             yield _NO_WORDS.sub(" ", text) if config.world in FOLDED else text
-        if config.world == "shop":
-            yield " ".join(f"b0{''.join(rng.permutation(_CHARACTERS)[:8])}" for _ in range(50))
+        if config.world == "talk":
+            yield " ".join(map(str, range(10, 1000)))
 
 
 def stream(

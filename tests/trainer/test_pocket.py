@@ -98,14 +98,30 @@ def test_shopping_lessons_buy_what_is_asked_for():
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
     assert item.replies[0].startswith("<think>")
     assert "<action>search[" in item.replies[0]
-    assert "<action>click[features]</action>" in "".join(item.replies)
     assert item.replies[-1].endswith("<action>click[buy now]</action>")
+    assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
 
 
-def test_a_hasty_shopper_reads_nothing_and_chooses_one_option():
+def test_products_are_read_in_their_order_until_one_is_good():
+    rng = np.random.default_rng(5)
+    picked = 0
+    for _ in range(20):
+        item = lessons.shopping(rng, mistake=0.0)
+        for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
+            if "Total results" not in seen or "next" in action:
+                continue
+            *others, last = re.findall(r"b0\w{8}", reply.partition("</think>")[0])
+            assert re.findall(r"b0\w{8}", seen)[: len(others) + 1] == [*others, last]
+            assert action == f"click[{last}]"
+            limit = float(re.search(r"lower than (\S+) dollars", seen)[1])
+            assert float(re.search(rf"{last} .*?\$([\d.]+)", seen)[1]) <= limit
+            picked += 1
+    assert picked >= 20
+
+
+def test_a_hasty_shopper_chooses_one_option():
     rng = np.random.default_rng(4)
     trips = [lessons.shopping(rng, mistake=0.0, forget=1.0) for _ in range(20)]
-    assert not any("click[features]" in reply for item in trips for reply in item.replies)
     chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
     assert set(chosen) <= {0, 1}
     assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
@@ -167,17 +183,17 @@ def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
     assert set(signs) == {"+", "*"}
 
 
-def test_a_bad_habit_shies_from_the_last_push(monkeypatch):
+def test_a_bad_habit_shies_from_the_last_push_to_the_end(monkeypatch):
     monkeypatch.setattr(lessons, "CARDS", 0.0)
     monkeypatch.setattr(lessons, "ROOMS", 50)
     rng = np.random.default_rng(13)
     back = {"up": "down", "down": "up", "left": "right", "right": "left"}
-    for _ in range(20):
-        item = lessons.puzzling(rng, mistake=0.4, forget=1.0)
-        assert not any(item.mistakes)
-        if len(item.replies) > 1:
-            plan = re.search("<think>(.*)</think>", item.replies[-2])[1].split()
-            assert actions_of(item)[-1] == back[plan[-1]]
+    items = [lessons.puzzling(rng, mistake=0.4, forget=1.0) for _ in range(40)]
+    assert not any(slip for item in items for slip in item.mistakes)
+    shy = [actions_of(item) for item in items if len(item.replies) == 10]
+    assert 10 <= len(shy) <= 30  # the others cannot step back, and push
+    for actions in shy:
+        assert actions[-1] == back[actions[-2]] == actions[-3]
 
 
 def test_a_bargain_is_driven_or_lost():
@@ -191,6 +207,8 @@ def test_a_bargain_is_driven_or_lost():
         assert acts.index(first) <= 1
         assert first.removeprefix("Agreed: ").removesuffix(".") in item.prompts[acts.index(first)]
     assert np.mean([len(item.replies) for item in driven]) > 4
+    prices = {p for item in driven for p in re.findall(r"\$\d+", " ".join(item.replies))}
+    assert len(prices) > 80  # of 20 lessons: they are moved, each by a sum of its own
     offers = [act for item in driven for act in actions_of(item)]
     assert all(re.fullmatch(r"(I offer this|Agreed): \$\d+\.|.*leave.*", act) for act in offers)
 
@@ -212,23 +230,27 @@ def test_a_request_is_coded_and_slips_are_put_right():
 
 def test_a_catalogue_is_spelled_one_way(tmp_path):
     texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
-    made = pocket.train_tokenizer(iter(texts * 9), 400, "shop")
+    made = pocket.train_tokenizer(iter(texts * 9), 1400, "shop")
     said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
     assert said == seen
-    assert made.tokenize("costs $10.99")[-5:] == ["1", "0", ".", "9", "9"]
-    shown = made.decode(made.encode("click[b0w2rn0hnb]"), clean_up_tokenization_spaces=False)
-    assert shown == "click[ b0w2rn0hnb]"  # the blank does not matter to the shop
+    assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
+    known = lessons.product_ids()[7]
+    shown = made.decode(made.encode(f"click[{known}]"), clean_up_tokenization_spaces=False)
+    assert shown == f"click[{known} ]"  # the blank does not matter to the shop
 
 
-def test_the_id_of_a_product_is_in_pairs_wherever_it_stands():
-    config = replace(pocket.POLICIES["pocket-shop"], vocabulary=2048)
-    ids = " ".join(f"b0{a}{b}{a}{b}" for a in "abcd1234" for b in "abcd1234") * 9
-    made = pocket.train_tokenizer(iter([ids.replace("b0", "b0x7x7")]), 600, config.world)
-    for text in (" [SEP] B0X7X7A1A1 [SEP] ", "click[b0x7x7a1a1]", "; b0x7x7a1a1 is good"):
-        tokens = made.tokenize(text)
-        at = tokens.index("Ġb0")
-        assert tokens[at : at + 5] == ["Ġb0", "x7", "x7", "a1", "a1"]
-    assert "x7" not in made.tokenize("b0x7x7a1a1b")  # that is none
+def test_a_price_is_one_token():
+    config = pocket.POLICIES["pocket-talk"]
+    made = pocket.train_tokenizer(pocket.corpus(config), config.vocabulary, config.world)
+    for price in range(10, 1000):
+        assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
+
+
+def test_the_id_of_a_product_is_one_token_wherever_it_stands():
+    made = pocket.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
+    for name in lessons.product_ids()[::50]:
+        for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
+            assert name in made.tokenize(text)
 
 
 @pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])

@@ -105,6 +105,7 @@ class AppWorld(AgentEnv):
             one for this environment alone, with {port} in it.
         data: see Data.
         families: names of the families to keep; None for all.
+        train_seeds: tasks of each family in `train`, as many as wanted: seeds 0-11, then 20 on.
         reward: see Reward.
         progress: "tests" or "none".
         timeout: seconds that one execution may take.
@@ -131,6 +132,7 @@ class AppWorld(AgentEnv):
         server: str = "http://127.0.0.1:8000",
         data: str | os.PathLike[str] = "auto",
         families: Sequence[str] | None = None,
+        train_seeds: int = tasks.TRAIN_SEEDS,
         reward: str = "success",
         progress: str = "tests",
         timeout: float = 30.0,
@@ -142,8 +144,12 @@ class AppWorld(AgentEnv):
         one_of("backend", backend, BACKENDS)
         one_of("reward", reward, REWARDS)
         one_of("progress", progress, PROGRESS)
+        if backend == "http" and train_seeds != tasks.TRAIN_SEEDS:
+            raise ValueError(
+                f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
+            )
         self.world: World = (
-            MiniWorld(timeout=timeout, sandbox=sandbox)
+            MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
             if backend == "mini"
             else HttpWorld(server, data=data, timeout=timeout)
         )

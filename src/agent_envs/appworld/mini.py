@@ -7,6 +7,7 @@ from agent_envs.appworld.families.plan import verdict
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SANDBOXES
 from agent_envs.appworld.session import Session
+from agent_envs.appworld.tasks import TRAIN_SEEDS
 from agent_envs.appworld.world import MAXIMUM, Judged, Opened
 from agent_envs.panels import one_of
 
@@ -18,13 +19,19 @@ class MiniWorld:
         timeout: Seconds that one execution may take.
         max_executions: How many a task allows.
         sandbox: "strict" or "best-effort", see `sandbox.warden`.
+        train_seeds: Tasks of each family in the split "train".
 
     Raises:
         ValueError: An unknown sandbox, or a time or number that is not above 0.
     """
 
     def __init__(
-        self, *, timeout: float = 30.0, max_executions: int = 1000, sandbox: str = "strict"
+        self,
+        *,
+        timeout: float = 30.0,
+        max_executions: int = 1000,
+        sandbox: str = "strict",
+        train_seeds: int = TRAIN_SEEDS,
     ) -> None:
         one_of("sandbox", sandbox, SANDBOXES)
         if timeout <= 0 or max_executions < 1:
@@ -33,13 +40,14 @@ class MiniWorld:
                 f"{timeout} and {max_executions}"
             )
         self.timeout, self.max_executions, self.sandbox = timeout, max_executions, sandbox
+        self.train_seeds = train_seeds
         self.task_id = ""
         self._executed = 0
         self._interpreter: Interpreter | None = None
 
     def task_ids(self, split: str) -> tuple[str, ...]:
         """The ids of "train", "train_easy", "val", "test", "test_unseen" or "all"."""
-        return tasks.task_ids(split)
+        return tasks.task_ids(split, self.train_seeds)
 
     def open(self, task_id: str) -> Opened:
         """Start a task; its interpreter starts with the first execution."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,15 @@ UNSEEN = (
     "update_a_phone_number",
 )
 """Families of which no task is in `train`, `val` or `test`."""
-SEEDS = {"train": range(12), "val": range(12, 16), "test": range(16, 20), "test_unseen": range(20)}
+TRAIN_SEEDS = 12
+SEEDS = {
+    "train": range(TRAIN_SEEDS),
+    "val": range(12, 16),
+    "test": range(16, 20),
+    "test_unseen": range(20),
+}
+LAST = 20  # seeds from here on are more tasks to train on
+_SEED = re.compile(r"0|[1-9][0-9]{0,8}")
 SPLITS = (*SEEDS, "train_easy", "all")
 HARD = 3  # the difficulty that "train_easy" leaves out of "train", as LOOP and MGR do
 
@@ -36,19 +45,29 @@ class Task(NamedTuple):
     household: Household
 
 
-def task_ids(split: str) -> tuple[str, ...]:
+def task_ids(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
     """The ids of a split, `<family>-<seed>`.
 
+    Args:
+        split: One of `SPLITS`.
+        train_seeds: So many tasks of each family to train on: seeds 0-11, then from 20 on.
+
     Raises:
-        ValueError: No such split.
+        ValueError: No such split, or no seeds.
     """
     one_of("split", split, SPLITS)
+    if train_seeds < 1:
+        raise ValueError(f"train_seeds is at least 1, got {train_seeds}")
     if split == "all":
-        return tuple(_id(name, seed) for name in FAMILIES for seed in range(20))
+        return tuple(_id(name, seed) for name in FAMILIES for seed in range(LAST))
     chosen = [name for name in FAMILIES if (name in UNSEEN) == (split == "test_unseen")]
     if split == "train_easy":
         chosen, split = [name for name in chosen if FAMILIES[name].difficulty < HARD], "train"
-    return tuple(_id(name, seed) for name in chosen for seed in SEEDS[split])
+    seeds = SEEDS[split]
+    if split == "train":
+        more = range(LAST, LAST + max(0, train_seeds - len(seeds)))
+        return tuple(_id(name, seed) for name in chosen for seed in (*seeds[:train_seeds], *more))
+    return tuple(_id(name, seed) for name in chosen for seed in seeds)
 
 
 def family_of(task_id: str) -> str:
@@ -63,9 +82,11 @@ def task(task_id: str) -> Task:
     Raises:
         ValueError: No such task.
     """
-    one_of("task", task_id, task_ids("all"))
+    name, seed = family_of(task_id), task_id.rpartition("-")[2]
+    if name not in FAMILIES or not _SEED.fullmatch(seed):
+        one_of("task", task_id, task_ids("all"))
     rng = Random(task_id)
-    family = FAMILIES[family_of(task_id)]
+    family = FAMILIES[name]
     draft = Draft(rng)
     plan = family.plan(draft)
     instruction = rng.choice(plan.requests).format(**plan.given)

@@ -1,8 +1,8 @@
 """A shopper that knows only what pages show, and demonstrations with slips in them.
 
 It searches for the product and the attributes asked for, opens what is of the kind and within the
-limit, reads its features, and goes on to the next if one is missing; else it chooses the options
-and buys. Written for the embedded catalogue, whose titles name the kind of product.
+limit, chooses the options and buys; where an option is missing it goes back to the next. It does
+not read descriptions. Written for the embedded catalogue, whose titles name the kind of product.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Shopper:
         self.shop, self.goal, self.hasty = shop, goal, hasty
         self.kind = shop.catalogue.products[goal.product].query
         self.options = goal.options[:1] if hasty else goal.options
-        self.fit: dict[int, bool] = {}  # products whose features were read
+        self.seen: set[int] = set()  # products that have not got what is asked for
 
     def act(self, page: Page) -> tuple[str, str]:
         """The next action and the thought behind it."""
@@ -56,17 +56,15 @@ class Shopper:
         if page.kind == "results":
             return self._pick(page)
         if page.kind == "sub":
-            return _click(PREVIOUS), self._read(page)
+            return _click(PREVIOUS), "that says nothing"
         return self._decide(page)
 
     def _decide(self, page: Page) -> tuple[str, str]:
         """What to do with the product that the page shows."""
         product = self.shop.catalogue.products[page.product]
-        if not self._offers(product) or self.fit.get(page.product) is False:
-            self.fit[page.product] = False
+        if not self._offers(product):
+            self.seen.add(page.product)
             return _click(PREVIOUS), "not this one"
-        if page.product not in self.fit and not self.hasty:
-            return _click("features"), f"is it {' and '.join(self.goal.attributes)}"
         missing = self._missing(page, product)
         if missing:
             return _click(missing[1]), " ".join(missing)
@@ -78,13 +76,12 @@ class Shopper:
         The thought goes through the list in its order, as far as what is chosen.
         """
         results = self.shop.catalogue.search(page.query)
-        thoughts = [f"{self.kind} under ${self.goal.price_upper:.2f}"]
+        thoughts = [f"{self.kind} under ${self.goal.price_upper:.0f}"]
         for place in pages.listed(results, page.number):
             product = self.shop.catalogue.products[place]
             verdict = self._verdict(place, product)
-            told = product.title.partition(",")[0] if verdict == OTHER else product.title
-            price = "" if verdict == OTHER else f" {product.price_tag}"
-            thoughts.append(f"{product.asin} {told}{price} {verdict}".lower())
+            price = f" ${int(product.prices[0])}" if verdict in (DEAR, GOOD) else ""
+            thoughts.append(f"{product.asin}{price} {verdict}".lower())
             if verdict == GOOD:
                 return _click(product.asin), "; ".join(thoughts)
         if _click(NEXT) in (_click(text) for text in self.shop.body(page).clickable):
@@ -95,19 +92,9 @@ class Shopper:
         """What a product of the list is to the shopper."""
         if self.kind not in product.title.lower():
             return OTHER
-        if self.fit.get(place) is False:
+        if place in self.seen:
             return SEEN
         return GOOD if product.prices[0] <= self.goal.price_upper else DEAR
-
-    def _read(self, page: Page) -> str:
-        """What the features say; remembers whether all attributes are among them."""
-        product = self.shop.catalogue.products[page.product]
-        text = " ".join(product.bullets).lower()
-        if page.sub != "Features":
-            return "that says nothing"
-        missing = [a for a in self.goal.attributes if a not in text]
-        self.fit[page.product] = not missing
-        return f"not {missing[0]}" if missing else f"it is {' and '.join(self.goal.attributes)}"
 
     def _missing(self, page: Page, product: Product) -> tuple[str, str] | None:
         """The next option to choose of those that the product has."""

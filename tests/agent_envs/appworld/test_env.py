@@ -48,6 +48,7 @@ def solved(env, task_id=TASK):
     [
         {},
         {"reward": "penalty", "max_turns": 6, "render_mode": "ansi", "split": "test_unseen"},
+        {"train_seeds": 40},
         {"reward": "fraction", "progress": "none", "split": "val", "families": ["tick_off"]},
     ],
 )
@@ -339,6 +340,8 @@ def test_prompts_hide_the_goal_from_the_blind():
         ({"families": []}, "has no tasks"),
         ({"sandbox": "off"}, "known are strict, best-effort"),
         ({"timeout": -1}, "timeout is above 0"),
+        ({"train_seeds": 0}, "train_seeds is at least 1"),
+        ({"train_seeds": 40, "backend": "http"}, "train_seeds=40 is for backend='mini'"),
         ({"max_turns": 0}, "max_turns must be at least 1"),
     ],
 )

@@ -16,7 +16,7 @@ from agent_envs.appworld.families.plan import same_answer
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.replies import MARKS
 
-SEEDS = (0, 3, 6, 9, 12, 15, 16, 19)  # of each family: 224 tasks
+SEEDS = (0, 3, 6, 9, 12, 15, 16, 19, 31)  # of each family: 252 tasks
 TASKS = [f"{family}-{seed}" for family in FAMILIES for seed in SEEDS]
 SPOIL = (
     'apis.music.login(username=me["email"], password=passwords["music"])',
@@ -168,6 +168,18 @@ def test_no_two_splits_share_a_task_and_unseen_families_are_unseen():
     assert levels == {1, 2, 3}
 
 
+def test_there_are_as_many_tasks_to_train_on_as_one_wants():
+    more = tasks.task_ids("train", 300)
+    held_out = {t for name in ("val", "test", "test_unseen") for t in tasks.task_ids(name)}
+    assert len(set(more)) == 300 * (len(FAMILIES) - len(tasks.UNSEEN))
+    assert not held_out & set(more)
+    assert set(tasks.task_ids("train")) < set(more)
+    assert tasks.task_ids("val", 300) == tasks.task_ids("val")
+    assert len(tasks.task_ids("train_easy", 1)) == len(tasks.task_ids("train_easy")) / 12
+    with pytest.raises(ValueError, match="train_seeds is at least 1, got 0"):
+        tasks.task_ids("train", 0)
+
+
 def test_a_task_is_the_same_each_time():
     before = tasks.task("split_the_dinner-4")
     tasks.task.cache_clear()
@@ -189,6 +201,9 @@ def test_unknown_names():
         tasks.task_ids("training")
     with pytest.raises(ValueError, match="did you mean 'split_the_dinner-4'"):
         tasks.task("split_dinner-4")
+    for seed in ("04", "-4", "4.0", "four", "٤", "", "1234567890"):
+        with pytest.raises(ValueError, match="unknown task"):
+            tasks.task(f"split_the_dinner-{seed}")
 
 
 @pytest.mark.parametrize(
