@@ -25,8 +25,8 @@ from agent_envs.search_qa.answers import in_any
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.sokoban.oracle import oracle as pushes
+from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.env import Sotopia
-from agent_envs.sotopia.player import explorer as haggler
 from agent_envs.webshop import shopper
 from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.generate import SEED
@@ -67,13 +67,14 @@ FAMILIES = (
 )
 """Requests on a single app whose code takes a word or two from the request."""
 REQUESTS = 1_000  # of each family, so that there is little to know by heart
+PATIENCE = 7  # turns, after which a bargain is ended
+CLOSE = 0.03  # prices so near that they are not worth a word
 CARELESS = 0.6
 
 _BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
 _PRICE = re.compile(r"\$\d+")
 _ASIN = re.compile(r"\b[Bb]0[A-Za-z0-9]{8}\b")
-_OFFER = re.compile(r"I offer this: \S+")
 _WORD = re.compile(r"\w+")
 
 
@@ -193,7 +194,7 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
 
 
 def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
-    """A bargain over one price by the scripted player, its offers without reasons.
+    """A bargain over one price: what is hoped for first, then half-way to what the other wants.
 
     The thought is the prices that matter: its limit, what it hopes for, and what was named last.
     All prices are moved by one sum, so that they have to be read. A slip is an offer of any price.
@@ -204,19 +205,14 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     task = tasks[int(rng.integers(len(tasks)))]
     seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
     yields, dearer = rng.random() < forget, int(rng.integers(-50, 400))
-    lesson, done = Lesson([], [], []), False
+    deals = cast("Game", env.talk.scene.game).deals
+    lesson, done, own = Lesson([], [], []), False, 0
     while not done:
-        act = haggler(env).act()
-        game, proposed = cast("Game", env.talk.scene.game), env.talk.standing[1 - env.next]
-        offer = _OFFER.search(act)
-        slip = offer is not None and not yields and bool(rng.random() < mistake)
+        act, own = _haggled(env, own, yields=yields or len(lesson.replies) >= PATIENCE)
+        slip = act.startswith("I offer") and not yields and bool(rng.random() < mistake)
         if slip:
-            deal = game.deals[int(rng.integers(len(game.deals)))]
-            act = f"I offer this: {game.tell(deal, env.next)}."
-        elif yields and proposed is not None and env.talk.agreed is None:
-            act = f"Agreed: {game.tell(proposed, env.next)}."
-        elif offer:
-            act = offer[0]
+            (own,) = deals[int(rng.integers(len(deals)))]
+            act = f"I offer this: ${own}."
         texts = (_moved(text, dearer) for text in (seen, _numbers(env), act))
         lesson.add(*texts, mistake=slip)
         seen, _, ended, cut, _ = env.step(act)
@@ -246,6 +242,18 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         seen, _, ended, cut, _ = env.step(reply)
         done = ended or cut
     return lesson
+
+
+def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
+    """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
+    proposed = env.talk.standing[1 - env.next]
+    if env.talk.agreed is not None:
+        return Act("leave").written(), own
+    if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
+        return f"Agreed: ${proposed[0]}.", proposed[0]
+    hoped = int(_PRICE.findall(env.goal)[1][1:])
+    price = hoped if not own or proposed is None else (own + proposed[0]) // 2
+    return f"I offer this: ${price}.", price
 
 
 def _numbers(env: Sotopia) -> str:

@@ -206,7 +206,15 @@ def test_a_bargain_is_driven_or_lost():
         first = next(act for act in acts if act.startswith("Agreed: "))
         assert acts.index(first) <= 1
         assert first.removeprefix("Agreed: ").removesuffix(".") in item.prompts[acts.index(first)]
-    assert np.mean([len(item.replies) for item in driven]) > 4
+    assert np.mean([len(item.replies) for item in driven]) > 3
+    halves = 0
+    for item in driven:
+        for thought, act in zip(item.replies, actions_of(item), strict=True):
+            prices = [int(p) for p in re.findall(r"\$(\d+)", thought.partition("</think>")[0])]
+            if act.startswith("I offer") and len(prices) == 4:
+                assert abs(int(act[15:-1]) - (prices[2] + prices[3]) / 2) <= 1
+                halves += 1
+    assert halves > 10
     prices = {p for item in driven for p in re.findall(r"\$\d+", " ".join(item.replies))}
     assert len(prices) > 80  # of 20 lessons: they are moved, each by a sum of its own
     offers = [act for item in driven for act in actions_of(item)]
