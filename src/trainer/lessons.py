@@ -204,7 +204,7 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     tasks = env.panel.task_ids
     task = tasks[int(rng.integers(len(tasks)))]
     seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
-    yields, dearer = rng.random() < forget, int(rng.integers(-50, 400))
+    yields, dearer = rng.random() < forget, int(rng.integers(-40, 100))
     deals = cast("Game", env.talk.scene.game).deals
     lesson, done, own = Lesson([], [], []), False, 0
     while not done:

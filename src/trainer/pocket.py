@@ -123,7 +123,7 @@ POLICIES = {
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
     "pocket-apps": Pretraining(world="apps", steps=1000, habit_steps=150),
-    "pocket-talk": Pretraining(world="talk", steps=1200, habit_steps=150, vocabulary=2048),
+    "pocket-talk": Pretraining(world="talk", steps=2000, habit_steps=150, vocabulary=2048),
 }
 
 
