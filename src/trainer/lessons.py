@@ -136,9 +136,10 @@ def shopping(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     return lesson
 
 
-def product_ids() -> list[str]:
+@lru_cache(maxsize=1)
+def product_ids() -> tuple[str, ...]:
     """The ids of the embedded catalogue, lower case."""
-    return [product.asin.lower() for product in made_catalogue(SEED).products]
+    return tuple(product.asin.lower() for product in made_catalogue(SEED).products)
 
 
 def asking(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
