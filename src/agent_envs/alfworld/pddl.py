@@ -183,5 +183,7 @@ class Problem:
                 pair = sorted((variables.get(one, one), variables.get(other, other)))
                 return [("differ", *pair)]
             case [_, str(name), *words] if all(isinstance(word, str) for word in words):
+                if name not in SIGNATURES or len(words) != len(SIGNATURES[name]):
+                    raise self._misfit(formula, formula)
                 return [(name, *(variables.get(word, word) for word in words))]
         raise self._wrong(formula, f"not a formula that ALFWorld's goals use: {formula[1:]!r:.80}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_envs import BadAsset
@@ -66,6 +66,9 @@ def test_the_goal_is_its_atoms_with_variables_told_apart_by_where_they_are_bound
         ("(not (= ?b ?a))", "(not (isOn ?a))", "line 11", "not a formula"),
         ("(not (= ?b ?a))", "(forall (?a - object) (isOn ?a))", "line 11", "not a formula"),
         ("(not (= ?b ?a))", "something", "line 11", "not a formula"),
+        ("(not (= ?b ?a))", "(=)", "line 11", "unknown predicate '='"),
+        ("(not (= ?b ?a))", "(isUn ?a)", "line 11", "unknown predicate 'isun'"),
+        ("(not (= ?b ?a))", "(isOn ?a ?b)", "line 11", "ison takes declared names of"),
     ],
 )
 def test_what_is_wrong_is_named_with_source_line_and_column(old, new, where, what):
@@ -81,6 +84,8 @@ def test_a_text_cut_short_is_refused(length):
 
 
 @given(st.text(alphabet="()-?= ab\n;", max_size=60))
+@example("(=))")
+@example("(a b))")
 def test_no_text_breaks_the_parser_in_another_way(text):
     with pytest.raises(BadAsset):
         Problem(f"(define (problem p) (:objects) (:init) (:goal {text})", "p")
