@@ -49,8 +49,6 @@ MARKS = {
     ),
 }
 """What is one token in each world; the second ends a thought."""
-FOLDED = {"shop", "talk", "wiki"}
-"""Worlds in which letters are lower case and a number is cut in one way, so that it is copied."""
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -58,7 +56,9 @@ TEMPLATE = (
 _NO_WORDS = re.compile(r"</?\w+>|\[SEP\]")
 _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
 """A word or a sign, with the blank before it."""
-_CUT = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
+FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
+"""Worlds in which letters are lower case, and the pieces that a text is cut into, so that a number
+is copied in one way."""
 STEPS_A_CHUNK = 16
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
 CORPUS = 400
@@ -151,7 +151,7 @@ def train_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     if world in FOLDED:
         first = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=world != "shop")
-        pieces = pre_tokenizers.Split(Regex(_CUT[world]), "isolated")
+        pieces = pre_tokenizers.Split(Regex(FOLDED[world]), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
