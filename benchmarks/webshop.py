@@ -1,9 +1,10 @@
-"""WebShop's engine: python benchmarks/webshop.py [--data FOLDER] [--sizes 1000 100000].
+"""WebShop's engine: python benchmarks/webshop.py [--data FOLDER] [--sizes 1000] [--model PATH].
 
 Three tables: the environment through `gym.make` with the whole info, memory, and catalogues of our
 generator in growing sizes. Times are CPU time of this process on one core. The shopper searches for
 words of the instruction and clicks at random, and takes another task each episode. With `--data`
-it is a folder of the public products.
+it is a folder of the public products; with `--model`, a sentence-transformers model, the catalogues
+are searched by meaning as well.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
+from agent_envs.retrieval.dense import Dense  # noqa: E402
+from agent_envs.retrieval.opened import encoder_of  # noqa: E402
+from agent_envs.retrieval.passages import Passage  # noqa: E402
 from agent_envs.webshop.analysis import words  # noqa: E402
 from agent_envs.webshop.generate import generated  # noqa: E402
 from agent_envs.webshop.products import read_products  # noqa: E402
-from agent_envs.webshop.search import Index  # noqa: E402
+from agent_envs.webshop.search import MOST, Index  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +47,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=50_000)
     options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
     options.add_argument("--sizes", type=int, nargs="*", default=[1000, 100_000])
+    options.add_argument("--model", default="", help="encoder of the dense search")
     options.add_argument("--only", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.only:
@@ -59,6 +64,7 @@ def child(given: argparse.Namespace, what: str) -> list[str]:
     """The rows of one table, from a process of its own."""
     command = [sys.executable, __file__, "--only", what, "--data", given.data]
     command += ["--steps", str(given.steps), "--episodes", str(given.episodes)]
+    command += ["--model", given.model]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
@@ -72,7 +78,7 @@ def alone(given: argparse.Namespace) -> Iterator[str]:
     elif given.only == "memory":
         yield from memory(given)
     else:
-        yield from catalogue(int(given.only))
+        yield from catalogue(int(given.only), given.model)
 
 
 def speed(given: argparse.Namespace) -> Iterator[str]:
@@ -106,7 +112,7 @@ def memory(given: argparse.Namespace) -> Iterator[str]:
     )
 
 
-def catalogue(size: int) -> Iterator[str]:
+def catalogue(size: int, model: str) -> Iterator[str]:
     (records, attributes, _), made = timed(lambda: generated(size))
     gc.collect()
     start = resident()
@@ -125,6 +131,21 @@ def catalogue(size: int) -> Iterator[str]:
     yield f"median of new queries, {length:.1f} words on average   {median:7.3f} ms"
     yield f"the slowest of {QUERIES}                           {1e3 * max(asked):10.3f} ms"
     yield f"a query asked before                         {1e6 * statistics.median(again):10.3f} µs"
+    if model:
+        yield from dense([product.document for product in products], requests, model)
+
+
+def dense(documents: list[str], queries: list[str], model: str) -> Iterator[str]:
+    encoder = encoder_of(model)
+    encoder.queries(queries[:1])
+    start = resident()
+    passages = [Passage(str(i), "", document) for i, document in enumerate(documents)]
+    searched, built = timed(lambda: Dense(passages, encoder))
+    asked = [timed(lambda q=query: searched.search([q], MOST))[1] for query in queries]
+    yield f"dense: encoded and indexed                   {built:10.3f} s"
+    yield f"dense: memory of the index                   {resident() - start:10.1f} MiB"
+    yield f"dense: median of new queries                 {1e3 * statistics.median(asked):10.3f} ms"
+    yield f"dense: the slowest of {QUERIES}                    {1e3 * max(asked):10.3f} ms"
 
 
 def walk(env: gym.Env[str, str], steps: int, seed: int = 0) -> float:
