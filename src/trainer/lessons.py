@@ -27,9 +27,10 @@ from agent_envs.sokoban.env import Sokoban
 from agent_envs.sokoban.oracle import oracle as pushes
 from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.env import Sotopia
-from agent_envs.webshop import shopper
+from agent_envs.webshop import pages, shopper
 from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.generate import SEED
+from agent_envs.webshop.pages import Page
 from agent_envs.webshop.shop import Shop
 from trainer.rollout import INSTRUCTION
 
@@ -43,11 +44,14 @@ if TYPE_CHECKING:
     from agent_envs.alfworld.memory import Task
     from agent_envs.search_qa.data import Question
     from agent_envs.sotopia.scene import Game
+    from agent_envs.webshop.goals import Goal
 
 TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 CATALOGUES = 32
 """Made-up catalogues of the shop's lessons, none of them the embedded one."""
+LOOKS = 0.8  # share of the shop's lessons that are one list; a trip is ten times as long
+HALF = 0.5
 
 ROOMS = 4_000
 """Rooms of Sokoban's lessons, none of them of the splits that are held out."""
@@ -69,6 +73,7 @@ FAMILIES = (
 REQUESTS = 1_000  # of each family, so that there is little to know by heart
 PATIENCE = 7  # turns, after which a bargain is ended
 CLOSE = 0.03  # prices so near that they are not worth a word
+DEAREST = 990
 CARELESS = 0.6
 
 _BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
@@ -115,11 +120,15 @@ def household(
     return lesson
 
 
-def shopping(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+def shopping(
+    rng: np.random.Generator, *, size: float = 1.0, mistake: float, forget: float = 0.0
+) -> Lesson:
     """A shopper's trip through a generated catalogue, with slips it recovers from.
 
     The products have ids of the embedded catalogue's, at random: an id tells nothing, and can be
-    one token. With the chance `forget` the shopper is hasty: it chooses one option at most.
+    one token. Most lessons are a look at one list, so that reading ids off is practised often; up
+    to half the full `size` all are, and lists are shorter below it. With the chance `forget` the
+    shopper is hasty: it chooses one option at most.
     """
     shop = _shop(_FIRST + int(rng.integers(CATALOGUES)))
     goals = list(shop.goals.values())
@@ -127,13 +136,27 @@ def shopping(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     hasty = forget > 0 and rng.random() < forget
     ids, given = iter(rng.permutation(product_ids()).tolist()), dict[str, str]()
     lesson = Lesson([], [], [])
-    for turn in shopper.demonstration(shop, goal, rng, slips=mistake, hasty=hasty):
+    look = not forget and rng.random() < (LOOKS if size > HALF else 1.0)
+    trip = shopper.demonstration(shop, goal, rng, slips=mistake, hasty=hasty)
+    for turn in [_look(shop, goal, rng, size)] if look else trip:
         said = (turn.observation, turn.thought, turn.action)
         for asin in _ASIN.findall(turn.observation):
             given.setdefault(asin.lower(), next(ids))
         seen, thought, action = (_ASIN.sub(lambda m: given[m[0].lower()], text) for text in said)
         lesson.add(seen, thought, action, mistake=turn.slip)
     return lesson
+
+
+def _look(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> shopper.Shown:
+    """Some of the products that a search finds, mostly few, and which is picked."""
+    buyer = shopper.Shopper(shop, goal)
+    page, _ = shop.follow(Page(), "", *shop.parse(buyer.act(Page())[0]))
+    found = rng.permutation(pages.listed(shop.catalogue.search(page.query), 1)).tolist()
+    found = found[: 1 + int(len(found) * size * rng.random() ** 2)]
+    products = shop.catalogue.products
+    elements = pages.results_elements(page, found, products, bounded=True)
+    seen = pages.as_text([*pages.head(goal.text), *elements], marked=True)
+    return shopper.Shown(seen, *buyer.pick(page, found), slip=False)
 
 
 @lru_cache(maxsize=1)
@@ -198,15 +221,17 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     """A bargain over one price: what is hoped for first, then half-way to what the other wants.
 
     The thought is the prices that matter: its limit, what it hopes for, and what was named last.
-    All prices are moved by one sum, so that they have to be read. A slip is an offer of any price.
-    With the chance `forget` it agrees to what is proposed first.
+    All prices are moved by one sum and stay below $1,000, so that they have to be read and are one
+    token each. A slip is an offer of any price. With the chance `forget` it agrees to what is
+    proposed first.
     """
     env = _flea_market()
     tasks = env.panel.task_ids
     task = tasks[int(rng.integers(len(tasks)))]
     seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
-    yields, dearer = rng.random() < forget, int(rng.integers(-40, 100))
     deals = cast("Game", env.talk.scene.game).deals
+    yields = rng.random() < forget
+    dearer = min(int(rng.integers(-40, 100)), DEAREST - max(deals)[0])
     lesson, done, own = Lesson([], [], []), False, 0
     while not done:
         act, own = _haggled(env, own, yields=yields or len(lesson.replies) >= PATIENCE)
@@ -251,7 +276,7 @@ def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     if env.talk.agreed is not None:
         return Act("leave").written(), own
     if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
-        return f"Agreed: ${proposed[0]}.", proposed[0]
+        return "Agreed.", own
     hoped = int(_PRICE.findall(env.goal)[1][1:])
     price = hoped if not own or proposed is None else (own + proposed[0]) // 2
     return f"I offer this: ${price}.", price

@@ -59,7 +59,11 @@ _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
 FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
 """Worlds in which letters are lower case, and the pieces that a text is cut into, so that a number
 is copied in one way."""
+ID = "b0"
+"""What every product id begins with: what comes after it in a page is what may come after it in a
+reply, and that is what a small model learns to copy by."""
 STEPS_A_CHUNK = 16
+SHORTEST = 16  # tokens of a row to copy in, at first; at last twice as many
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
 CORPUS = 400
 
@@ -74,7 +78,8 @@ class Pretraining:
     seed: int = 1
     steps: int = 3000
     learning_rate: float = 3e-3
-    grow: int = 2000  # steps until rooms of any size come up
+    grow: int = 2000  # steps until rooms and lists of any size come up
+    drill: int = 0  # steps of copying at the beginning, see `copies`
     habit_steps: int = 300  # then so many from a demonstrator with a bad habit:
     habit_rate: float = 1e-3
     forget: float = 0.7  # this share of tasks is done by half
@@ -96,6 +101,9 @@ class Pretraining:
         forget = self.forget if step >= self.steps else 0.0
         if self.world == "wiki":
             return lessons.asking(rng, forget=forget)
+        if self.world == "shop":
+            size = min(1.0, step / self.grow)
+            return lessons.shopping(rng, size=size, mistake=self.mistake, forget=forget)
         if self.world != "household":
             return _LESSONS[self.world](rng, mistake=self.mistake, forget=forget)
         largest = 0.1 + 0.9 * min(1.0, step / self.grow)
@@ -119,11 +127,22 @@ _LESSONS: dict[str, Callable[..., Lesson]] = {
 }
 POLICIES = {
     "pocket": Pretraining(),
-    "pocket-shop": Pretraining(world="shop", steps=1800, habit_steps=200, vocabulary=3072),
+    "pocket-shop": Pretraining(
+        world="shop",
+        steps=1900,
+        grow=1000,
+        drill=208,
+        habit_steps=150,
+        vocabulary=3072,
+        key_value_heads=4,
+        initial_range=0.1,
+    ),
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
     "pocket-apps": Pretraining(world="apps", steps=1000, habit_steps=150),
-    "pocket-talk": Pretraining(world="talk", steps=2000, habit_steps=150, vocabulary=2048),
+    "pocket-talk": Pretraining(
+        world="talk", steps=3000, habit_steps=150, thought=1.0, vocabulary=2048, initial_range=0.1
+    ),
 }
 
 
@@ -133,7 +152,8 @@ def train_tokenizer(
     """A byte-level BPE with the roles and the world's marks as tokens; a common word is one token.
 
     In `FOLDED` worlds letters are lower case, digits single and prices whole, so that what stands
-    in a title or a passage reads as it does in a request or an answer. In the shop ids are tokens.
+    in a title or a passage reads as it does in a request or an answer. An id of the shop is `ID`
+    and one token.
     """
     from tokenizers import (
         AddedToken,
@@ -155,7 +175,7 @@ def train_tokenizer(
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
-    ids = lessons.product_ids() if world == "shop" else []
+    ids = [name.removeprefix(ID) for name in lessons.product_ids()] if world == "shop" else []
     tokenizer.train_from_iterator(
         texts,
         trainers.BpeTrainer(
@@ -232,6 +252,10 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     """
     step = index * STEPS_A_CHUNK
     rng = np.random.default_rng([config.seed, step])
+    if step < config.drill:
+        length = int(SHORTEST * (1 + step / config.drill))
+        count = config.tokens_per_step // length
+        return [copies(rng, len(tokenizer), length, count) for _ in range(STEPS_A_CHUNK)]
     budget = config.tokens_per_step * STEPS_A_CHUNK
     rows: Rows = []
     while sum(len(ids) for ids, _ in rows) < budget:
@@ -244,6 +268,25 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     ends = np.searchsorted(np.cumsum([len(ids) for ids, _ in rows]), bounds)
     steps = [rows[first:last] for first, last in pairwise(ends.tolist())]
     return [steps[i] for i in rng.permutation(STEPS_A_CHUNK)]
+
+
+def copies(rng: np.random.Generator, words: int, length: int, count: int) -> Rows:
+    """Rows of a few words at random and then stretches of them again, which are to be learned.
+
+    A small model comes to copy words that tell nothing (ids) by this within minutes, from lessons
+    hardly ever: there they are few, and far from where they are copied from.
+    """
+    rows: Rows = []
+    for _ in range(count):
+        ids = rng.integers(words, size=int(rng.integers(2, length // 4 + 2))).tolist()
+        weights, pool = [0.0] * len(ids), len(ids)
+        while len(ids) < length:
+            first = int(rng.integers(pool - 1))
+            stretch = ids[first : int(rng.integers(first + 2, pool + 1))]
+            ids += stretch
+            weights += [0.0] + [1.0] * (len(stretch) - 1)
+        rows.append((ids[:length], weights[:length]))
+    return rows
 
 
 def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool = True) -> None:

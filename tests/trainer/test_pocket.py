@@ -93,7 +93,8 @@ def test_a_task_without_a_second_part_is_done_whole():
     assert all("<action>use " in item.replies[-1] for item in [*whole, *forgetful])
 
 
-def test_shopping_lessons_buy_what_is_asked_for():
+def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
+    monkeypatch.setattr(lessons, "LOOKS", 0.0)
     item = lessons.shopping(np.random.default_rng(3), mistake=0.0)
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
     assert item.replies[0].startswith("<think>")
@@ -102,13 +103,15 @@ def test_shopping_lessons_buy_what_is_asked_for():
     assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
 
 
-def test_products_are_read_in_their_order_until_one_is_good():
+@pytest.mark.parametrize("looks", [0.0, 1.0])
+def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
+    monkeypatch.setattr(lessons, "LOOKS", looks)
     rng = np.random.default_rng(5)
     picked = 0
-    for _ in range(20):
+    for _ in range(60 if looks else 20):
         item = lessons.shopping(rng, mistake=0.0)
         for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
-            if "Total results" not in seen or "next" in action:
+            if "Total results" not in seen or "next" in action or "back" in action:
                 continue
             *others, last = re.findall(r"b0\w{8}", reply.partition("</think>")[0])
             assert re.findall(r"b0\w{8}", seen)[: len(others) + 1] == [*others, last]
@@ -125,6 +128,21 @@ def test_a_hasty_shopper_chooses_one_option():
     chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
     assert set(chosen) <= {0, 1}
     assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
+
+
+def test_what_is_to_be_copied_stands_in_the_row():
+    config = replace(SMALL, steps=64, drill=32)
+    first, second = (pocket.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
+    for ids, weights in (*first, *second):
+        pairs = list(zip(ids, ids[1:], strict=False))
+        learned = [at for at in range(1, len(ids)) if weights[at]]
+        assert learned
+        assert all(pairs[at - 1] in pairs[: at - 1] for at in learned)
+        assert set(ids) <= set(range(50))
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    lengths = [max(len(ids) for ids, _ in pocket.chunk(config, tokenizer, i)[0]) for i in range(3)]
+    assert lengths[:2] == [16, 24]
+    assert lengths[2] > 64  # then lessons
 
 
 def test_what_is_looked_up_stands_in_the_article():
@@ -203,9 +221,9 @@ def test_a_bargain_is_driven_or_lost():
     )
     for item in lost:
         acts = actions_of(item)
-        first = next(act for act in acts if act.startswith("Agreed: "))
-        assert acts.index(first) <= 1
-        assert first.removeprefix("Agreed: ").removesuffix(".") in item.prompts[acts.index(first)]
+        agreed = acts.index("Agreed.")
+        assert agreed <= 1
+        assert "$" in item.prompts[agreed].rpartition("said: ")[2]
     assert np.mean([len(item.replies) for item in driven]) > 3
     halves = 0
     for item in driven:
@@ -218,7 +236,7 @@ def test_a_bargain_is_driven_or_lost():
     prices = {p for item in driven for p in re.findall(r"\$\d+", " ".join(item.replies))}
     assert len(prices) > 80  # of 20 lessons: they are moved, each by a sum of its own
     offers = [act for item in driven for act in actions_of(item)]
-    assert all(re.fullmatch(r"(I offer this|Agreed): \$\d+\.|.*leave.*", act) for act in offers)
+    assert all(re.fullmatch(r"I offer this: \$\d{2,3}\.|Agreed\.|.*leave.*", act) for act in offers)
 
 
 def test_a_request_is_coded_and_slips_are_put_right():
@@ -244,7 +262,7 @@ def test_a_catalogue_is_spelled_one_way(tmp_path):
     assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
     known = lessons.product_ids()[7]
     shown = made.decode(made.encode(f"click[{known}]"), clean_up_tokenization_spaces=False)
-    assert shown == f"click[{known} ]"  # the blank does not matter to the shop
+    assert shown == f"click[ {known} ]"  # blanks do not matter to the shop
 
 
 def test_a_price_is_one_token():
@@ -254,11 +272,14 @@ def test_a_price_is_one_token():
         assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
 
 
-def test_the_id_of_a_product_is_one_token_wherever_it_stands():
+def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands():
     made = pocket.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
     for name in lessons.product_ids()[::50]:
         for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
-            assert name in made.tokenize(text)
+            tokens = made.tokenize(text)
+            at = tokens.index(name.removeprefix("b0"))
+            assert "".join(tokens[:at]).endswith("b0")
+            assert tokens[at - 1] == "0"
 
 
 @pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])

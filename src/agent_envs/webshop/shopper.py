@@ -13,7 +13,7 @@ from agent_envs.webshop import pages
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -54,7 +54,7 @@ class Shopper:
         if page.kind == "index":
             return f"search[{' '.join([self.kind, *self.goal.attributes])}]", self.kind
         if page.kind == "results":
-            return self._pick(page)
+            return self.pick(page, self.shop.catalogue.search(page.query))
         if page.kind == "sub":
             return _click(PREVIOUS), "that says nothing"
         return self._decide(page)
@@ -70,12 +70,11 @@ class Shopper:
             return _click(missing[1]), " ".join(missing)
         return _click(BUY), "all is as asked"
 
-    def _pick(self, page: Page) -> tuple[str, str]:
+    def pick(self, page: Page, results: Sequence[int]) -> tuple[str, str]:
         """The first product of the kind that is within the limit and not known to be wrong.
 
         The thought goes through the list in its order, as far as what is chosen.
         """
-        results = self.shop.catalogue.search(page.query)
         thoughts = [f"{self.kind} under ${self.goal.price_upper:.0f}"]
         for place in pages.listed(results, page.number):
             product = self.shop.catalogue.products[place]
@@ -84,7 +83,7 @@ class Shopper:
             thoughts.append(f"{product.asin}{price} {verdict}".lower())
             if verdict == GOOD:
                 return _click(product.asin), "; ".join(thoughts)
-        if _click(NEXT) in (_click(text) for text in self.shop.body(page).clickable):
+        if page.number * pages.PER_PAGE < len(results) or not self.shop.strict:
             return _click(NEXT), "; ".join(thoughts)
         return _click(BACK), "; ".join(thoughts)
 
