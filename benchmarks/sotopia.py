@@ -4,6 +4,9 @@ Two tables: the environment through `gym.make` with the whole info, rule judge i
 Times are CPU time of this process on one core. The talker proposes random deals with a reason, asks
 a question now and then, and takes another task each episode. With `--data` it is a folder of the
 public scenes, played with the echo and without a judge.
+
+With `--talks N` instead: so many conversations of the explorer in each family of the split `test`,
+as tables with the judge's seven scores and why the goal has its score.
 """
 
 from __future__ import annotations
@@ -24,12 +27,14 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
+from agent_envs.sotopia import explorer  # noqa: E402
 from agent_envs.sotopia.families import FAMILIES  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ID = "Sotopia-v0"
+SHORT = ("bel", "rel", "kno", "sec", "soc", "fin", "goal")  # the seven scores
 QUESTIONS = 0.2  # share of lines that ask one
 
 
@@ -38,8 +43,13 @@ def main() -> None:
     options.add_argument("--data", default="embedded", help="folder of public scenes, or embedded")
     options.add_argument("--steps", type=int, default=20_000)
     options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
+    options.add_argument("--talks", type=int, default=0, help="conversations of each family")
     options.add_argument("--only", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.talks:
+        for family in FAMILIES:
+            print(f"{family}\n", *talks(family, given.talks), "", sep="\n")
+        return
     if given.only:
         print(*{"speed": speed, "memory": memory}[given.only](given), sep="\n")
         return
@@ -59,6 +69,24 @@ def make(given: argparse.Namespace, family: str = "all") -> gym.Env[str, str]:
     if given.data == "embedded":
         return gym.make(ID, data="embedded", family=family)
     return gym.make(ID, data=given.data, split="all", partner="echo", judge="none")
+
+
+def talks(family: str, count: int) -> Iterator[str]:
+    """A table of conversations, spread over the tasks of a family, each with its number as seed."""
+    env = gym.make(ID, data="embedded", split="test", family=family)
+    yield f"| task | partner | turns | {' | '.join(SHORT)} | why |"
+    yield "|---" * (len(SHORT) + 4) + "|"
+    tasks = env.unwrapped.panel.task_ids
+    for number, task in enumerate(tasks[:: max(1, len(tasks) // count)][:count]):
+        _, info = env.reset(seed=number, options={"task_id": task})
+        done = False
+        while not done:
+            _, _, terminated, truncated, info = env.step(explorer(env).act())
+            done = terminated or truncated
+        scores = " | ".join(f"{score:.3g}" for score in info["scores"].values())
+        temper = env.unwrapped.talk.scene.temper[1 - env.unwrapped.side]
+        why = f"{info['reasons']['goal'].rstrip('.')}. {info['reasons']['relationship']}"
+        yield f"| {task} | {temper} | {info['turn']} | {scores} | {why} |"
 
 
 def speed(given: argparse.Namespace) -> Iterator[str]:

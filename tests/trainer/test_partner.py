@@ -156,23 +156,20 @@ def test_self_chat_repeats_itself(tiny_folder, policy):
     assert played[0] == played[1]
 
 
-def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path, monkeypatch):
-    # What they say is no act yet: here every reply is one, and long ones reach the goal.
-    for module in ("agent_envs.parse", "trainer.partner"):
-        monkeypatch.setattr(f"{module}.action_in", lambda reply, _: reply.strip() or "Hm.")
-    monkeypatch.setattr(
-        "agent_envs.sotopia.rules.goal", lambda talk, _: (len(" ".join(talk.lines(0))) % 10, "")
-    )
+def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     loaded = chat(
-        "pocket", "env.max_turns=1", "sampling.tasks=1", "sampling.max_tokens=4096", "run.steps=1",
-        "update.learning_rate=1e-3", "eval.tasks=1", "eval.every=0", "env.options.family=bargain",
+        "pocket-talk", "env.max_turns=3", "sampling.tasks=4", "sampling.rollouts=4", "run.steps=1",
+        "sampling.max_tokens=4096", "sampling.max_reply_tokens=48", "partner.reply_tokens=48",
+        "update.learning_rate=1e-3", "update.skip_dead_groups=false", "eval.tasks=1",
+        "eval.every=0", "env.options.family=bargain", "sampling.temperature=1.0",
     )  # fmt: skip
     load_partner.cache_clear()
     partner = load_partner(loaded.partner, loaded.policy)
     before = [w.clone() for w in partner.sampler.policy.model.parameters()]
     train(loaded, tmp_path, console=Console(file=io.StringIO()))
     line = metrics.read(tmp_path / "metrics.jsonl")[-1]
-    assert (line["episodes"], line["turns"], line["dead_groups"]) == (2, 1, 0)
+    assert line["episodes"] == 16
+    assert line["valid"] > 0
     assert load_partner(loaded.partner, loaded.policy) is partner
     after = list(partner.sampler.policy.model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_what_is_to_be_copied_stands_in_the_row():
     config = replace(SMALL, steps=64, drill=32)
     first, second = (pocket.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
     for ids, weights in (*first, *second):
-        pairs = list(zip(ids, ids[1:], strict=False))
+        pairs = list(pairwise(ids))
         learned = [at for at in range(1, len(ids)) if weights[at]]
         assert learned
         assert all(pairs[at - 1] in pairs[: at - 1] for at in learned)

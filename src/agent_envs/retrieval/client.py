@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,10 +21,11 @@ from agent_envs.retrieval.passages import Passage, check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from urllib3 import PoolManager
+    from urllib3 import BaseHTTPResponse, PoolManager
 
 DIALECTS = ("auto", "queries", "query")
 _CONNECTIONS = 64  # that threads sharing a client keep open
+_PART = 1 << 16  # bytes that are read at a time, at most
 _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
 
@@ -67,7 +69,7 @@ class Http:
         api: How it wants to be asked: "queries" (Search-R1, verl: all at once), "query"
             (verl-agent, SkyRL: one a request), or "auto", which is "queries" until a server
             refuses that with HTTP 422, and "query" from then on.
-        timeout: Seconds that a connection may take to be made, and then to be silent.
+        timeout: Seconds that a connection may take to be made, and then the whole answer.
         retries: Further tries of a request.
 
     Raises:
@@ -147,12 +149,31 @@ class Http:
                 headers={"Content-Type": "application/json"},
                 timeout=self.timeout,
                 retries=False,  # nor redirects
+                preload_content=False,
             )
+            data = self._read(answer)
         except (exceptions.TimeoutError, exceptions.ProtocolError) as error:
             return _Reply(0, str(error).encode())
         except exceptions.HTTPError as error:
             raise RetrievalError(f"{self.url} cannot be asked: {error}") from error
-        return _Reply(answer.status, answer.data, retry_after(answer.headers.get("Retry-After")))
+        return _Reply(answer.status, data, retry_after(answer.headers.get("Retry-After")))
+
+    def _read(self, answer: BaseHTTPResponse) -> bytes:
+        """All of an answer, however slowly it drips, within the time for one.
+
+        Raises:
+            TimeoutError: It takes longer (one of urllib3's).
+        """
+        from urllib3.exceptions import TimeoutError as TooSlowError
+
+        data, until = b"", monotonic() + self.timeout
+        while part := answer.read1(_PART):
+            data += part
+            if monotonic() > until:
+                answer.close()
+                raise TooSlowError(f"the answer took more than {self.timeout:g} s: timed out")
+        answer.release_conn()
+        return data
 
     def _connections(self) -> PoolManager:
         """Those of this process: two that shared one would read each other's answers."""

@@ -146,12 +146,12 @@ class Endpoint:
                     body += chunk
                     if monotonic() > deadline or len(body) > _LARGEST:
                         return _Failure("the answer was too slow or too long", passing=True)
-            return _content(body)
+            return _content(self._redacted(body.decode(errors="replace")))
         except openai.APIStatusError as error:
             status = error.status_code
             passing = status in {408, 409, _TOO_MANY} or status >= _SERVER_ERROR
             wait = retry_after(error.response.headers.get("retry-after"))
-            return _Failure(f"HTTP {status}, {error.message[:300]}", passing, wait)
+            return _Failure(f"HTTP {status}, {self._redacted(error.message)[:300]}", passing, wait)
         except (openai.APIConnectionError, transport.HTTPError) as error:
             return _Failure(str(error) or type(error).__name__, passing=True)
 
@@ -170,6 +170,7 @@ class Endpoint:
         return self._client
 
     def _redacted(self, text: str) -> str:
+        """A text without the key, which a server may send back; before anything is cut off it."""
         key = os.environ.get(self.key)
         return text.replace(key, "***") if key else text
 
@@ -202,7 +203,7 @@ def open_endpoint(spec: str) -> Endpoint:
     return Endpoint(model, f"http{address}")
 
 
-def _content(body: bytes) -> str | _Failure:
+def _content(body: str) -> str | _Failure:
     """The text in a chat completion."""
     try:
         content = json.loads(body)["choices"][0]["message"]["content"]

@@ -80,10 +80,12 @@ def client(options: Options) -> Callable[[str], str]:
             )
             return answer.choices[0].message.content or ""
         except (openai.OpenAIError, IndexError, ValueError, AttributeError, TypeError) as error:
+            key = os.environ.get(options.key)
+            why = str(error).replace(key, "***") if key else str(error)
             raise JudgeUnreachableError(
                 f"the judge {options.model!r} at {where} gave no answer after "
-                f"{options.retries + 1} tries: {error}. Answers so far are kept; check judge.url "
+                f"{options.retries + 1} tries: {why}. Answers so far are kept; check judge.url "
                 f"and ${options.key}, then continue with --resume"
-            ) from error
+            ) from None  # what it was raised from may hold the key
 
     return ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -146,6 +147,16 @@ def babbles(handler, _):
 
 def hangs(handler, _):
     handler.server.closing.wait()
+    handler.close_connection = True
+
+
+def drips(handler, _):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while not handler.server.closing.wait(0.05):
+            handler.wfile.write(b" ")
     handler.close_connection = True
 
 
@@ -306,10 +317,13 @@ class TestFaults:
         assert told.value.status == 500
         assert pickle.loads(pickle.dumps(told.value)).status == 500
 
-    def test_a_server_that_hangs(self, waits):
-        with Stub(hangs) as server:
-            with pytest.raises(RetrievalError, match=r"in 2 tries: .*timed out") as told:
-                Http(server.url, timeout=0.1, retries=1).search(["a"], 1)
+    @pytest.mark.parametrize("fault", [hangs, drips])
+    def test_a_server_that_hangs(self, fault, waits):
+        with Stub(fault) as server:
+            with pytest.raises(
+                RetrievalError, match=rf"{server.url}.* in 2 tries: .*timed out"
+            ) as told:
+                Http(server.url, timeout=0.2, retries=1).search(["a"], 1)
             assert len(server.asked) == 2
         assert told.value.status == 0
 

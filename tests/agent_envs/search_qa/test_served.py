@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import socket
 
 import gymnasium as gym
 import pytest
@@ -74,6 +75,22 @@ def test_a_server_that_fails_inside_is_named_with_its_error(folder):
         env.reset(seed=1)
         with pytest.raises(RetrievalError, match=rf"{url} .* 2 tries: HTTP 500.*MemoryError"):
             env.step(SEARCH.format("x"))
+
+
+@pytest.mark.parametrize("kind", [SearchQA, WikiSearch])
+def test_a_server_that_hangs_is_named(kind, folder):
+    """One that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/retrieve"
+        retriever = Http(url, timeout=0.1, retries=1)
+        env = kind(data=folder, split="all", retriever=retriever)
+        env.reset(seed=1)
+        ask = SEARCH.format("Chad")
+        if kind is WikiSearch:
+            call = '{"name": "wiki_search", "args": {"query": "Chad"}}'
+            ask = f"<reasoning>x</reasoning><tool>{call}</tool>"
+        with pytest.raises(RetrievalError, match=rf"{url} gave no passages in 2 tries.*timed out"):
+            env.step(ask)
 
 
 def test_a_folder_without_a_corpus_needs_a_server(folder_of):

@@ -68,7 +68,8 @@ class Stub(BaseHTTPRequestHandler):
                          "message": {"role": "assistant", "content": text}}],
         }  # fmt: skip
         if status != 200:
-            answer = {"error": {"message": f"wrong key {self.headers['Authorization']}"}}
+            told = f"{self.server.filler}wrong key {self.headers['Authorization']}"
+            answer = {"error": {"message": told}}
         reply = b"<html>" if what == "html" else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -93,7 +94,7 @@ def server(monkeypatch):
     stub = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     stub.daemon_threads = True
     stub.script, stub.asked, stub.keys, stub.content = [], [], [], "{}"
-    stub.released = threading.Event()
+    stub.filler, stub.released = "", threading.Event()
     stub.url = f"http://127.0.0.1:{stub.server_port}/v1"
     thread = threading.Thread(target=stub.serve_forever, args=(0.01,))
     thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import logging
 import math
@@ -10,6 +11,7 @@ import pickle
 
 import gymnasium as gym
 import pytest
+from rich.console import Console
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.sotopia.acts import Act, speak
@@ -18,6 +20,8 @@ from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.models import ModelJudge, ModelPartner
 from agent_envs.sotopia.rules import RANGES, JudgeError
 from agent_envs.sotopia.talk import Talk
+from trainer import recipe
+from trainer.train import train
 
 KEY = "sk-very-secret-0123456789"
 FULL = {
@@ -143,6 +147,38 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     assert "wrong key Bearer ***" in seen[0]
     assert all(KEY not in text for text in seen)
     assert KEY.encode() not in pickle.dumps(judge)
+
+
+@pytest.mark.parametrize("status", [401, 200])
+def test_a_message_that_is_cut_has_no_part_of_the_key(server, monkeypatch, status):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for length in range(140, 300, 10):
+        server.filler = "." * length
+        server.content = f"{server.filler}{KEY} is no JSON"
+        server.script = [status] if status != 200 else []
+        endpoint = Endpoint("stub", server.url, retries=0)
+        with pytest.raises(JudgeError) as error:
+            ModelJudge(endpoint).judge(TALK, 0)
+        endpoint.close()
+        assert KEY[:8] not in str(error.value)
+
+
+def test_no_file_of_a_run_has_the_key(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.content, server.script = GOOD, [500, 429]
+    options = (
+        f"env.options.judge=openai:stub@{server.url}", "run.steps=1", "run.threads=1",
+        "sampling.tasks=1", "sampling.rollouts=2", "env.max_turns=1", "eval.tasks=1",
+        "eval.every=0", "run.save_every=1", "run.episodes_every=1",
+    )  # fmt: skip
+    told = io.StringIO()
+    train(recipe.load("sotopia_quickstart", options), tmp_path, console=Console(file=told))
+    assert server.keys
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert tmp_path / "report.html" in files
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+    assert KEY not in told.getvalue()
 
 
 def test_copies_ask_for_themselves(server, judge):
