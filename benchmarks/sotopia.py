@@ -6,7 +6,8 @@ a question now and then, and takes another task each episode. With `--data` it i
 public scenes, played with the echo and without a judge.
 
 With `--talks N` instead: so many conversations of the explorer in each family of the split `test`,
-as tables with the judge's seven scores and why the goal has its score.
+as tables with the judge's seven scores and why the goal has its score. With `--fixed N` the best
+of N sequences of acts that do not look at what is said, found by changing the best so far.
 """
 
 from __future__ import annotations
@@ -28,13 +29,21 @@ import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
 from agent_envs.sotopia import explorer  # noqa: E402
-from agent_envs.sotopia.families import FAMILIES  # noqa: E402
+from agent_envs.sotopia.env import ACTS  # noqa: E402
+from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, scene  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ID = "Sotopia-v0"
 SHORT = ("bel", "rel", "kno", "sec", "soc", "fin", "goal")  # the seven scores
+GENERAL = 0.4  # share of a fixed sequence's lines that are of these
+LINES = (
+    "Hello, nice to meet you.", "Agreed.", "Can you do better?", "That is too much.",
+    "Please, I need this because my family depends on it.", "What matters to you?", "Deal.",
+    "Thank you, I appreciate it because it helps me a lot.", '{"action_type": "leave"}',
+)  # fmt: skip
+FOUND_ON = 48  # tasks that a fixed sequence is found on
 QUESTIONS = 0.2  # share of lines that ask one
 
 
@@ -44,11 +53,16 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=20_000)
     options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
     options.add_argument("--talks", type=int, default=0, help="conversations of each family")
+    options.add_argument("--fixed", type=int, default=0, help="sequences tried in each family")
     options.add_argument("--only", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.talks:
         for family in FAMILIES:
             print(f"{family}\n", *talks(family, given.talks), "", sep="\n")
+        return
+    if given.fixed:
+        for family in FAMILIES:
+            print(fixed(family, given.fixed), flush=True)
         return
     if given.only:
         print(*{"speed": speed, "memory": memory}[given.only](given), sep="\n")
@@ -87,6 +101,46 @@ def talks(family: str, count: int) -> Iterator[str]:
         temper = env.unwrapped.talk.scene.temper[1 - env.unwrapped.side]
         why = f"{info['reasons']['goal'].rstrip('.')}. {info['reasons']['relationship']}"
         yield f"| {task} | {temper} | {info['turn']} | {scores} | {why} |"
+
+
+def fixed(family: str, tries: int) -> str:
+    """Successes of the best fixed sequence, on the tasks that it was found on and on all."""
+    rng = np.random.default_rng(0)
+    some, every = (gym.make(ID, data="embedded", family=family, split=s) for s in ("train", "all"))
+    tasks = rng.permutation(some.unwrapped.panel.task_ids)[:FOUND_ON].tolist()
+
+    def line() -> str:
+        if rng.random() < GENERAL:
+            return LINES[rng.integers(len(LINES))]
+        game = scene(family, int(rng.integers(SUBJECTS * VARIANTS))).game
+        deal = game.deals[rng.integers(len(game.deals))]
+        return f"I propose: {game.tell(deal, int(rng.integers(2)))}."
+
+    best, won = [line() for _ in range(ACTS // 2)], -1.0
+    for number in range(tries):
+        changed = set(rng.integers(len(best), size=1 + rng.integers(3)).tolist())
+        # every fourth is a new one, so that the search is not stuck with its first
+        new = [line() if at in changed or number % 4 == 0 else old for at, old in enumerate(best)]
+        share = successes(some, tasks, new)
+        if share >= won:
+            best, won = new, share
+    return (
+        f"{family:10} {tries:,} sequences: {won:.0%} of {len(tasks)} tasks, and of all "
+        f"{successes(every, every.unwrapped.panel.task_ids, best):.0%}; {' / '.join(best)}"
+    )
+
+
+def successes(env: gym.Env[str, str], tasks: Sequence[str], lines: list[str]) -> float:
+    """Share of tasks that are won by saying these lines one after the other."""
+    won = 0
+    for number, task in enumerate(tasks):
+        env.reset(seed=number, options={"task_id": task})
+        for said in lines:
+            _, _, terminated, truncated, info = env.step(said)
+            if terminated or truncated:
+                break
+        won += info["success"]
+    return won / len(tasks)
 
 
 def speed(given: argparse.Namespace) -> Iterator[str]:
