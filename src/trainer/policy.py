@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
     from trainer.vision import Picture
 
-POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-talk", "pocket-wiki")
+POCKETS = (
+    "pocket",
+    "pocket-apps",
+    "pocket-puzzles",
+    "pocket-shop",
+    "pocket-talk",
+    "pocket-wiki",
+)
 """Small policies of this package: one for the household, the others each for a world of its own."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _NEEDED = (
