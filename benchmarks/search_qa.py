@@ -117,12 +117,12 @@ def latencies(
     texts = [question.text for question in data.questions.values()]
     rng = np.random.default_rng(0)
     texts = [texts[i] for i in rng.permutation(len(texts))[: given.queries]]
-    heads = ("single", "p99", "batch 64", "cached", "server", "added")
+    heads = ("single", "p99", "batch 64", "cached", "server", "added", "its batch", "its cache")
     yield f"{'':8}" + "".join(f"{head:>10}" for head in heads)
     for name, retriever in retrievers.items():
         single = each(retriever, texts)
         batches = [texts[at : at + 64] for at in range(0, len(texts), 64)]
-        batched = sum(timed(partial(retriever.search, b, 3))[1] for b in batches) / len(texts)
+        batched = together(retriever, batches)
         cached = Cached(retriever)
         cached.search(texts, 3)
         again = each(cached, texts)
@@ -130,15 +130,22 @@ def latencies(
             http = Http(url)
             http.search(texts[:1], 3)
             served = each(http, texts)
+            served_batched = together(http, batches)
+        with serving(cached) as url:
+            http = Http(url)
+            http.search(texts[:1], 3)
+            served_again = each(http, texts)
         # paired: what a request takes beyond the search it makes
         added = statistics.median(served) - statistics.median(single)
         figures = (
             statistics.median(single),
             float(np.percentile(single, 99)),
-            batched * 1e3,
+            batched,
             statistics.median(again),
             statistics.median(served),
             added,
+            served_batched,
+            statistics.median(served_again),
         )
         yield f"{name:8}" + "".join(f"{figure:10.3f}" for figure in figures)
 
@@ -146,6 +153,12 @@ def latencies(
 def each(retriever: Retriever, texts: list[str]) -> list[float]:
     """Milliseconds of a search for each text alone."""
     return [timed(partial(retriever.search, [text], 3))[1] * 1e3 for text in texts]
+
+
+def together(retriever: Retriever, batches: list[list[str]]) -> float:
+    """Milliseconds of a text when searches are made in batches."""
+    seconds = sum(timed(partial(retriever.search, batch, 3))[1] for batch in batches)
+    return 1e3 * seconds / sum(map(len, batches))
 
 
 def steps(given: argparse.Namespace) -> Iterator[str]:
