@@ -51,7 +51,7 @@ MAX_TURNS = 50
 CATALOGUES = 32
 """Made-up catalogues of the shop's lessons, none of them the embedded one."""
 LOOKS = 0.8  # share of the shop's lessons that are one list; a trip is ten times as long
-HALF = 0.5
+HALF = 0.5  # of the full size; up to it there are no trips
 
 ROOMS = 4_000
 """Rooms of Sokoban's lessons, none of them of the splits that are held out."""
