@@ -73,7 +73,7 @@ FAMILIES = (
 REQUESTS = 1_000  # of each family, so that there is little to know by heart
 PATIENCE = 7  # turns, after which a bargain is ended
 CLOSE = 0.03  # prices so near that they are not worth a word
-DEAREST = 990
+DEAREST = 990  # what prices are kept below, so that each is one token
 CARELESS = 0.6
 
 _BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}

@@ -239,7 +239,8 @@ def endpoint():
                 "choices": [{"index": 0, "finish_reason": "stop",
                              "message": {"role": "assistant", "content": text}}],
             }  # fmt: skip
-            reply = json.dumps(answer if status in {200, "garbage"} else {"error": {}}).encode()
+            refusal = {"error": {"message": f"wrong key {self.headers['Authorization']}"}}
+            reply = json.dumps(answer if status in {200, "garbage"} else refusal).encode()
             self.send_response(status if isinstance(status, int) else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(reply)))

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -494,6 +495,16 @@ def test_a_judge_that_never_answers_stops_the_run(endpoint, tmp_path):
     method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=1")
     with pytest.raises(JudgeUnreachableError, match=r"'stub' at http://127.* after 2 tries"):
         method.credit(refusing(tiny()))
+
+
+def test_a_judge_that_sends_the_key_back_does_not_make_it_known(endpoint, tmp_path, monkeypatch):
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    endpoint.script = [401]
+    method = judged(endpoint, tmp_path, "judge.retries=0", "judge.parallel=1")
+    with pytest.raises(JudgeUnreachableError, match=r"wrong key Bearer \*\*\*") as told:
+        method.credit(refusing(tiny()))
+    assert key not in "".join(traceback.format_exception(told.value))
 
 
 def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):

@@ -69,7 +69,8 @@ class Http:
         api: How it wants to be asked: "queries" (Search-R1, verl: all at once), "query"
             (verl-agent, SkyRL: one a request), or "auto", which is "queries" until a server
             refuses that with HTTP 422, and "query" from then on.
-        timeout: Seconds that a connection may take to be made, and then the whole answer.
+        timeout: Seconds that a connection may take to be made, that the server may be silent, and
+            that the body of an answer may take, however it drips.
         retries: Further tries of a request.
 
     Raises:
@@ -159,7 +160,7 @@ class Http:
         return _Reply(answer.status, data, retry_after(answer.headers.get("Retry-After")))
 
     def _read(self, answer: BaseHTTPResponse) -> bytes:
-        """All of an answer, however slowly it drips, within the time for one.
+        """The body of an answer, within the time for one.
 
         Raises:
             TimeoutError: It takes longer (one of urllib3's).
