@@ -75,7 +75,7 @@ class Acquaintance:
             return Act("leave") if done else speak("What a small world! It was nice to meet you.")
         self.mood = mood = mood._replace(settled=False)
         act = talk.said[-1].act if talk.said else Act("none")
-        line = self._line(talk, act.argument if act.kind == "speak" else "")
+        line = self._line(talk, act)
         if mood.turn >= self.manner.hurry:
             self._lose(1)
         if self.mood.patience <= 0 and not self.mood.settled:
@@ -87,14 +87,16 @@ class Acquaintance:
         known = (self.game.shared,) if self.mood.settled else None
         return said._replace(offer=known, worded=True)
 
-    def _line(self, talk: Talk, text: str) -> str:
+    def _line(self, talk: Talk, act: Act) -> str:
         """The answer to what was said."""
+        text = act.argument if act.kind == "speak" else ""
         words = heard(text)
         self._lose(2 * (words.insults + 2 * words.threatens))
         if talk.said and talk.said[-1] in talk.said[:-1]:
             self._lose(1)
             return "You said that before."
-        names, traits = self.game.named(text), self.game.described(text)
+        names = list(dict.fromkeys([*(act.offer or ()), *self.game.named(text)]))
+        traits = self.game.described(text)
         if len(names) > 1:
             self._lose(2)
             return "Please, do not just read out names."
