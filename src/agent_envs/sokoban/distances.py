@@ -78,7 +78,7 @@ class Distances:
         return _distances, (self.room,)
 
     def _search(self, live: NDArray[np.int64], boxes: int) -> NDArray[np.signedinteger[Any]]:
-        """Actions to the end: [F player cells, C arrangements], `_UNREACHED` where none leads there."""
+        """Actions to the end: [F player cells, C arrangements], -1 where none leads there."""
         places = np.array(list(combinations(range(len(live)), boxes)))  # [C, boxes]
         places = places[np.argsort(self._rank(places))]  # rows in order of rank
         count = len(places)
