@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gymnasium.spaces import Discrete
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sokoban.board import DIRECTIONS, LAYOUTS, SYMBOLS, anchor, text
@@ -119,6 +120,7 @@ class Sokoban(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
+    template = prompt.SOKOBAN
 
     def __init__(
         self,
