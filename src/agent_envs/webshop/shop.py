@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.webshop import pages, reward
+from agent_envs.webshop.catalogue import require_requests
 from agent_envs.webshop.claims import states
 from agent_envs.webshop.goals import draw_prices, make_goals
 from agent_envs.webshop.pages import Element, Page
@@ -56,6 +57,8 @@ class Shop:
     ) -> None:
         self._made_with = (catalogue, kind, strict, price_seed, attributes)
         self.catalogue, self.strict, self.attributes = catalogue, strict, attributes
+        if kind == "human":
+            require_requests(catalogue)
         rng = random.Random(price_seed)
         self.prices = draw_prices(catalogue.products, rng)
         if strict:  # what a page shows, in place of a price that it does not

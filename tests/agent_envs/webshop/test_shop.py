@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 
 from agent_envs.webshop import oracle
 from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.goals import Goal
+from agent_envs.webshop.goals import NO_LIMIT, Goal
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES, Page
 from agent_envs.webshop.products import read_products
 from agent_envs.webshop.reward import exact_options, upstream_options
@@ -257,14 +257,17 @@ def test_right_values_that_the_score_does_not_accept(real, strict):
     assert len(refused) == (0 if strict else 73)
 
 
-@pytest.mark.parametrize(("strict", "beyond"), [(False, 458), (True, 0)])
-def test_real_goals_that_their_own_product_does_not_meet(real, strict, beyond):
+@pytest.mark.parametrize(("strict", "unmet", "beyond"), [(False, 0, 458), (True, 163, 0)])
+def test_real_goals_that_their_own_product_does_not_meet(real, strict, unmet, beyond):
     shop = open_shop(open_catalogue(real), "synthetic", strict, 0, False)
     missed = 0
     for goal in shop.goals.values():
         page = Page("item", product=goal.product, options=goal.options)
-        missed += shop.score(goal, shop.match(goal, goal.product), page).total != 1
-    assert (len(shop.goals), missed) == (6910, beyond)
+        total = shop.score(goal, shop.match(goal, goal.product), page).total
+        assert not (goal.unmet and total == 1)
+        missed += total != 1 and not goal.unmet
+    assert len(shop.goals) == 6910
+    assert (sum(bool(goal.unmet) for goal in shop.goals.values()), missed) == (unmet, beyond)
 
 
 SHARED = {"Color": ["red", "blue"], "Trim": ["red", "blue", "none"]}
@@ -323,11 +326,20 @@ def test_a_value_that_is_also_a_button(shoes):
     way = ["search[shoe]", "click[a01]", "click[search]"]
     assert play(make(folder, UPSTREAM), *way)[-1][1]["invalid_reason"] == UNKNOWN
     assert play(make(folder, STRICT), *way)[-1][1]["valid"]
-    # the buttons win, and a goal does not ask for what cannot be chosen
-    for task in range(3):
-        env = make(folder, STRICT)
-        play(env, task=task)
-        assert [env.step(action) for action in oracle(env)][-1][1] == 1.0
+    # the buttons win, and no split has a goal that asks for what cannot be chosen
+    env = make(folder, STRICT)
+    unmet = {
+        goal.text.split(": ")[1].split(",")[0]: goal.unmet
+        for goal in env.unwrapped.shop.goals.values()
+    }
+    assert unmet == {
+        "search": (),
+        "buy now": ("option 'buy now'",),
+        "description": ("option 'description'",),
+    }
+    assert len(env.unwrapped.panel) == 1
+    play(env)
+    assert [env.step(action) for action in oracle(env)][-1][1] == 1.0
 
 
 @pytest.mark.parametrize("mode", [STRICT, UPSTREAM])
@@ -438,7 +450,10 @@ def test_strict_mode_asks_for_the_same_below_a_price_that_pages_show(made_up):
             assert goal.text.partition(", and price")[0] == public.text.partition(", and price")[0]
             if one_price:
                 assert goal.text == public.text
-            assert f"price lower than {goal.price_upper:.2f} dollars" in goal.text
+            told = goal.text.partition(", and price lower than ")[2]
+            assert told == (
+                "" if goal.price_upper == NO_LIMIT else f"{goal.price_upper:.2f} dollars"
+            )
             assert max(products[goal.product].prices) < goal.price_upper
 
 
@@ -448,7 +463,7 @@ def test_strict_mode_asks_for_the_same_below_a_price_that_pages_show(made_up):
 def test_prices_are_those_of_the_seed(made_up):
     # the public WebShop draws them anew in each process
     catalogue = open_catalogue(made_up)
-    shops = [open_shop(catalogue, "synthetic", True, seed, False) for seed in (0, 1)]
+    shops = [open_shop(catalogue, "synthetic", False, seed, False) for seed in (0, 1)]
     ranges = [place for place, p in enumerate(catalogue.products) if len(p.prices) == 2]
     assert ranges
     assert any(shops[0].prices[place] != shops[1].prices[place] for place in ranges)
@@ -457,6 +472,19 @@ def test_prices_are_those_of_the_seed(made_up):
             assert min(product.prices) <= shop.prices[place] <= max(product.prices)
     for shop in shops:
         assert all(shop.prices[goal.product] < goal.price_upper for goal in shop.goals.values())
+
+
+@pytest.mark.parametrize(("given", "shown"), [("$10 - $20", "$10.0 to $20.0"), ("$20", "$20.0")])
+def test_strict_mode_holds_a_range_of_prices_to_its_end(folder_of, record, wanted, given, shown):
+    told = {"A1": wanted("light")}
+    for seed in range(8):
+        env = make(folder_of([record(pricing=given)], told), STRICT, price_seed=seed)
+        observation, info = play(env, "search[shoe]", "click[a1]")[-1]
+        goal = env.unwrapped.task
+        assert shown in observation
+        assert goal.price_upper in {40.0, 50.0, 60.0}  # the higher of two of 30 to 60
+        assert f"price lower than {goal.price_upper:.2f}" in goal.text
+        assert info["progress"] == 1.0
 
 
 @pytest.mark.parametrize(
