@@ -3,7 +3,7 @@
 `cases/<family>.toml` holds the cases of one family. One case:
 
     [[case]]
-    task = "tick_off-17"      # <family>-<seed>: seeds 0-11 and 20 on are train, 12-15 val, 16-19 test
+    task = "tick_off-17"      # <family>-<seed>: 0-11 and 20 on are train, 12-15 val, 16-19 test
     right = true              # whether a careful person would accept what was done
     why = "One line: what this case is about."
     code = '''
@@ -20,9 +20,9 @@ Every case has `task`, `right`, `why` and exactly one of
   it adds harm to right work, with `right = true` something that is allowed.
 * `answer`: the shipped solution, which completes the task with this answer.
 
-The worlds of tasks are the same on every machine; look things up by code all the same, or write ids
-and names as the world shows them. Code must run without an error, so that a case that is to be refused is not refused for a typing
-mistake. `fails = true` says that an error is part of the case.
+The worlds of tasks are the same on every machine: look things up by code, or write ids and names as
+the world shows them. Code must run without an error, so that a case that is to be refused is not
+refused for a typing mistake. `fails = true` says that an error is part of the case.
 
 To write cases, look at the request, the whole world and the solution of a task:
 
@@ -39,6 +39,8 @@ To run them, all or some families, with the count, precision and recall of each:
 A case states what is right by the request and by the rules in `docs/appworld.md` ("What counts as
 done"), never by what the checker does today.
 """
+
+# ruff: noqa: T201  it is a command too
 
 from __future__ import annotations
 
@@ -141,7 +143,8 @@ def wrong(world: MiniWorld, family: str) -> tuple[list[str], str]:
     both = sum(case.right and passed for case, passed in judged)
     passed = sum(passed for _, passed in judged)
     right = sum(case.right for case, _ in judged)
-    figures = f"{family:30}{len(judged):6}{right:7}{both / max(passed, 1):11.3f}{both / max(right, 1):8.3f}"
+    precision, recall = both / max(passed, 1), both / max(right, 1)
+    figures = f"{family:30}{len(judged):6}{right:7}{precision:11.3f}{recall:8.3f}"
     return missed, figures
 
 
