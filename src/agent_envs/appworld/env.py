@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
+from agent_envs import prompt
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
@@ -12,7 +13,7 @@ from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.remote import HttpWorld
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import Panel, one_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class AppWorld(AgentEnv):
         does not exist, "refused" for what an API refuses, "timeout", else "error".
 
     Progress:
-        The share of the task's tests that pass now, of those that did not pass at the start.
-        "none": 0 until the end, then 1 for a success. Progress 1 is no success where something
-        else was changed or done too.
+        The share of the task's tests that pass now, of those that did not pass at the start. It is
+        1 without success where all that was asked for is done, and something else too. "none": 0
+        until the end, then 1 for a success.
 
     Anchor:
         Digest of the state of the apps, of the log-ins, of what was asked for and done already, of
@@ -131,6 +132,7 @@ class AppWorld(AgentEnv):
     audits: ClassVar[str] = "agent_envs.appworld.audits"
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    template = prompt.APPWORLD
 
     def __init__(
         self,
@@ -156,17 +158,19 @@ class AppWorld(AgentEnv):
             raise ValueError(
                 f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
             )
-        self.world: World = (
-            MiniWorld(
+        self.world: World
+        if backend == "mini":
+            source = "embedded"
+            self.world = MiniWorld(
                 timeout=timeout,
                 sandbox=sandbox,
                 train_seeds=train_seeds,
                 max_executions=max(1, max_turns),  # never fewer: the turns left are no state
             )
-            if backend == "mini"
-            else HttpWorld(server, data=data, timeout=timeout)
-        )
-        panel = Panel(split, _kept(self.world.task_ids(split), families))
+        else:
+            self.world = remote = HttpWorld(server, data=data, timeout=timeout)
+            source = source_of("appworld", remote.root)
+        panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
 
