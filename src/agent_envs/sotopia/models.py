@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.options import require_methods
 from agent_envs.panels import nearest
-from agent_envs.sotopia.acts import KINDS, Act, checked
+from agent_envs.sotopia.acts import KINDS, checked
 from agent_envs.sotopia.endpoint import Endpoint, EndpointError, open_endpoint
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, Scripted
@@ -18,8 +18,11 @@ from agent_envs.sotopia.scripted import Echo, Scripted
 if TYPE_CHECKING:
     import numpy as np
 
+    from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
-    from agent_envs.sotopia.scene import Scene
+    from collections.abc import Mapping
+
+    from agent_envs.sotopia.scene import Game, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
     from agent_envs.sotopia.talk import Talk
 
@@ -32,15 +35,7 @@ _ROLE = (
     f"one of {', '.join(KINDS)}; argument is what you say or do, empty for leave and none. Leave "
     "when all is settled or nothing more is to be gained."
 )
-_ACT = {
-    "type": "object",
-    "properties": {
-        "action_type": {"type": "string", "enum": list(KINDS)},
-        "argument": {"type": "string"},
-    },
-    "required": ["action_type", "argument"],
-    "additionalProperties": False,
-}
+_ACT = {"action_type": {"type": "string", "enum": list(KINDS)}, "argument": {"type": "string"}}
 _MEANING = {
     "believability": "speaks and acts as this person naturally would, without repeating itself",
     "relationship": "how the relationship changed: -5 ruined, 0 as before, 5 much closer",
@@ -105,6 +100,30 @@ def open_judge(given: str | Judge) -> Judge | None:
     return Rules() if given == "rules" else None
 
 
+def _act_schema(game: Game | None) -> dict[str, Any]:
+    """The JSON schema of an act; in a game with an offer and an acceptance, null for neither."""
+    if game is None:
+        return _object(_ACT)
+    offer = _schema(game.offer(game.deals[0], 0))
+    accept = {"type": ["boolean", "null"]}
+    return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
+
+
+def _schema(example: object) -> dict[str, Any]:
+    """The JSON schema of values like this one, of objects, texts and whole numbers."""
+    if isinstance(example, dict):
+        return _object({name: _schema(value) for name, value in example.items()})
+    return {"type": "integer" if isinstance(example, int) else "string"}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {
+        "type": "object", "properties": dict(properties), "required": required,
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
 class ModelPartner:
     """A model that plays the other side."""
 
@@ -135,9 +154,9 @@ class _Modelled:
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
         return self.partner.endpoint.ask(
             [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
-            schema=_ACT,
+            schema=_act_schema(talk.scene.game),
             temperature=self.partner.temperature,
-            read=_act,
+            read=lambda answer: checked(answer, talk.scene.game, self.side),
             about=_about(talk),
         )
 
@@ -219,11 +238,6 @@ class ModelJudge:
         unfinished = self.cache / f"{key}.{os.getpid()}"
         unfinished.write_text(json.dumps(answer), encoding="utf-8")
         unfinished.replace(self.cache / f"{key}.json")
-
-
-def _act(answer: Any) -> Act:
-    fields = answer if isinstance(answer, dict) else {}
-    return checked(fields.get("action_type"), fields.get("argument"))
 
 
 def _verdict(answer: Any) -> Verdict:
