@@ -94,12 +94,15 @@ class AgentEnv(gym.Env[str, str], ABC):
             otherwise `step` takes whole replies, and this is how one with a {thought} and an
             {action} is written. Such an environment tells the action as the key "action" of
             `Turn.extra`, and the transcript keeps that.
+        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
+            wait are stepped at the same time, each in a thread of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
     action_length: ClassVar[int] = ACTION_LENGTH
     observation_length: ClassVar[int] = OBSERVATION_LENGTH
     reply_form: ClassVar[str] = ""
+    waits: bool = False
 
     def __init__(self, panel: Panel, *, max_turns: int, render_mode: str | None = None) -> None:
         if max_turns < 1:
