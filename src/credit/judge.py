@@ -51,7 +51,7 @@ class Judge:
 
     Raises:
         JudgeError: no well-formed answer after all retries, or a broken file in the cache.
-        ValueError: `retries` below 0 or `parallel` below 1.
+        ValueError: `retries` below 0, `parallel` below 1, or a `prompt` with other fields.
     """
 
     ask: Callable[[str], str]
@@ -67,6 +67,13 @@ class Judge:
                 "retries must be at least 0 and parallel at least 1, "
                 f"got {self.retries} and {self.parallel}"
             )
+        try:
+            self.prompt.format(goal="", outcome=0.0, turns="", count=0)
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                "prompt is a template with {goal}, {outcome}, {turns} and {count}, and other "
+                f"braces doubled; got {self.prompt[:80]!r}, which has {error}"
+            ) from error
 
     def __call__(self, turns: Turns) -> Array:
         """Label of each turn."""
