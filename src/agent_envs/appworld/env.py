@@ -170,6 +170,7 @@ class AppWorld(AgentEnv):
         else:
             self.world = remote = HttpWorld(server, data=data, timeout=timeout)
             source = source_of("appworld", remote.root)
+        self.waits = backend == "http" and "{port}" in server  # else one server has one world
         panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking

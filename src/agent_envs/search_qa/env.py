@@ -167,6 +167,7 @@ class SearchQA(AgentEnv):
             raise ValueError(f"max_searches is at least 0, got {allowed}")
         self.max_searches = turns - 1 if strict_compat else allowed
         self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+        self.waits = bool(getattr(self.retriever, "waits", False))
         self.protocol, self.strict, self.k = protocol, strict_compat, k
         self.reward, self.by, self.passage_characters = reward, anchor, passage_characters
 

@@ -172,6 +172,7 @@ class WikiSearch(AgentEnv):
         self.pages = pages_of(self.data.corpus)
         if protocol == "mt_grpo":
             self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+            self.waits = bool(getattr(self.retriever, "waits", False))
         self.observation_space = FreeText(ARTICLE_LENGTH + 100)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:

@@ -11,7 +11,7 @@ from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
 from agent_envs.sotopia.acts import read
-from agent_envs.sotopia.models import ModelJudge, ModelPartner, open_judge, open_partner
+from agent_envs.sotopia.models import open_judge, open_partner
 from agent_envs.sotopia.published import open_published
 from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
 from agent_envs.sotopia.talk import Talk
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from agent_envs.endpoint import Endpoint
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
     from agent_envs.sotopia.scene import Deal, Scene
@@ -96,8 +97,10 @@ class Sotopia(AgentEnv):
         data: see Data.
         family: one family of generated scenes, or "all".
         partner: "scripted", "scripted:<temper>" (stubborn, generous, impatient, fair), "echo",
-            "external" (self-chat), "openai:<model>@<base url>", or a `Partner`.
-        judge: "rules", "none", "openai:<model>@<base url>", or a `Judge`.
+            "external" (self-chat), "openai:<model>@<base url>", an `agent_envs.endpoint.Endpoint`
+            or a table of its options, or a `Partner`.
+        judge: "rules", "none", "openai:<model>@<base url>", an `Endpoint` or a table of its
+            options, or a `Judge`.
         on_judge_error: "raise", or "flag" to go on without scores, with `info["judge_error"]`.
         reward: see Reward.
         weights: of "weighted", by dimension; those not named count 1.
@@ -117,8 +120,8 @@ class Sotopia(AgentEnv):
         split: str = "train",
         data: str | os.PathLike[str] = "auto",
         family: str = "all",
-        partner: str | Partner = "scripted",
-        judge: str | Judge = "rules",
+        partner: str | Mapping[str, Any] | Endpoint | Partner = "scripted",
+        judge: str | Mapping[str, Any] | Endpoint | Judge = "rules",
         on_judge_error: str = "raise",
         reward: str = "goal",
         weights: Mapping[str, float] | None = None,
@@ -129,6 +132,7 @@ class Sotopia(AgentEnv):
         one_of("on_judge_error", on_judge_error, ON_JUDGE_ERROR)
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
+        self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
         folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
         self.published = None if folder == "embedded" else open_published(folder)
         if self.published is not None and family != "all":
@@ -190,12 +194,6 @@ class Sotopia(AgentEnv):
             self.judge.check(scene)
         if self.partner is not None:
             self.partner.check(scene)
-
-    def close(self) -> None:
-        """Close the connections to endpoints."""
-        for one in (self.partner, self.judge):
-            if isinstance(one, (ModelPartner, ModelJudge)):
-                one.endpoint.close()
 
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_envs.sotopia.speech import heard, leaked, told
+from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Scene
@@ -41,7 +42,7 @@ _TOLD = 0.6  # share of a fact's word pairs that tells it
 _OPEN_OFFER = 0.25  # what an offer that nobody took is worth
 
 
-class JudgeError(RuntimeError):
+class JudgeError(ServerError):
     """A judge gave no scores; the message says who, on what and why."""
 
 
