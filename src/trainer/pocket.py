@@ -235,12 +235,17 @@ def build_model(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Llam
 
 
 def encode(
-    item: Lesson, chat: Chat, *, echo: float, thought: float, closing: str = TAGS[1]
+    item: Lesson,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    echo: float,
+    thought: float,
+    closing: str = TAGS[1],
 ) -> tuple[list[int], list[float]]:
     """Tokens of a lesson and the weight of each in the loss; a mistaken reply weighs nothing."""
     ids: list[int] = []
     weights: list[float] = []
-    end = chat.tokenizer.convert_tokens_to_ids(closing)
+    chat, end = Chat(tokenizer), tokenizer.convert_tokens_to_ids(closing)
     for prompt, reply, wrong in zip(item.prompts, item.replies, item.mistakes, strict=True):
         seen, said = chat.opening(prompt), chat.reply(reply)
         thinking = said.index(end) + 1
@@ -257,7 +262,7 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     What goes beyond the budget of tokens, one row or so of the longest, is left out.
     """
     step = index * STEPS_A_CHUNK
-    rng, chat = np.random.default_rng([config.seed, step]), Chat(tokenizer)
+    rng = np.random.default_rng([config.seed, step])
     if step < config.drill:
         length = int(SHORTEST * (1 + step / config.drill))
         count = config.tokens_per_step // length
@@ -268,7 +273,7 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
         item = config.lesson(rng, step)
         closing = MARKS[config.world][1]
         weights = {"echo": config.echo, "thought": config.thought}
-        rows.append(encode(item, chat, closing=closing, **weights))
+        rows.append(encode(item, tokenizer, closing=closing, **weights))
     rows.sort(key=lambda row: len(row[0]))
     bounds = np.linspace(0, budget, STEPS_A_CHUNK + 1)
     ends = np.searchsorted(np.cumsum([len(ids) for ids, _ in rows]), bounds)
