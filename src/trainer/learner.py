@@ -1,8 +1,8 @@
 """Optimiser steps: gradients accumulated over microbatches, clipped, and refused if not finite.
 
 The loss of a step is one weighted sum over reply tokens; microbatches add their parts, so that how
-it is split changes memory and nothing else. Weights, gradients and moments are float32, whatever the
-model computes in.
+it is split changes memory and nothing else. Weights, gradients and moments are float32, in whatever
+type the model's matrix products are of.
 """
 
 from __future__ import annotations

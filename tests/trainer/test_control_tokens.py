@@ -194,7 +194,8 @@ def test_a_text_without_control_tokens_is_tokenised_with_its_template(chat):
     for text in (
         TEXT, "", " ", "\n\nroom", "mug 1\n", "a < b | c > d", "<|", "|>", "<think> [SEP]",
         "</action>", "search[red shoe] click[b0abc]", "```python\nprint(1)\n```",
-        "é “ok” 中文 🙂 \x00", "[INS T]", "<search>x</search><information>y</information>", "#_OXP√\n#", "</ s>",
+        "é “ok” 中文 🙂 \x00", "[INS T]",
+        "<search>x</search><information>y</information>", "#_OXP√\n#", "</ s>",
     ):  # fmt: skip
         check(text)
 
