@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.options import require_methods
 from agent_envs.panels import nearest
 from agent_envs.sotopia.acts import KINDS, Act, checked
 from agent_envs.sotopia.endpoint import Endpoint, EndpointError, open_endpoint
@@ -67,9 +68,10 @@ def open_partner(given: str | Partner) -> Partner | None:
     """The partner that an option means; None for "external".
 
     Raises:
-        ValueError: no such partner.
+        ValueError: no such partner. TypeError: neither a name nor a partner.
     """
     if not isinstance(given, str):
+        require_methods("partner", given, "check", "begin")
         return given
     kind, _, temper = given.partition(":")
     if kind == "openai":
@@ -88,9 +90,10 @@ def open_judge(given: str | Judge) -> Judge | None:
     """The judge that an option means; None for "none".
 
     Raises:
-        ValueError: no such judge.
+        ValueError: no such judge. TypeError: neither a name nor a judge.
     """
     if not isinstance(given, str):
+        require_methods("judge", given, "check", "judge")
         return given
     if given.startswith("openai:"):
         return ModelJudge(open_endpoint(given))
