@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from agent_envs.parse import action_in
-from agent_envs.prompt import TEMPLATES
+from agent_envs.prompt import TEMPLATES, unmarked
 from agent_envs.sotopia.acts import Act, read
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PolicyPartner:
             return []
         chat = self.sampler.policy.chat
         asked = [
-            chat.opening(prompt(talk, speaker.side))
+            chat.opening(unmarked(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         session = self.sampler.session(len(talks))

@@ -6,11 +6,12 @@ from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
 from agent_envs.sotopia.acts import read
-from agent_envs.sotopia.models import ModelJudge, ModelPartner, open_judge, open_partner
+from agent_envs.sotopia.models import open_judge, open_partner
 from agent_envs.sotopia.published import open_published
 from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
 from agent_envs.sotopia.talk import Talk
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from agent_envs.endpoint import Endpoint
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
     from agent_envs.sotopia.scene import Deal, Scene
@@ -54,7 +56,8 @@ class Sotopia(AgentEnv):
 
     Progress:
         The rule judge's goal score so far, in tenths: that of the agreed deal, or a quarter of what
-        the other's open offer would bring. With another judge 0 until the end, and
+        the other's open offer would bring; 1 on success. It can reach 1 without success: with a
+        perfect deal while the talk goes on. With another judge 0 until the end, and
         `info["progress_known"]` is False.
 
     Anchor:
@@ -94,8 +97,10 @@ class Sotopia(AgentEnv):
         data: see Data.
         family: one family of generated scenes, or "all".
         partner: "scripted", "scripted:<temper>" (stubborn, generous, impatient, fair), "echo",
-            "external" (self-chat), "openai:<model>@<base url>", or a `Partner`.
-        judge: "rules", "none", "openai:<model>@<base url>", or a `Judge`.
+            "external" (self-chat), "openai:<model>@<base url>", an `agent_envs.endpoint.Endpoint`
+            or a table of its options, or a `Partner`.
+        judge: "rules", "none", "openai:<model>@<base url>", an `Endpoint` or a table of its
+            options, or a `Judge`.
         on_judge_error: "raise", or "flag" to go on without scores, with `info["judge_error"]`.
         reward: see Reward.
         weights: of "weighted", by dimension; those not named count 1.
@@ -107,14 +112,16 @@ class Sotopia(AgentEnv):
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
+    template = prompt.SOTOPIA
+
     def __init__(
         self,
         *,
         split: str = "train",
         data: str | os.PathLike[str] = "auto",
         family: str = "all",
-        partner: str | Partner = "scripted",
-        judge: str | Judge = "rules",
+        partner: str | Mapping[str, Any] | Endpoint | Partner = "scripted",
+        judge: str | Mapping[str, Any] | Endpoint | Judge = "rules",
         on_judge_error: str = "raise",
         reward: str = "goal",
         weights: Mapping[str, float] | None = None,
@@ -125,7 +132,8 @@ class Sotopia(AgentEnv):
         one_of("on_judge_error", on_judge_error, ON_JUDGE_ERROR)
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
-        folder = environ.get("SOTOPIA_DATA", "embedded") if data == "auto" else data
+        self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
+        folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
         self.published = None if folder == "embedded" else open_published(folder)
         if self.published is not None and family != "all":
             raise ValueError(f"only generated scenes have families, got family={family!r}")
@@ -186,12 +194,6 @@ class Sotopia(AgentEnv):
             self.judge.check(scene)
         if self.partner is not None:
             self.partner.check(scene)
-
-    def close(self) -> None:
-        """Close the connections to endpoints."""
-        for one in (self.partner, self.judge):
-            if isinstance(one, (ModelPartner, ModelJudge)):
-                one.endpoint.close()
 
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one

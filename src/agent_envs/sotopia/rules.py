@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_envs.sotopia.conduct import harm
 from agent_envs.sotopia.speech import heard, hinted, leaked, told
+from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.conduct import Harm
@@ -48,7 +49,7 @@ _COSTS = ((2, 3), (3, 5), (3, 5), (5, 10))
 _OPEN_OFFER = 0.25  # what an offer that nobody took is worth
 
 
-class JudgeError(RuntimeError):
+class JudgeError(ServerError):
     """A judge gave no scores; the message says who, on what and why."""
 
 

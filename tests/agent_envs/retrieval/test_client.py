@@ -23,7 +23,7 @@ from agent_envs import patience
 from agent_envs.retrieval.client import Http, RetrievalError, passage
 from agent_envs.retrieval.passages import Passage, Retriever
 
-pytest.importorskip("urllib3", reason="no urllib3; pip install 'agent-envs[search]'")
+pytest.importorskip("httpx2", reason="no httpx2; pip install 'agent-envs[search]'")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -278,8 +278,8 @@ class TestRefusals:
         with pytest.raises(TypeError, match="give \\[query\\]"):
             Http(stub.url).search("a", 1)
 
-    def test_without_urllib3(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "urllib3", None)
+    def test_without_httpx2(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "httpx2", None)
         with pytest.raises(ImportError, match=r"pip install 'agent-envs\[search\]'"):
             Http("http://localhost")
 
