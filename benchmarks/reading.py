@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 ACTS = ("offer", "acceptance", "refusal", "question", "hedge")
 READ = (*ACTS, "unclear", "talk")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-OPEN = re.compile(r"open offer by the other: (.*)|.*just made a proposal.*|the other (?:asks|proposed)(.*)")
+OPEN = re.compile(
+    r"open offer by the other: (.*)|.*just made a proposal.*|the other (?:asks|proposed)(.*)"
+)
 PURSE = Amount((0, 10_000_000))
 
 
@@ -123,7 +125,8 @@ def read(row: dict[str, Any]) -> str:
         found = figures(written_out(text), family)
         return offered if found and offered and set(found) <= set(offered) else found
 
-    return reading(row["text"], terms, offered or None, fresh=offered is not None).kind
+    known = None if offered is None else offered or (-1,)
+    return reading(row["text"], terms, known, fresh=known is not None).kind
 
 
 def read_before(row: dict[str, Any]) -> str:
@@ -142,7 +145,11 @@ def read_before(row: dict[str, Any]) -> str:
         return "acceptance"
     if line.asks:
         return "question"
-    return "refusal" if before.proposing(row["text"]) != " ".join(before.clauses(row["text"])) else "talk"
+    return (
+        "refusal"
+        if before.proposing(row["text"]) != " ".join(before.clauses(row["text"]))
+        else "talk"
+    )
 
 
 def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
@@ -165,10 +172,8 @@ def figures(text: str, family: str) -> tuple[int, ...] | None:
         hours = [int(n) % 12 for n in re.findall(r"\b(\d{1,2})(?:[:.]\d\d)?\b(?!\s*hours)", text)]
         return tuple(days + hours) or None
     if family == "favour":
-        found = re.findall(r"\b(\d{1,3})\s+(?:\w+ )?(?:hours?|minutes|shifts?)", text)
-    else:
-        found = re.findall(r"(?<![\w.,])\d{1,7}\b", text)
-    return tuple(int(number) for number in found) or None
+        return tuple(int(n) for n in re.findall(r"\b(\d{1,3})\s+hours?", text)) or None
+    return PURSE.read(text, 0) if family == "any" else None
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ _WRITTEN_OUT = tuple(
         (r"\bi['’]?m\b", "I am"),
         (r"\b(it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one)"
          r"['’]s\b", r"\1 is"),
+        (r"\b(\w+)['’]s(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?|the"
+         r"|far|way|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)",
+         r"\1 is"),
         (r"\b(mon|tues|wednes|thurs|fri|satur|sun)day['’]s\b", r"\1day is"),
         (r"\b(thats|its (?=a deal|yours|ok|fine|too))\b", "that is"),
         (r"\bgonna\b", "going to"),
@@ -55,12 +58,15 @@ _ONES = {
 }
 _TENS = {
     word: 10 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+    for number, word in enumerate(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2
+    )
 }
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
 _NUMBERS = re.compile(
-    rf"\b(?:an?\s+(?=hundred|thousand|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
+    rf"\b(?:an?\s+(?=hundred|thousand"
+    rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;…])[\"')\]]*\s+|\s+[–—-]+\s+|—|\n|:\s+(?!\d)")
@@ -75,6 +81,7 @@ _CLAUSE = re.compile(
     rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)",
     re.IGNORECASE,
 )
+_JOINS = re.compile(r"\b(?:and|so|or|then)\b")
 _LINKS = re.compile(
     r"(but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
     r"|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
@@ -93,7 +100,8 @@ _ASKING = re.compile(
 _TAG = re.compile(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"
-    r"|how does that sound|how about it|does that work(?: for you)?|how is that|sound good"
+    r"|how does that sound|how about it|does that work(?: for you)?|how is that(?: for .*)?"
+    r"|what about that|fair|sound good"
     r"|sounds? (?:good|fair|ok)|(?:is|would) that (?:be )?(?:ok|fine|fair|good)(?: with you)?)"
     r"(?: then)?",
     re.IGNORECASE,
@@ -101,11 +109,16 @@ _TAG = re.compile(
 
 
 class Clause(NamedTuple):
-    """One clause: its words in small letters, as they were spelt, its connector and its mood."""
+    """One clause: its words in small letters, as they were spelt, and how it stands to the others.
+
+    link: the connector that makes it depend on another, or a contrast. joined: "and", "so" or "or"
+    where it is joined by that. question: whether it asks.
+    """
 
     text: str
     spelt: str
     link: str = ""
+    joined: str = ""
     question: bool = False
 
 
@@ -120,27 +133,31 @@ def clauses(line: str) -> tuple[Clause, ...]:
 
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
-    """The clauses of a sentence; of a question those that ask, a tag passes it on to the one before."""
-    parts = [part.strip(" ,.!?;:\"'“”()…*") for part in _parts(sentence)]
-    parts = [part for part in parts if part]
+    ""
+    "The clauses of a sentence; of a question those that ask, a tag passes it on to the one "
+    "before."
+    ""
+    cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
+    cut = [(part, word) for part, word in cut if part]
+    parts = [part for part, _ in cut]
     found: list[Clause] = []
-    for place, spelt in enumerate(parts):
+    for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
         rest = spelt[link.end() :] if link and link.end() < len(spelt) else spelt
         last = place == len(parts) - 1 or all(_TAG.fullmatch(tag) for tag in parts[place + 1 :])
         question = bool(_ASKING.match(rest)) or (asked and last)
         word = link[1].lower() if link and link.end() < len(spelt) else ""
-        found.append(Clause(rest.lower(), rest, word, question))
+        found.append(Clause(rest.lower(), rest, word, joined, question))
     return found
 
 
-def _parts(sentence: str) -> list[str]:
-    """A sentence cut at its connectors and commas, which stay with what they begin."""
-    parts, start = [], 0
+def _parts(sentence: str) -> list[tuple[str, str]]:
+    """A sentence cut at connectors and commas, and the "and", "so" or "or" before each part."""
+    parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
-        parts.append(sentence[start : cut.start()])
-        start = cut.end()
-    return [*parts, sentence[start:]]
+        parts.append((sentence[start : cut.start()], word))
+        start, word = cut.end(), (_JOINS.search(cut[0].lower()) or [""])[0]
+    return [*parts, (sentence[start:], word)]
 
 
 @lru_cache(maxsize=8192)
