@@ -1,10 +1,11 @@
 """How lines of ordinary English are read: python benchmarks/reading.py FOLDER [--before COMMIT].
 
-FOLDER holds `*.jsonl` files. A line of a negotiation is `{"act": "offer|acceptance|refusal|question|
-hedge", "family": ..., "text": ..., "context": ...}`, its context the other's open offer in words, as
-`open offer by the other: $45`. A line for the judge is `{"harm": true|false, "text": ...}`.
+FOLDER holds `*.jsonl` files. A line of a negotiation is
+`{"act": "offer|acceptance|refusal|question|hedge", "family": "bargain", "text": "Fine by me."}`; its
+"context" may be the other's open offer in words, as `open offer by the other: $45`. A line for the
+rule judge is `{"harm": true, "text": "..."}`.
 
-Two tables for each reader: what each kind of line is read as, and the errors by effect. A refusal, a
+A table for each reader: what each kind of line is read as, and the errors by effect. A refusal, a
 question or a hedge that makes or takes an offer is an error, and so is an offer or an acceptance
 that does not. `--before` also runs the reader of another commit of this repository.
 """
@@ -30,8 +31,10 @@ try:
     from agent_envs.sotopia.conduct import harm
     from agent_envs.sotopia.english import written_out
     from agent_envs.sotopia.reading import reading
+
+    CLAUSES = True
 except ImportError:  # a commit before this reader
-    reading = None  # type: ignore[assignment]
+    CLAUSES = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +82,7 @@ def report(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """What each kind of line is read as, and the errors by effect."""
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        kind = read(row) if reading else read_before(row)
+        kind = read(row) if CLAUSES else read_before(row)
         counts[row["act"], kind] += 1
         if wrong and error(row["act"], kind):
             yield f"{row['act']} as {kind}: {row['text']}"
@@ -101,7 +104,7 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """Precision and recall of what counts as harm."""
     found: Counter[tuple[bool, bool]] = Counter()
     for row in rows:
-        if reading:
+        if CLAUSES:
             deed = row["text"].startswith("[")
             hit = any(harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
         else:
@@ -112,9 +115,8 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
         found[row["harm"], hit] += 1
         if wrong and hit != row["harm"]:
             yield f"harm {row['harm']} as {hit}: {row['text']}"
-    hits = found[True, True]
-    yield f"harm: recall {hits}/{hits + found[True, False]}, "\
-          f"precision {hits}/{hits + found[False, True]}"  # fmt: skip
+    hits, missed, false = found[True, True], found[True, False], found[False, True]
+    yield f"harm: recall {hits}/{hits + missed}, precision {hits}/{hits + false}"
 
 
 def read(row: dict[str, Any]) -> str:
@@ -159,7 +161,7 @@ def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     if stated is None:
         return None, family
     words = stated[1] or stated[2] or ""
-    return figures(written_out(words) if reading else words, family) or (), family
+    return figures(written_out(words) if CLAUSES else words, family) or (), family
 
 
 def figures(text: str, family: str) -> tuple[int, ...] | None:

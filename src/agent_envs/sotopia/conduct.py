@@ -91,6 +91,11 @@ _NEXT = _words(  # what may follow a name without being what it belongs to
 )
 _CALLED = _words("call called calls calling think thinks thought consider considered make made")
 _INFLECTED = re.compile(r"(?:i?est|i?er|s|es)$")
+_THAN_YOU = re.compile(r"\b\w+er (?:\w+ )?than you\b")
+_POINTED = re.compile(  # what makes a name the other's beside "you are"
+    r"^what (?:kind|sort) of\b|^(?:stop|quit) (?:being|acting)\b|^only an? \w+ (?:would|could)\b"
+    r"|\b(?:like|as|of) your?\b"
+)
 _RUDE = re.compile(
     r"\b"
     + _one_of(
@@ -306,6 +311,7 @@ _IDIOMS = re.compile(
     r"|costs)|kill your (?:weeds|mood)|fire you up|strike you as|bite your tongue|break "
     r"(?:it|this|the news) to you)\b"
 )
+_LIMBS = re.compile(r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b")
 _PERSON = (
     r"(?:you|him|her|them|me|someone|somebody|everyone|everybody|people|[A-Z][a-z]+(?:'s)?"
     r"|(?:the|a|an|his|her|their|your|my|this|that|another) (?:\w+ )?(?:other|others|man"
@@ -400,7 +406,7 @@ _ELSE = re.compile(
 @lru_cache(maxsize=8192)
 def harm(text: str, *, deed: bool = False) -> Harm:
     """What a line does, or with `deed` what an action or a gesture does."""
-    found = [_harm(clause, deed=deed) for clause in clauses(text)]
+    found = [_harm(clause.form, deed=deed) for clause in clauses(text)]
     if not found:
         return Harm()
     whole = Harm(*map(any, zip(*found, strict=True)))
@@ -408,6 +414,7 @@ def harm(text: str, *, deed: bool = False) -> Harm:
     return whole._replace(threatens=True) if told else whole
 
 
+@lru_cache(maxsize=8192)
 def _harm(clause: Clause, *, deed: bool) -> Harm:
     text = clause.text
     threatens = not deed and _threatens(text)
@@ -431,9 +438,13 @@ def _insults(text: str, *, deed: bool) -> bool:
         and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text)
     ):
         return True
-    return not deed and any(_called(words, place) for place in named)
+    if deed or not named or (_DENIED.search(text) and not _THAN_YOU.search(text)):
+        return False
+    pointed = _POINTED.search(text) and not {"i", "me"} & set(words)
+    return bool(pointed or _THAN_YOU.search(text)) or any(_called(words, n) for n in named)
 
 
+@lru_cache(maxsize=4096)
 def _root(word: str) -> str:
     """A name or a trait without the ending of a plural or a superlative."""
     if word in _NAMES or word in _TRAITS:
@@ -452,40 +463,26 @@ def _called(words: Sequence[str], place: int) -> bool:
     Going back from it over what may stand between, one comes to "you", or to the beginning, and
     then nothing follows that it could belong to.
     """
-    trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
     start = place - 1
     while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _NAMES | _TRAITS):
         start -= 1
-    after = words[place + 1 :]
-    if words[place] != _root(words[place]) and "than you" in " ".join(after):
-        return True
-    if any(_DENIED.fullmatch(word) for word in words[:place]):
-        return False
-    if start >= 0 and words[start] in _YOU:
-        alone = not after or (
-            after[0] in _NEXT and not (words[place] in _MILD and after[0] == "to")
-        )
-        called = start > 0 and words[start - 1] in _CALLED
-        return alone and not called and not ("if" in words[:start] and "were" in words)
-    if start >= 0 and words[start] == _YOURS:
-        return trait and words[place] not in _MILD and bool(after)
-    if len(after) >= 2 and after[0] in ("like", "as", "of") and after[1] in (*_YOU, _YOURS):  # noqa: PLR2004
-        return not any(word in ("i", "me") for word in words[:place])
-    if words[:3] == ["only", "an", words[place]] or words[:3] == ["only", "a", words[place]]:
-        return words[place + 1 : place + 2] in (["would"], ["could"], ["asks"])
-    if words[:2] in (["what", "kind"], ["what", "sort"]):
-        return True
-    if words[:2] in (["stop", "being"], ["quit", "being"]):
-        return True
-    if start >= 0 or trait:
-        return start > 0 and words[start] in _KIN and words[start - 1] == _YOURS
-    return not after or after[0] in _YOU or all(word in _BETWEEN for word in after)
+    trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
+    follows = words[place + 1] if place + 1 < len(words) else ""
+    governor, before = (words[start], words[:start]) if start >= 0 else ("", words[:0])
+    if governor in _YOU:
+        mild = words[place] in _MILD and follows == "to"  # "you are mad to sell it"
+        reported = bool(before) and before[-1] in _CALLED
+        return (not follows or follows in _NEXT) and not mild and not reported
+    if governor == _YOURS:
+        return trait and words[place] not in _MILD and bool(follows)
+    if governor:
+        return governor in _KIN and before[-1:] == [_YOURS]
+    rest = words[place + 1 :]
+    return not trait and (follows in _YOU or all(word in _BETWEEN for word in rest))
 
 
 def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not re.search(
-        r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b", text
-    ):
+    if _IDIOMS.search(text) and not _LIMBS.search(text):
         return False
     found = _THREATS.search(text)
     return found is not None and not _DENIED.search(text[: found.start()])

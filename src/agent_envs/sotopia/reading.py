@@ -50,7 +50,7 @@ _AFFIRM = (
 )
 _AFFIRMS = re.compile(rf"{_AFFIRM}(?:[\s,]+(?:{_AFFIRM}|then|thanks|it is|to that|with me|by me))*")
 _LEADING = re.compile(
-    rf"(?:(?:yes|yep|yeah|aye|ok|sure|fine|great|very well|fair enough|go on|right|perfect)\s+)+"
+    r"(?:(?:yes|yep|yeah|aye|ok|sure|fine|great|very well|fair enough|go on|right|perfect)\s+)+"
     r"(?=(?:i|you|we|it|that|this|then|let|deal|thanks)\b)"
 )
 
@@ -60,7 +60,10 @@ _GOOD = (
     r"|generous|decent|alright|grand|beautiful|convenient|doable|a deal|a bargain|a plan|a yes"
     r"|music to my ears|more like it|enough|settled|agreed|a swap|spot on|no trouble|no bother)"
 )
-_VERY = r"(?:(?:very|so|more than|just|absolutely|perfectly|really|all|quite|totally|entirely|only|pretty|completely|simply|certainly|most|truly|indeed)\s+)*"
+_VERY = (
+    r"(?:(?:very|so|more than|just|absolutely|perfectly|really|all|quite|totally|entirely|only"
+    r"|pretty|completely|simply|certainly|most|truly|indeed)\s+)*"
+)
 
 # Accepting: performatives and idioms that do it whatever stands around them.
 _ACCEPTS = _any(
@@ -161,7 +164,10 @@ _TOPIC = (
     r"|sat(?:ur)?|sun)(?:days?)?(?: \w+){0,4}|noon(?: \w+){0,2}|(?:rounding|meeting"
     r"|splitting|swapping|sharing)(?: \w+){0,3})"
 )
-_TAIL = r"(?: (?:(?:by|with|for|to) (?:me|us|my \w+|both(?: of us)?|everyone)|then|indeed|thanks|enough|all round|too|really|at \$?\d+|you know|and .*|so .*|in (?:my|our) book))*"
+_TAIL = (
+    r"(?: (?:(?:by|with|for|to) (?:me|us|my \w+|both(?: of us)?|everyone)|then|indeed|thanks|enough"
+    r"|all round|too|really|at \$?\d+|you know|and .*|so .*|in (?:my|our) book))*"
+)
 _SUITS = _any(
     rf"^{_TOPIC} (?:is|are|will be|would be|sounds?|seems?|feels?|looks?) {_VERY}(?:a "
     rf")?{_GOOD}{_TAIL}$",
@@ -172,7 +178,7 @@ _SUITS = _any(
     rf"^(?:it |that |this )?(?:is )?{_VERY}(?:{_AFFIRM}|ok|works|suits|all good|{_GOOD}) "
     rf"(?:by|with|for|to) (?:me|us)\b",
     rf"^(?:sounds|seems|looks) {_VERY}(?:{_GOOD}|like a plan|like a deal){_TAIL}$",
-    rf"^(?:that|it) (?:sounds|is) like a (?:plan|deal)\b",
+    r"^(?:that|it) (?:sounds|is) like a (?:plan|deal)\b",
     r"^(?:works|suits|does it|will do)(?: for)?(?: me| us)?(?: just fine| fine| nicely| "
     r"perfectly)?$",
     rf"^i (?:am|would be|will be) {_VERY}(?:happy|glad|pleased|delighted|content|satisfied"
@@ -283,9 +289,9 @@ _HEDGES = _any(
     r"starting|am close|doubt)\b",
     r"\b(?:am|are|be|feel|is) (?:\w+ ){0,2}(?:tempted|tempting|inclined|torn|undecided"
     r"|unsure|leaning|considering|hesitant|open to|thinking (?:about|over)|warming|wavering"
-    r"|interested|curious|intrigued|(?:of|in) (?:two|2) minds|neither for|skeptical"
+    r"|interested|curious|intrigued|(?:of|in) (?:two|\d) minds|neither for|skeptical"
     r"|sceptical|possible|promising|interesting|intriguing)\b",
-    r"\b(?:tempted|tempting|(?:two|2) minds|half a mind|half inclined|on the fence|mixed "
+    r"\b(?:tempted|tempting|(?:two|\d) minds|half a mind|half inclined|on the fence|mixed "
     r"feelings|in principle|in theory|on paper|at first glance|to some extent|more or less"
     r"|something like that|either way|most likely|quite possible|a possibility|an option|a "
     r"stretch|within shouting distance|in the ballpark|on to something|food for thought"
@@ -331,10 +337,10 @@ _STALLS = _any(
     r"(?:just )?(?:pull up|look|do the sums|get my|fetch my|find my|calculate|work (?:it"
     r"|that) out|grab my))\b",
 )  # fmt: skip
-_CONDITIONS = frozenset(
-    "if unless provided assuming once".split()
-    + ["provided that", "as long as", "so long as", "only if", "on condition that", "even if"]
-)
+_CONDITIONS = frozenset({
+    "if", "unless", "provided", "provided that", "assuming", "once", "as long as", "so long as",
+    "only if", "on condition that", "even if",
+})  # fmt: skip
 _VACUOUS = _any(
     r"^(?:you (?:insist|say so|like|want|wish|really want|do not mind|must|ask me|are sure|prefer)"
     r"|i may(?: \w+)*|it is (?:all the same|ok|all right|\$?\d+)|that is (?:really "
@@ -344,7 +350,8 @@ _VACUOUS = _any(
 
 # Proposing.
 _FIGURE = re.compile(
-    r"\d|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b|\bnoon\b|\b(?:an|one|half an?|a) hour\b"
+    r"\d|\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b|\bnoon\b"
+    r"|\b(?:an|one|half an?|a) hour\b"
 )
 _SUGGESTS = _any(
     r"^(?:how|what) (?:about|if)\b", r"^how bout\b", r"^why (?:do not|not|can not|should not)\b",
@@ -500,85 +507,9 @@ _CLOSING = re.compile(
 )
 
 
-class _Deed(NamedTuple):
-    """What one clause does; `strong` for what cannot well mean anything else."""
-
-    kind: str
-    strong: bool = False
-
-
-@lru_cache(maxsize=8192)
-def deeds(line: str) -> tuple[tuple[_Deed, Clause], ...]:
-    """What each clause of a line does by itself."""
-    return tuple((_deed(clause), clause) for clause in clauses(line))
-
-
-def _deed(clause: Clause) -> _Deed:
-    text = clause.text
-    if clause.link in ("because", "since", "as") and not clause.question:
-        return _Deed("reason")
-    lead = _FILLER.match(text)
-    core = text[lead.end() :] if lead and lead.end() < len(text) else text
-    if clause.question:
-        return _asked(core)
-    if _AFFIRMS.fullmatch(core):
-        return _Deed("affirm")
-    if _CLOSING.fullmatch(core):
-        return _Deed("close")
-    lead = _LEADING.match(core)
-    stated = _stated(core[lead.end() :] if lead else core, clause)
-    return _Deed("affirm") if lead and stated.kind == "close" else stated
-
-
-def _asked(core: str) -> _Deed:
-    """A clause that asks: it proposes, names something, or wants to know."""
-    if _SUGGESTS.search(core) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core)):
-        return _Deed("propose", strong=True)
-    if _FIGURE.search(core) and not _VERB.search(core):
-        return _Deed("echo")
-    told = _PROPOSES.search(core) and not _ASKED.match(core) and not _REPORTS.search(core)
-    return _Deed("propose", strong=True) if told else _Deed("ask")
-
-
-def _stated(core: str, clause: Clause) -> _Deed:
-    """A clause that states something."""
-    if _OPINION.search(core):
-        return _Deed("note")
-    if clause.link not in _CONDITIONS:
-        rest = _ACCEPTS.sub("", core)
-        if rest != core and not _NEGATED.search(rest) and not _HEDGES.search(rest):
-            return _Deed("accept", strong=True)
-        if _SUITS.search(core) and not _NEGATED.search(core) and not _HEDGES.search(core):
-            return _Deed("accept", strong=True)
-    if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
-        return _Deed("limit")
-    if _HEDGES.search(core):
-        return _Deed("hedge")
-    if _STALLS.search(core):
-        return _Deed("stall")
-    if _REFUSES.search(core):
-        return _Deed("refuse", strong=True)
-    if _NEGATED.search(core):
-        return _Deed("note") if _NEUTRAL.search(core) else _Deed("refuse", strong=True)
-    if _GRANTS.search(core):
-        return _Deed("grant")
-    if _REPORTS.search(core):
-        return _Deed("report")
-    if _PROPOSES.search(core):
-        return _Deed("propose")
-    if _PRAISES.search(core):
-        return _Deed("praise")
-    if _COMMITS.search(core):
-        return _Deed("commit")
-    if _FIGURE.search(core) and not _VERB.search(core):
-        return _Deed("named")
-    return _Deed("note")
-
-
 _DONE = (
-    "take|give|pay|cook|walk|help|teach|drive|do|bring|mind|lend|get|keep|leave|clean|fix"
-    "|repair|weed"
-    "|water|stop|buy|share|lose|wash|paint|carry|look|let|stay|come|tell|cover|throw|drop"
+    "take|give|pay|cook|walk|help|teach|drive|do|bring|mind|lend|get|keep|leave|clean|fix|repair"
+    "|weed|water|stop|buy|share|lose|wash|paint|carry|look|let|stay|come|tell|cover|throw|drop"
 )
 _MINE = re.compile(rf"(?:then )?i (?:(?:will|would|can|could)(?! be\b)|{_DONE})\b")
 _YOURS = re.compile(
@@ -587,12 +518,90 @@ _YOURS = re.compile(
 )
 _COMMITS = re.compile(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
 _BARE_LIMIT = re.compile(
-    r"no (?:more|less|higher|lower|further)|not (?:a|one) (?:penny|cent|dollar) (?:more|less)|tops|at most|at least"
+    r"no (?:more|less|higher|lower|further)|tops|at most|at least"
+    r"|not (?:a|one) (?:penny|cent|dollar) (?:more|less)"
 )
-_TERMS = frozenset(
-    {"propose", "limit", "accept", "grant", "affirm", "named", "echo", "praise", "commit", "close"}
+_DECIDES = re.compile(
+    r"(?:yes|yep|aye|certainly|of course|absolutely|gladly|definitely|by all means|sure)\b"
+)
+_BEFORE_NO = (("hedge", _HEDGES), ("stall", _STALLS), ("refuse", _REFUSES))
+_AFTER_NO = (
+    ("grant", _GRANTS), ("report", _REPORTS), ("propose", _PROPOSES), ("praise", _PRAISES),
+    ("commit", _COMMITS),
+)  # fmt: skip
+_NAMING = frozenset(
+    "propose suggest limit accept grant affirm named echo praise commit close".split()  # noqa: SIM905
 )
 _YES = frozenset({"accept", "affirm", "grant", "praise"})
+
+Done = tuple[tuple[str, "Clause"], ...]
+"""What each clause of a line does.
+
+accept, affirm, grant, praise: from a plain acceptance to weaker ways of saying yes. refuse, hedge,
+stall, ask: as they are called. suggest, propose, limit, named, echo: terms that are put forward,
+plainly, perhaps, as a limit, by mere naming, or back as a question. reason, report, commit, close,
+note: a because-clause, what others did, what one will do, a thank-you, and all the rest.
+"""
+
+
+@lru_cache(maxsize=8192)
+def deeds(line: str) -> Done:
+    """What each clause of a line does by itself."""
+    return tuple((_deed(clause.form), clause) for clause in clauses(line))
+
+
+@lru_cache(maxsize=8192)
+def _deed(clause: Clause) -> str:
+    text = clause.text
+    if clause.link in ("because", "since", "as") and not clause.question:
+        return "reason"
+    lead = _FILLER.match(text)
+    core = text[lead.end() :] if lead and lead.end() < len(text) else text
+    if clause.question:
+        return _asked(core)
+    if _AFFIRMS.fullmatch(core):
+        return "affirm"
+    if _CLOSING.fullmatch(core):
+        return "close"
+    lead = _LEADING.match(core)
+    stated = _stated(core[lead.end() :] if lead else core, conditional=clause.link in _CONDITIONS)
+    return "affirm" if lead and stated == "close" else stated
+
+
+def _asked(core: str) -> str:
+    """A clause that asks: it suggests, names something, or wants to know."""
+    if _SUGGESTS.search(core) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core)):
+        return "suggest"
+    if _FIGURE.search(core) and not _VERB.search(core):
+        return "echo"
+    told = _PROPOSES.search(core) and not _ASKED.match(core) and not _REPORTS.search(core)
+    return "suggest" if told else "ask"
+
+
+def _stated(core: str, *, conditional: bool) -> str:
+    """A clause that states something."""
+    if _OPINION.search(core):
+        return "note"
+    if not conditional and _accepts(core):
+        return "accept"
+    if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
+        return "limit"
+    first = next((kind for kind, pattern in _BEFORE_NO if pattern.search(core)), "")
+    if not first and _NEGATED.search(core):
+        first = "note" if _NEUTRAL.search(core) else "refuse"
+    rest = "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
+    return first or next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), rest)
+
+
+def _accepts(core: str) -> bool:
+    """Whether a clause accepts and nothing in it denies or doubts that.
+
+    What an idiom such as "can not say no" holds itself denies nothing.
+    """
+    rest = _ACCEPTS.sub("", core)
+    if rest == core:
+        rest = core if _SUITS.search(core) else "not"
+    return not _NEGATED.search(rest) and not _HEDGES.search(rest)
 
 
 def reading(
@@ -606,7 +615,7 @@ def reading(
     """What a line does where `offered` is the other's open offer.
 
     Args:
-        line: what is said.
+        line: What is said.
         terms: The terms in a text, None for none.
         offered: None for no open offer.
         fresh: Whether that offer is what the other just said: else a mere "yes" answers something
@@ -614,90 +623,103 @@ def reading(
         by_asking: Whether every question proposes what it names.
     """
     done = deeds(line)
-    kinds = {deed.kind for deed, _ in done}
-    named = set(_TERMS)
-    if by_asking:
-        named.add("ask")
-    if not kinds & {"refuse", "ask", "hedge", "stall"}:
-        named.add("note")
-    if "refuse" in kinds:
-        named -= {"echo", "close", "commit"}
-    proposal = ", ".join(_REMARKS.sub("", c.spelt) for d, c in done if d.kind in named)
-    found = terms(proposal) if proposal else None
+    if offered is None:  # nothing is there to be granted, so it is proposed
+        done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
+    found = _named(done, terms, by_asking=by_asking)
     withdraws = any(_WITHDRAWS.search(clause.text) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
-        return Reading(kind, found, withdraws=True)
-    return Reading(_kind(done, found, offered, fresh=fresh), found)
+    else:
+        kind = _kind(done, found, offered, fresh=fresh)
+    return Reading(kind, found if kind in ("offer", "acceptance") else None, withdraws)
 
 
-def _kind(
-    done: tuple[tuple[_Deed, Clause], ...], found: object, offered: object, *, fresh: bool
-) -> str:
-    if offered is None:  # nothing is there to be granted, so it is proposed
-        done = tuple((_Deed("propose") if d.kind == "grant" else d, c) for d, c in done)
-    kinds = [deed.kind for deed, _ in done]
+def _named(done: Done, terms: Callable[[str], Deal | None], *, by_asking: bool) -> Deal | None:
+    """The terms in those clauses of a line that may put some forward."""
+    kinds = {kind for kind, _ in done}
+    naming = set(_NAMING)
+    if by_asking:
+        naming.add("ask")
+    if not kinds & {"refuse", "ask", "hedge", "stall"}:
+        naming.add("note")
+    if "refuse" in kinds:
+        naming -= {"echo", "close", "commit"}
+    text = ", ".join(_REMARKS.sub("", clause.spelt) for kind, clause in done if kind in naming)
+    return terms(text) if text else None
+
+
+def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) -> str:
+    """What a line does by what its clauses do and the terms that it names."""
+    kinds = {kind for kind, _ in done}
+    said = _decided(done)
+    suggests = "suggest" in kinds or (said != "acceptance" and _exchanged(done))
+    if found is not None and found != offered:
+        return "hedge" if said == "hedge" and not suggests else "offer"
+    if suggests:
+        return "question" if found is not None else "offer"
     conditional = any(
         c.link in _CONDITIONS and not c.question and not _VACUOUS.search(c.text) for _, c in done
     )
-    said = _decided(done)
-    proposes = any(d.kind == "propose" and d.strong for d, _ in done)
-    proposes = proposes or (said != "acceptance" and _exchanged(done))
-    if found is not None and found != offered:
-        return "hedge" if said == "hedge" and not proposes else "offer"
-    if proposes:
-        return "question" if found is not None else "offer"
-    if said == "acceptance" and (conditional or offered is None) and "propose" in kinds:
-        return "offer"
-    if said == "acceptance" and conditional:
-        return "hedge"
-    if said in ("acceptance", "hedge", "refusal"):
-        return said
+    if said == "acceptance" and "propose" in kinds and (conditional or offered is None):
+        said = "offer"
+    if said in ("offer", "acceptance", "hedge", "refusal"):
+        return "hedge" if said == "acceptance" and conditional else said
     if said and (fresh or found is not None):
         return _backed(done, said, restated=found is not None)
-    if conditional and any(_EXCHANGE.search(c.text) or d.kind == "propose" for d, c in done):
+    if conditional and any(_EXCHANGE.search(c.text) or kind == "propose" for kind, c in done):
         return "offer"
-    if found is not None and not {"ask", "echo", "stall"} & set(kinds):
-        return "unclear" if {"note", "commit"} & set(kinds) else "acceptance"
-    if {"ask", "stall", "echo"} & set(kinds):
+    return _undecided(kinds, restated=found is not None, answered=fresh and offered is not None)
+
+
+def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
+    """What a line does that neither accepts nor refuses nor hedges.
+
+    Repeating the open terms takes them, unless something else is said beside; and who only says
+    what it will do may mean to take them.
+    """
+    if kinds & {"ask", "echo", "stall"}:
         return "question"
-    if "commit" in kinds and fresh and offered is not None:
+    if restated:
+        return "unclear" if kinds & {"note", "commit"} else "acceptance"
+    if "commit" in kinds and answered:
         return "unclear"
-    return "offer" if {"propose", "limit"} & set(kinds) else "talk"
+    return "offer" if kinds & {"propose", "limit"} else "talk"
 
 
-def _exchanged(done: tuple[tuple[_Deed, Clause], ...]) -> bool:
+def _exchanged(done: Done) -> bool:
     """Whether one thing is asked or told for another: "take my mother if I take your boys"."""
-    mine = any(_MINE.match(c.text) and d.kind not in ("hedge", "refuse") for d, c in done)
-    yours = any(_YOURS.match(c.text) and d.kind not in ("hedge", "refuse") for d, c in done)
-    linked = any(c.link == "if" or c.joined for _, c in done)
-    return mine and yours and linked and not any(d.kind == "hedge" for d, _ in done)
+    kinds = {kind for kind, _ in done}
+    mine = any(_MINE.match(clause.text) for kind, clause in done if kind != "refuse")
+    yours = any(_YOURS.match(clause.text) for kind, clause in done if kind != "refuse")
+    linked = any(clause.link == "if" or clause.joined for _, clause in done)
+    return mine and yours and linked and "hedge" not in kinds
 
 
-def _decided(done: tuple[tuple[_Deed, Clause], ...]) -> str:
-    """Acceptance, refusal or hedge, whichever is said last; a weak yes after a no is unclear."""
+def _decided(done: Done) -> str:
+    """Acceptance, refusal or hedge, whichever is said last; "weak" for a weaker yes alone.
+
+    A weaker yes after a no is unclear, unless it is the conclusion: "..., so yes".
+    """
     said = ""
-    for deed, clause in done:
-        if deed.kind in ("refuse", "hedge"):
-            said = {"refuse": "refusal", "hedge": "hedge"}[deed.kind]
-        elif deed.kind == "accept":
-            said = "acceptance"
-        elif deed.kind in _YES:
-            last = clause == done[-1][1] or clause.joined in ("so", "but")
-            if deed.kind == "affirm" and said in ("", "refusal") and last and len(done) > 1:
-                said = "acceptance"
+    for kind, clause in done:
+        if kind in ("refuse", "hedge", "accept"):
+            said = {"refuse": "refusal", "accept": "acceptance"}.get(kind, kind)
+        elif kind in _YES:
+            concludes = clause is done[-1][1] or clause.joined == "so" or clause.link == "but"
+            if kind == "affirm" and concludes and _DECIDES.match(clause.text) and len(done) > 1:
+                said = "hedge" if said == "hedge" else "acceptance"
             else:
-                said = {"refusal": "unclear"}.get(said, said or "weak")
+                said = "unclear" if said == "refusal" else said or "weak"
     return said
 
 
-def _backed(done: tuple[tuple[_Deed, Clause], ...], said: str, *, restated: bool) -> str:
-    """A weak yes counts where nothing but what backs it is said with it."""
-    kinds = {deed.kind for deed, _ in done}
+def _backed(done: Done, said: str, *, restated: bool) -> str:
+    """A weaker yes counts where nothing but what backs it is said with it."""
+    kinds = {kind for kind, _ in done}
     if "affirm" in kinds or restated or kinds <= {"grant", "close", "propose", "named"}:
         others = kinds - _YES - {"close", "reason", "named", "commit", "echo"}
         if not others or (restated and others <= {"note", "propose"}):
             return "acceptance" if said == "weak" else "unclear"
     if kinds & {"ask", "stall"}:
         return "question"
-    return "unclear" if "affirm" in kinds or "grant" in kinds else "talk"
+    return "unclear" if kinds & {"affirm", "grant"} else "talk"
