@@ -1,7 +1,7 @@
 """How lines of ordinary English are read: python benchmarks/reading.py FOLDER [--before COMMIT].
 
 FOLDER holds `*.jsonl` files. A line of a negotiation is
-`{"act": "offer|acceptance|refusal|question|hedge", "family": "bargain", "text": "Fine by me."}`; its
+`{"act": "acceptance", "family": "bargain", "text": "Fine by me."}`, with the acts of `ACTS`; its
 "context" may be the other's open offer in words, as `open offer by the other: $45`. A line for the
 rule judge is `{"harm": true, "text": "..."}`.
 

@@ -95,7 +95,7 @@ def _saying(lines: tuple[str, ...]) -> Callable[[np.random.Generator], Actor]:
 
         def act(observation: str, info: dict[str, Any]) -> str:
             del observation
-            turn = info["turn"]
+            turn = int(info["turn"])
             return lines[min(turn, len(lines) - 1)].format(turn=turn, goal=info["goal"])
 
         return act

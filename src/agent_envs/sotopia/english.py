@@ -77,7 +77,7 @@ _CLAUSE = re.compile(
     r"|although|as long as|so long as|however|yet|while|except|only)\b)?"
     r"|\s+(?=(?:but|because|unless|though|although|provided|as long as|so long as|however|yet|if"
     r"|since|except that|only if)\s)"
-    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)",
+    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)|\s+(?=(?:once|assuming)\s+{_SUBJECT}\s)",
     re.IGNORECASE,
 )
 _JOINS = re.compile(r"\b(?:and|so|or|then)\b")
@@ -89,7 +89,7 @@ _LINKS = re.compile(
 )
 _ASKING = re.compile(
     r"(?:(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+)*"
-    r"(?:(?:what|why|how|when|where|who|whom|whose|which)\b(?! ever)"
+    r"(?:(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
     r"(?:i|you|we|he|she|it|they|that|this|these|those|there|the|your|my|our|any|anyone|anybody"

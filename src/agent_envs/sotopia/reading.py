@@ -318,7 +318,7 @@ _HEDGES = _any(
     r"|something to (?:that|think)|something in that|have a point|worth (?:a thought"
     r"|considering|thinking|discussing))\b",
     r"\b(?:my gut|my heart|part of me|my head) says\b",
-    r"\b(?:do not know|can not (?:say(?! no)|tell|promise|decide|commit|guarantee|be sure)"
+    r"\b(?:do not know|can not (?:say(?! (?:no|yes))|tell|promise|decide|commit|guarantee|be sure)"
     r"|hard to say|who knows|no idea|idk|dunno)\b",
     r"\b(?:much as i would like|would like to help|want to believe|hoping to|hope to|try to"
     r"|try my best)\b",
@@ -664,6 +664,8 @@ def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) 
         said = "offer"
     if said in ("offer", "acceptance", "hedge", "refusal"):
         return "hedge" if said == "acceptance" and conditional else said
+    if said and conditional:
+        return "hedge"
     if said and (fresh or found is not None):
         return _backed(done, said, restated=found is not None)
     if conditional and any(_EXCHANGE.search(c.text) or kind == "propose" for kind, c in done):
