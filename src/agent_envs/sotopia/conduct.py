@@ -410,7 +410,9 @@ def harm(text: str, *, deed: bool = False) -> Harm:
     if not found:
         return Harm()
     whole = Harm(*map(any, zip(*found, strict=True)))
-    told = not deed and _OR_OTHERS.search(written_out(text).lower())
+    if deed:
+        return whole._replace(insults=whole.insults or _shown(text.lower()))
+    told = _OR_OTHERS.search(written_out(text).lower())
     return whole._replace(threatens=True) if told else whole
 
 
@@ -427,21 +429,22 @@ def _harm(clause: Clause, *, deed: bool) -> Harm:
 
 
 def _insults(text: str, *, deed: bool) -> bool:
-    """Whether a clause calls the other names; a deed may show or write them."""
+    """Whether a clause calls the other names; of a deed only what is rude by itself."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = re.findall(r"[a-z0-9$'-]+", text)
     named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
-    if (
-        deed
-        and named
-        and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text)
-    ):
-        return True
     if deed or not named or (_DENIED.search(text) and not _THAN_YOU.search(text)):
         return False
     pointed = _POINTED.search(text) and not {"i", "me"} & set(words)
     return bool(pointed or _THAN_YOU.search(text)) or any(_called(words, n) for n in named)
+
+
+def _shown(text: str) -> bool:
+    """Whether a deed writes or shows a name."""
+    words = re.findall(r"[a-z'-]+", text)
+    shows = re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?|note)\b", text)
+    return bool(shows) and any(_root(word) in _NAMES | _TRAITS for word in words)
 
 
 @lru_cache(maxsize=4096)

@@ -41,7 +41,7 @@ _LIVES = (
     ("postal worker", "Has walked every street of the town twice."),
     ("piano tuner", "Raises rescued greyhounds."),
 )
-_SECRETS = (  # and by which words each of its parts is known, whoever tells it
+SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Failed the driving test six times and drives without a licence.",
         ("licence|license|permit|driving test|driver's test|driving exam|road test",
@@ -122,7 +122,7 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Pretends to have a university degree.",
         ("university|college|degree|diploma|graduate|graduated|bachelor|academic",
-         ("pretend|fake|faked|forged|lie|lied|invented|never finished|never got|never went"
+         ("pretend|fake|faked|forged|lie|lied|made it up|made that up|never finished|never got|never went"
           "|never had"
          "|made up|not have|never graduated|never studied|bogus|false|never set foot|dropped out"
          "|no")),
@@ -162,7 +162,7 @@ _TEMPERS = {
 def pair(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
     """Two people with nothing in common, of these tempers."""
     first, last = rng.sample(_FIRST, 2), rng.sample(_LAST, 2)
-    lives, secrets = rng.sample(_LIVES, 2), rng.sample(_SECRETS, 2)
+    lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
 
     def person(side: int) -> Character:
         name, gender, pronoun = first[side]

@@ -249,14 +249,15 @@ _REFUSES = _any(
     r"\b(?:asking|want|expect|demand|charging) (?:for )?(?:way |far )?too much\b",
     r"\b(?:hold on to|hang on to|keep looking|shop around|go elsewhere|take my (?:money"
     r"|business) elsewhere)\b",
+    r"\bnothing (?:doing|of the (?:sort|kind)|like that)\b",
     r"\bno (?:use|good|better|interest|garden|desire|intention|room|money|time|need|point"
     r"|way around)\b",
     r"\bhardly\b",
-    r"\bbank account says no\b",
+    r"\b(?:account|wallet|purse|budget|conscience|doctor|wife|husband|boss|head) says no\b",
     r"\bi never (?:give|do|have|eat|drink|work|lend|sign|buy|pay|go|take|help)\b",
 )  # fmt: skip
 _NEGATED = re.compile(
-    r"\b(?:not|never|nothing|nobody|none|neither|nor|nowhere|hardly|scarcely|barely|unable"
+    r"\b(?:not|never|nobody|none|neither|nor|nowhere|hardly|scarcely|barely|unable"
     r"|far from|anything but)\b"
 )
 # Negations of the other side's matter, that refuse nothing by themselves.
@@ -664,10 +665,8 @@ def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) 
         said = "offer"
     if said in ("offer", "acceptance", "hedge", "refusal"):
         return "hedge" if said == "acceptance" and conditional else said
-    if said and conditional:
-        return "hedge"
-    if said and (fresh or found is not None):
-        return _backed(done, said, restated=found is not None)
+    if said and (conditional or fresh or found is not None):
+        return "hedge" if conditional else _backed(done, said, restated=found is not None)
     if conditional and any(_EXCHANGE.search(c.text) or kind == "propose" for kind, c in done):
         return "offer"
     return _undecided(kinds, restated=found is not None, answered=fresh and offered is not None)

@@ -58,7 +58,7 @@ def test_clauses_know_their_connector_and_whether_they_ask():
         "I can live with that.", "I can't say no to that.", "I have no objections.", "It's yours.",
         "Very well, $45 it is.", "$45 suits me.", "You drive a hard bargain, but I agree.",
         "No problem, I'll take it for $45.", "I wanted less, but all right, deal.", "Count me in!",
-        "That's a lot of money. Still, I accept your offer.", "Sure, why not.", "Shake on it?  Yes.",
+        "That's a lot of money. Still, I accept your offer.", "Sure, why not.",
         "Deal! When can I pick it up?", "I agree to that.", "Forty-five is fine.",
         "If you insist, deal.", "Thank you, that's perfect.", "You win, I'll buy it.",
     ],
