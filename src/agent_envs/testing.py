@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
-from agent_envs.contract import INFO_KEYS, INVALID_REASONS
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
 from agent_envs.panels import Panel
 
 if TYPE_CHECKING:
@@ -52,10 +52,6 @@ from agent_envs.testing import digest
 spec, seed = pickle.load(sys.stdin.buffer)
 print(digest(spec.make(), seed))
 """
-
-
-class ContractError(AssertionError):
-    """What the contract asks for and what the environment did instead."""
 
 
 class Record(NamedTuple):

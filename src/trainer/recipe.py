@@ -87,12 +87,13 @@ class Prompt:
 
     Attributes:
         context: "history": the whole conversation; "turn": a prompt written anew for every turn.
-        template: Template of the turn's prompt, used with context "turn".
+        template: Template of the turn's prompt, used with context "turn"; "" for the environment's
+            own, the only one that fits (`agent_envs.prompt.TEMPLATES` has the names).
         history: Past turns that prompt shows.
     """
 
     context: Literal["history", "turn"] = "history"
-    template: str = "alfworld"
+    template: str = ""
     history: Count = 2
 
 

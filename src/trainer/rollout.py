@@ -82,13 +82,16 @@ def make_env(
     import agent_envs
 
     given = _options(env, partner) | {"split": split, "max_turns": env.max_turns}
-    made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
+    try:
+        made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
+    except TypeError as error:
+        raise RecipeError(f"env.options do not fit: {error}") from error
     if not form_of(made):
         made = agent_envs.ParseReply(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
-        made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
+        made = agent_envs.Prompt(made, template=prompt.template or None, history=prompt.history)
     return made
 
 

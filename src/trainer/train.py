@@ -180,7 +180,7 @@ class _Run:
         play = Play(
             step=self.step,
             episodes=played,
-            turns=credit.Turns.from_episodes(played),
+            turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=make_rows(played, max_tokens=sampling.max_tokens),
             rng=np.random.default_rng(self._seed("credit")),
         )

@@ -7,9 +7,16 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs import AgentEnv, Panel, Turn
+from agent_envs import AgentEnv, Panel, Template, Turn
 
 PANEL = Panel("train", tuple(f"toy/train/{length}" for length in range(2, 8)))
+
+
+WALK = Template(
+    full="Goal: {task_description}. Done: {action_history}. Now ({current_step}): "
+    "{current_observation}. Possible: {admissible_actions}.",
+    blind="Now ({current_step}): {current_observation}. Possible: {admissible_actions}.",
+)
 
 
 class Hallway(AgentEnv):
@@ -38,6 +45,8 @@ class Hallway(AgentEnv):
     Source
         Ours.
     """
+
+    template = WALK
 
     def __init__(
         self, panel: Panel = PANEL, *, max_turns: int = 12, render_mode: str | None = None

@@ -246,6 +246,14 @@ def turn_from_one(self, info):
     info["turn"] += 1
 
 
+def whole_progress(self, info):
+    info["progress"] = 1
+
+
+def valid_one(self, info):
+    info["valid"] = 1
+
+
 def drop_goal(self, info):
     del info["goal"]
 
@@ -263,11 +271,11 @@ def more_at_steps(self, info):
         (Hallway(()), "panel must have 'split'"),
         (told(progress=1.3), r"info\['progress'\] must lie in \[0, 1\], got 1.3"),
         (told(progress=float("nan")), r"must lie in \[0, 1\], got nan"),
-        (told(progress=1), r"info\['progress'\] must be a float, got 1"),
+        (info(whole_progress), r"info\['progress'\] must be a float, got 1"),
         (told(invalid_reason="typo", valid=False), "must be one of .*, got 'typo'"),
         (told(valid=False, invalid_reason=""), r"info\['valid'\] is False with .* = ''"),
         (told(valid=True, invalid_reason="unknown"), r"info\['valid'\] is True with .*'unknown'"),
-        (told(valid=1), r"info\['valid'\] must be a bool, got 1"),
+        (info(valid_one), r"info\['valid'\] must be a bool, got 1"),
         (told(anchor=""), r"info\['anchor'\] is empty"),
         (told(admissible_actions=[3]), "admissible action 3 is no str"),
         (told(extra={"cells": {1}}), r"info\['cells'\] must be of builtin types, got set"),

@@ -333,7 +333,7 @@ def test_selective_terms_by_autograd(context, estimator, tmp_path):
     policy.keep_reference()
     with torch.no_grad():
         policy.parameters()[0].mul_(1.02)
-    options = [f"credit.options={{alpha=0.5, gamma=0.3, estimator='{estimator}'}}"]
+    options = [f"credit.options={{alpha=0.5, penalty_weight=0.3, estimator='{estimator}'}}"]
     method = make(chosen("credit.name=stapo", "update.tokens=1", *options))
     method.begin(policy, tmp_path)
     rollout = sighted(policy, context)

@@ -76,7 +76,7 @@ def test_sotopias_recipes_have_the_numbers_of_istar(name):
     assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (0.7, 2048)
     assert loaded.sampling.max_tokens == 6144 + 2048
     assert loaded.update.learning_rate == 5e-7
-    assert loaded.prompt.template == "sotopia"
+    assert (loaded.prompt.context, loaded.prompt.history) == ("turn", 10)
     assert loaded.env.max_turns == 10
     assert (loaded.prm.threshold == 0.6) == (loaded.credit.name in {"istar", "dpo"})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
+from agent_envs import prompt
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.remote import HttpWorld
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import Panel, one_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class AppWorld(AgentEnv):
         does not exist, "refused" for what an API refuses, "timeout", else "error".
 
     Progress:
-        The share of the task's tests that pass now, of those that did not pass at the start.
+        The share of the task's tests that pass now, of those that did not pass at the start. It can
+        be 1 without success: before the task is declared complete.
         "none": 0 until the end, then 1 for a success.
 
     Anchor:
@@ -123,6 +125,7 @@ class AppWorld(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    template = prompt.APPWORLD
 
     def __init__(
         self,
@@ -148,13 +151,15 @@ class AppWorld(AgentEnv):
             raise ValueError(
                 f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
             )
-        self.world: World = (
-            MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
-            if backend == "mini"
-            else HttpWorld(server, data=data, timeout=timeout)
-        )
+        self.world: World
+        if backend == "mini":
+            source = "embedded"
+            self.world = MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
+        else:
+            self.world = remote = HttpWorld(server, data=data, timeout=timeout)
+            source = source_of("appworld", remote.root)
         self.waits = backend == "http" and "{port}" in server  # else one server has one world
-        panel = Panel(split, _kept(self.world.task_ids(split), families))
+        panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
 

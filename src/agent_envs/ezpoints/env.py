@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.ezpoints import cards
 from agent_envs.ezpoints.rules import (
@@ -103,6 +104,7 @@ class EZPoints(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
+    template = prompt.EZPOINTS
 
     def __init__(
         self,

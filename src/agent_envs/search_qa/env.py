@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
@@ -56,7 +57,8 @@ class SearchQA(AgentEnv):
 
     Progress:
         The share of the question's gold passages found so far; where these are not known, 1 once
-        an accepted answer stands in a passage found. 1 for a right answer.
+        an accepted answer stands in a passage found; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
         "facts" (default): digest of the question and of the set of passages seen. "text": the
@@ -117,6 +119,7 @@ class SearchQA(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    template = prompt.SEARCH
 
     def __init__(
         self,

@@ -84,7 +84,8 @@ class WikiSearch(AgentEnv):
 
     Progress:
         The share of the question's gold passages read so far; where these are not known, 1 once
-        an accepted answer stands in a text read. 1 for a right answer.
+        an accepted answer stands in a text read; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
         Digest of the question and of the set of passages read.

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
@@ -55,7 +56,8 @@ class Sotopia(AgentEnv):
 
     Progress:
         The rule judge's goal score so far, in tenths: that of the agreed deal, or a quarter of what
-        the other's open offer would bring. With another judge 0 until the end, and
+        the other's open offer would bring; 1 on success. It can reach 1 without success: with a
+        perfect deal while the talk goes on. With another judge 0 until the end, and
         `info["progress_known"]` is False.
 
     Anchor:
@@ -110,6 +112,8 @@ class Sotopia(AgentEnv):
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
+    template = prompt.SOTOPIA
+
     def __init__(
         self,
         *,
@@ -129,7 +133,7 @@ class Sotopia(AgentEnv):
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
         self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
-        folder = environ.get("SOTOPIA_DATA", "embedded") if data == "auto" else data
+        folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
         self.published = None if folder == "embedded" else open_published(folder)
         if self.published is not None and family != "all":
             raise ValueError(f"only generated scenes have families, got family={family!r}")
@@ -234,7 +238,7 @@ class Sotopia(AgentEnv):
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=goal / RANGES["goal"][1],
+            progress=1.0 if success else goal / RANGES["goal"][1],
             anchor=self._anchor(),
             reward=self._paid(verdict.scores, error) if over else 0.0,
             success=success,

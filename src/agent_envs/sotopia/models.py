@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.endpoint import Endpoint, EndpointError, number, open_endpoint
+from agent_envs.options import require_methods
 from agent_envs.panels import nearest
 from agent_envs.sotopia.acts import KINDS, Act, checked
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
@@ -65,13 +66,14 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     """The partner that an option means; None for "external".
 
     Raises:
-        ValueError: no such partner.
+        ValueError: no such partner. TypeError: neither a name nor a partner.
     """
     if isinstance(given, (Endpoint, Mapping)) or (
         isinstance(given, str) and given.startswith("openai:")
     ):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
+        require_methods("partner", given, "check", "begin")
         return given
     kind, _, temper = given.partition(":")
     if kind == "scripted":
@@ -88,13 +90,14 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     """The judge that an option means; None for "none".
 
     Raises:
-        ValueError: no such judge.
+        ValueError: no such judge. TypeError: neither a name nor a judge.
     """
     if isinstance(given, (Endpoint, Mapping)) or (
         isinstance(given, str) and given.startswith("openai:")
     ):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
+        require_methods("judge", given, "check", "judge")
         return given
     if given not in ("rules", "none"):
         raise ValueError(

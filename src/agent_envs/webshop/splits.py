@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.panels import Panel, nearest
+from agent_envs.panels import Panel, nearest, source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,8 @@ def open_panel(shop: Shop, split: str) -> Panel:
         raise ValueError(
             f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
         )
-    return Panel(split, tuple(goal.task_id for goal in chosen))
+    source = source_of("webshop", folder) if folder else "embedded"
+    return Panel(split, tuple(goal.task_id for goal in chosen), source)
 
 
 def _chosen(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:
