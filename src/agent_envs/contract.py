@@ -108,20 +108,20 @@ class AgentEnv(gym.Env[str, str], ABC):
             otherwise `step` takes whole replies, and this is how one with a {thought} and an
             {action} is written. Such an environment tells the action as the key "action" of
             `Turn.extra`, and the transcript keeps that.
-        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
-            wait are stepped at the same time, each in a thread of its own.
         template: the environment's own prompt, which the wrapper `Prompt` renders; None for none.
         audits: import path of a module with `actions` and `NON_SOLVERS`, which
             `agent_envs.testing` plays with; "" for none.
+        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
+            wait are stepped at the same time, each in a thread of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
     action_length: ClassVar[int] = ACTION_LENGTH
     observation_length: ClassVar[int] = OBSERVATION_LENGTH
     reply_form: ClassVar[str] = ""
-    waits: bool = False
     template: ClassVar[Template | None] = None
     audits: ClassVar[str] = ""
+    waits: bool = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Refuse options of a wrong type before any environment's constructor sees them."""

@@ -106,7 +106,7 @@ class Model:
             name.
         lora_rank: Rank of the adapter on attention and MLP projections, 0 trains all weights.
         lora_alpha: The adapter is scaled by lora_alpha / lora_rank.
-        dtype: Of the weights.
+        dtype: Of the matrix products; weights that are trained are float32 whatever it is.
         device: "auto" takes a GPU if there is one.
         gradient_checkpointing: Compute activations again in the backward pass, to save memory.
     """

@@ -149,7 +149,7 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
         if images is None:
             return unmarked(observation), []
         return observation, [Picture.of(image) for image in images]
-    return f"{goal}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
 def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> list[int]:
@@ -451,7 +451,7 @@ class _Actor:
         if self.context == "turn":
             images = [] if what == "observation" else self.images
             return self._opening(self.env.blind(what), images)  # type: ignore[attr-defined]
-        seen, goal, steps = self.observation, self.info["goal"], self.episode.steps
+        seen, goal, steps = self.observation, unmarked(self.info["goal"]), self.episode.steps
         past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
             told = len(steps[0].prompt_ids) if steps else len(self.prompt)

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 import weakref
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest.wire import receive, send
@@ -35,6 +36,7 @@ DIED = (
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 MALFORMED = "it sent what is no call"
 _TRIES = 2
+_KEY = 32  # characters of a key; an interpreter may send anything
 
 
 class _Ended(Exception):
@@ -66,6 +68,8 @@ class Interpreter:
         self.timeout = timeout
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[Reply]]] = []
+        self._variables: str | None = ""
+        self._story = (0, "")
         self._process: _Process | None = None
 
     def execute(self, code: str, answer: Answer) -> str:
@@ -99,6 +103,20 @@ class Interpreter:
             self.journal.append((code, replies))
             return output
         raise AssertionError("unreachable")
+
+    def key(self) -> str:
+        """Key of all that later code can find: equal for equal variables.
+
+        Where variables cannot be read it is that of all code so far and the replies that it had.
+        """
+        if self._variables is not None:
+            return self._variables
+        done, story = self._story
+        for told in self.journal[done:]:
+            text = f"{story} {told!r}".encode("utf-8", "backslashreplace")
+            story = blake2b(text, digest_size=16).hexdigest()
+        self._story = len(self.journal), story
+        return f"after {story}"
 
     def close(self) -> None:
         """End the process; the next `execute` makes another that knows the same."""
@@ -159,6 +177,8 @@ class Interpreter:
             raise _Ended(process.end()) from error
         try:
             if "output" in message:
+                key = message["variables"]
+                self._variables = None if key is None else str(key)[:_KEY]
                 return str(message["output"])
             app, api, given = message["call"]
             return str(app), str(api), dict(given)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.endpoint import Endpoint, EndpointError, number, open_endpoint
 from agent_envs.options import require_methods
 from agent_envs.panels import nearest
-from agent_envs.sotopia.acts import KINDS, Act, checked
+from agent_envs.sotopia.acts import KINDS, checked
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, Scripted
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
-    from agent_envs.sotopia.scene import Scene
+    from agent_envs.sotopia.scene import Game, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
     from agent_envs.sotopia.talk import Talk
 
@@ -30,15 +31,7 @@ _ROLE = (
     f"one of {', '.join(KINDS)}; argument is what you say or do, empty for leave and none. Leave "
     "when all is settled or nothing more is to be gained."
 )
-_ACT = {
-    "type": "object",
-    "properties": {
-        "action_type": {"type": "string", "enum": list(KINDS)},
-        "argument": {"type": "string"},
-    },
-    "required": ["action_type", "argument"],
-    "additionalProperties": False,
-}
+_ACT = {"action_type": {"type": "string", "enum": list(KINDS)}, "argument": {"type": "string"}}
 _MEANING = {
     "believability": "speaks and acts as this person naturally would, without repeating itself",
     "relationship": "how the relationship changed: -5 ruined, 0 as before, 5 much closer",
@@ -107,6 +100,30 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     return Rules() if given == "rules" else None
 
 
+def _act_schema(game: Game | None) -> dict[str, Any]:
+    """The JSON schema of an act; in a game with an offer and an acceptance, null for neither."""
+    if game is None:
+        return _object(_ACT)
+    offer = _schema(game.offer(game.deals[0], 0))
+    accept = {"type": ["boolean", "null"]}
+    return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
+
+
+def _schema(example: object) -> dict[str, Any]:
+    """The JSON schema of values like this one, of objects, texts and whole numbers."""
+    if isinstance(example, dict):
+        return _object({name: _schema(value) for name, value in example.items()})
+    return {"type": "integer" if isinstance(example, int) else "string"}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {
+        "type": "object", "properties": dict(properties), "required": required,
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
 class ModelPartner:
     """A model that plays the other side."""
 
@@ -139,8 +156,8 @@ class _Modelled:
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
         return self.partner.endpoint.ask_json(
             [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
-            schema=_ACT,
-            read=_act,
+            schema=_act_schema(talk.scene.game),
+            read=lambda answer: checked(answer, talk.scene.game, self.side),
             about=_about(talk),
         )
 
@@ -187,11 +204,6 @@ class ModelJudge:
             *(script or ["(nobody said anything)"]),
             "", "Give for each dimension a short reasoning and a score:", *meaning,
         ])  # fmt: skip
-
-
-def _act(answer: Any) -> Act:
-    fields = answer if isinstance(answer, dict) else {}
-    return checked(fields.get("action_type"), fields.get("argument"))
 
 
 def _verdict(answer: Any) -> Verdict:

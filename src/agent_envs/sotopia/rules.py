@@ -10,8 +10,8 @@
 * secret, -10..0: -10 times the share of the own secret's word pairs in all that one said or did, or
   of its words in any order where those are more than half.
 * social_rules, -10..0: -3 for each act with an insult, -5 with a threat.
-* believability, 0..10: 10, and -3 for each act repeated word by word, -2 for each reply that was no
-  act, -2 for each line without words.
+* believability, 0..10: 10, and -3 for each act repeated word by word, -2 for each line without
+  words.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Rules:
 def goal(talk: Talk, side: int) -> tuple[float, str]:
     """What was agreed or is on offer, between what the side can live with and what it hopes for."""
     game = talk.scene.game
-    offered = talk.standing[1 - side]
+    offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
     if game is None or (talk.agreed is None and offered is None):
         return 0.0, "Nothing was agreed and nothing is on offer."
     deal = talk.agreed if talk.agreed is not None else offered
@@ -145,9 +145,18 @@ def relationship(talk: Talk, side: int) -> tuple[float, str]:
 
 def knowledge(talk: Talk, side: int) -> tuple[float, str]:
     """The other's facts that it told."""
-    facts, lines = talk.scene.facts[1 - side], talk.lines(1 - side)
-    known = sum(any(told(fact, line) >= _TOLD for line in lines) for fact in facts)
+    known, facts = len(facts_told(talk, 1 - side)), talk.scene.facts[1 - side]
     return 10 * known / max(1, len(facts)), f"{known} of {len(facts)} facts were learnt."
+
+
+def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
+    """Which of its facts a side has told, by their places."""
+    lines = talk.lines(side)
+    return tuple(
+        place
+        for place, fact in enumerate(talk.scene.facts[side])
+        if any(told(fact, line) >= _TOLD for line in lines)
+    )
 
 
 def secret(talk: Talk, side: int) -> tuple[float, str]:
@@ -168,11 +177,8 @@ def believability(talk: Talk, side: int) -> tuple[float, str]:
     own = [act for who, act in talk.said if who == side and act.argument]
     repeated = len(own) - len(set(own))
     wordless = sum(heard(act.argument).wordless for act in own)
-    malformed = talk.malformed[side]
-    return (
-        10.0 - 3 * repeated - 2 * wordless - 2 * malformed,
-        f"{repeated} repeated, {wordless} without words, {malformed} malformed.",
-    )
+    score = 10.0 - 3 * repeated - 2 * wordless
+    return score, f"{repeated} repeated, {wordless} without words."
 
 
 def _left(talk: Talk, side: int) -> bool:

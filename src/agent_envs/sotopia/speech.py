@@ -13,18 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_END = re.compile(r"(?<=[.!?;])\s+|\s*\bbut\b\s*", re.IGNORECASE)
-_REFUSES = re.compile(
-    r"\b(?:no|not|never|neither|cannot|refuse|reject|too (?:much|little|low|high|late|early|many"
-    r"|few|expensive|cheap))\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_ACCEPTS = re.compile(
-    r"\b(?:deal(?! of\b| with\b)|agreed|i (?:agree|accept)|i['’]?(?:ll| will) take it|works for me"
-    r"|that works|sounds (?:good|great|fair)|let['’]s do (?:it|that)|it is settled)\b",
-    re.IGNORECASE,
-)
-_AFFIRMS = re.compile(r"\byes\b", re.IGNORECASE)
 _INSULTS = re.compile(
     r"\b(?:(?:idiot|fool|moron|liar|loser|jerk|cheapskate|bastard|asshole|scumbag|imbecile)s?"
     r"|stupid|dumb|pathetic|ridiculous person|shut up|scum|greedy"
@@ -57,10 +45,8 @@ _STOP = frozenset(
 
 
 class Heard(NamedTuple):
-    """What a line does; `affirms` is a mere yes, which accepts where terms were just proposed."""
+    """What a line does to the one who hears it."""
 
-    accepts: bool
-    affirms: bool
     insults: bool
     threatens: bool
     courteous: bool
@@ -75,8 +61,6 @@ def heard(line: str) -> Heard:
     words = _WORD.findall(line)
     letters = sum(c.isalnum() or c.isspace() for c in line)
     return Heard(
-        accepts=_stated(_ACCEPTS, line),
-        affirms=_stated(_AFFIRMS, line),
         insults=bool(_INSULTS.search(line)),
         threatens=bool(_THREATS.search(line)),
         courteous=bool(_COURTESY.search(line)),
@@ -84,25 +68,6 @@ def heard(line: str) -> Heard:
         asks="?" in line,
         wordless=not words or 2 * letters < len(line),
     )
-
-
-def _stated(words: re.Pattern[str], line: str) -> bool:
-    """Whether a sentence of a line has such words, refuses nothing and asks nothing."""
-    return any(
-        words.search(clause) and not _REFUSES.search(clause) and not clause.endswith("?")
-        for clause in clauses(line)
-    )
-
-
-def clauses(line: str) -> list[str]:
-    """Sentences, parted also at "but"."""
-    return [part for part in _END.split(line.strip()) if part]
-
-
-@lru_cache(maxsize=8192)
-def proposing(line: str) -> str:
-    """A line without the sentences that refuse something."""
-    return " ".join(clause for clause in clauses(line) if not _REFUSES.search(clause))
 
 
 @lru_cache(maxsize=8192)

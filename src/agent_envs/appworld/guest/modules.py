@@ -72,13 +72,21 @@ def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
 
 
 def _copy(name: str) -> types.ModuleType:
-    made, module = types.ModuleType(name), importlib.import_module(name)
-    public = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
-    for key in public:
-        value = getattr(module, key)
-        if key not in WITHHELD.get(name, ()) and not isinstance(value, types.ModuleType):
-            made.__dict__[key] = value
+    made = types.ModuleType(name)
+    made.__dict__.update(public(name))
     return made
+
+
+def public(name: str) -> dict[str, Any]:
+    """What a module's copy holds."""
+    module = importlib.import_module(name)
+    keys = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
+    return {
+        key: value
+        for key in keys
+        if key not in WITHHELD.get(name, ())
+        and not isinstance(value := getattr(module, key), types.ModuleType)
+    }
 
 
 def _clock(now: datetime) -> types.ModuleType:
