@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Messages = list[dict[str, str]]
+ANSWERING = frozenset({"model", "temperature", "max_tokens"})
+"""Options that change what is answered; the others say where, and with how much patience."""
 _log = logging.getLogger(__name__)
 _FORMS = ("json_schema", "json_object", "text")  # of the answer, as servers know them
 _VERSION = 1  # of what is sent; part of the cache's keys
