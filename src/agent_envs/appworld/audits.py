@@ -1,5 +1,4 @@
-"""What the audits of AppWorld play: odd actions that come back to states, and players that do not
-do the task.
+"""What the audits of AppWorld play: actions that come back to states, and players of no use.
 
 None of them reads the request to do what it asks for; they see what an agent sees.
 """
@@ -105,6 +104,7 @@ _ENDS = (
     "apis.supervisor.complete_task(answer=60)",
     'apis.supervisor.complete_task(status="fail")',
 )
+_OUTSIDE, _STRANGE, _LAST = 0.2, 0.1, 0.02  # never logs in; odd reply; end of the task
 
 
 def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  all see alike
@@ -116,7 +116,7 @@ def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  
         [_LOGIN.format(app) for app in ("notes", "music")],
     ]
     shares = [(0.8, 0.2, 0, 0), (0.1, 0.9, 0, 0), (0.2, 0.3, 0.4, 0.1)][rng.integers(3)]
-    entered = bool(rng.random() < 0.2)  # some never log in
+    entered = bool(rng.random() < _OUTSIDE)
 
     def act(observation: str, info: dict[str, Any]) -> str:  # noqa: ARG001
         nonlocal entered
@@ -124,9 +124,9 @@ def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  
             entered = True
             return _BLOCK.format("", _ENTER)
         chance = rng.random()
-        if chance < 0.1:
+        if chance < _STRANGE:
             return _ODD[rng.integers(len(_ODD))]
-        if chance < 0.12:
+        if chance < _STRANGE + _LAST:
             return _BLOCK.format("", _ENDS[rng.integers(len(_ENDS))])
         kind = kinds[rng.choice(len(kinds), p=shares)]
         return _BLOCK.format("", kind[rng.integers(len(kind))] + "  # apis.")

@@ -260,6 +260,7 @@ def test_anchors_know_the_apps():
             "import random\nrandom.seed('agent')\ndel random",
         ),
         ("import re\nx = re.match('a', 'ab')\ndel re", "del x"),
+        ("import random\nx = random.Random()\ndel random", "del x"),
         ("x = iter([1, 2])", "del x"),
     ],
 )
