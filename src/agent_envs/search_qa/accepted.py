@@ -191,7 +191,7 @@ def _written(number: str, places: int) -> str:
     number = number.replace(",", ".") if comma else re.sub("[,' ’]", "", number)
     if "." not in number and not places:
         return number  # with the zeros that a code may begin with
-    whole, _, part = f"{Decimal(number).scaleb(places):f}".partition(".")
+    whole, _, part = f"{Decimal(f'{number}e{places}'):f}".partition(".")
     whole, part = whole.lstrip("0") or "0", part.rstrip("0")
     return f"{whole}point{part}" if part else whole
 

@@ -27,16 +27,17 @@ _RESULT = re.compile(r"<(?:information|result)>(.*)</(?:information|result)>", r
 _PAGE = re.compile(r'"page_id": ("(?:[^"\\]|\\.)*")')
 _SECTION = re.compile(r'"section_id": ("(?:[^"\\]|\\.)*")')
 _TITLES = {
-    "search": re.compile(r'Doc 1(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
     "wiki_search": re.compile(r"\n([^\n]+)\n"),
     "search_pages": re.compile(r'"title": "(.*?)"'),
+    "search": re.compile(r'Doc 1(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
 }
+"""How each way to search shows the first title."""
 _ABOUT = re.compile(r".* (?:of|in|for) (?:the )?|(?:the )")
 _CHOICE = re.compile(r"([^,]*), (.*) or (.*)\?|\w+ (.*) and (.*?) (?:have|on) .*\?")
 
 
 def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
-    """The actor of one episode for the anchor audit: few different replies, so that states recur."""
+    """The actor of an episode for the anchor audit: few different replies, so that states recur."""
     del env
     voice = _Voice()
 
@@ -63,7 +64,7 @@ class _Voice:
     @property
     def tool(self) -> str:
         """The tool that searches."""
-        return next((tool for tool in _TITLES if f"{tool}:" in self.opening), "search")
+        return next((tool for tool in _TITLES if f"\n{tool}:" in self.opening), "search")
 
     def search(self, query: str) -> str:
         if self.tool != "search":

@@ -183,8 +183,7 @@ class SearchQA(AgentEnv):
         return asked, self._turn(opening, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for."""
-        self._neat = False
+        """A turn in which nothing was asked for; the state stays."""
         return self._turn(notice, "", invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -192,14 +191,14 @@ class SearchQA(AgentEnv):
         if self.strict:
             return self._act_strictly(action)
         asked = asked_for(action, _KINDS, "information")
-        self._neat = self._neat and asked.neat
         if not asked.kind:
             return self._turn(_NOT_UNDERSTOOD, "", invalid="format")
         tag = f"<{asked.kind}>{asked.content}</{asked.kind}>"
+        if asked.kind == "search" and not self.searches_left:
+            return self._turn(_NO_SEARCH_LEFT.format(self.max_searches), tag, invalid="refused")
+        self._neat = self._neat and asked.neat
         if asked.kind == "answer":
             return self._turn("", tag, answer=asked.content)
-        if not self.searches_left:
-            return self._turn(_NO_SEARCH_LEFT.format(self.max_searches), tag, invalid="refused")
         found = self._search(asked.content)
         fit = [
             p._replace(title=shown(p.title, 200), text=shown(p.text, self.passage_characters))

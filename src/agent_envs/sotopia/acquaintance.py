@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.conduct import harm
 from agent_envs.sotopia.friends import Friends
 from agent_envs.sotopia.speech import heard
 
@@ -91,7 +92,7 @@ class Acquaintance:
         """The answer to what was said."""
         text = act.argument if act.kind == "speak" else ""
         words = heard(text)
-        self._lose(2 * (words.insults + 2 * words.threatens))
+        self._lose(2 * harm(act.argument, deed=act.kind != "speak").rude)
         if talk.said and talk.said[-1] in talk.said[:-1]:
             self._lose(1)
             return "You said that before."

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.conduct import harm
 from agent_envs.sotopia.speech import heard
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ class Negotiator:
         line = heard(act.argument) if act.kind == "speak" else None
         fact = ""
         useful = mood.turn == 1
+        mood = self._offended(mood, act)
         if line is not None:
-            mood = self._offended(mood, line)
             mood, fact, listened = self._talked(
                 mood, line, repeated=talk.said[-1] in talk.said[:-1]
             )
@@ -155,8 +156,8 @@ class Negotiator:
         lost = (not useful) + (mood.turn >= self.temper.hurry)
         return mood._replace(patience=mood.patience - lost), fact
 
-    def _offended(self, mood: Mood, line: Heard) -> Mood:
-        rude = line.insults + 2 * line.threatens
+    def _offended(self, mood: Mood, act: Act) -> Mood:
+        rude = harm(act.argument, deed=act.kind != "speak").rude
         demand = min(1.0, mood.demand + 0.1 * rude)
         return mood._replace(demand=round(demand, 4), patience=mood.patience - 2 * rude)
 

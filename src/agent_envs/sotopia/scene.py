@@ -29,7 +29,10 @@ Deal = tuple[int, ...]
 
 
 class Character(NamedTuple):
-    """Who someone is; what is not known is ""."""
+    """Who someone is; what is not known is "".
+
+    hints: for each part of the secret the words by which it is known, with | between them.
+    """
 
     first_name: str
     last_name: str
@@ -42,6 +45,7 @@ class Character(NamedTuple):
     moral_values: tuple[str, ...]
     decision_making_style: str
     secret: str
+    hints: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

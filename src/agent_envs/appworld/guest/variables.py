@@ -152,7 +152,7 @@ class _Reader:
         elif kind.__module__ == _GUEST:
             self._write(kind.__qualname__)
         elif kind.__module__ == modules.__name__:
-            self._date(value)
+            (self._generator if isinstance(value, random.Random) else self._date)(value)
         else:
             raise _UnreadableError
 
@@ -175,6 +175,10 @@ class _Reader:
 
     def _date(self, value: Any) -> None:
         self._write(f"{type(value).__name__} {value!r} {getattr(value, 'fold', '')}")
+
+    def _generator(self, value: random.Random) -> None:
+        if not self._met(value):
+            self._write(f"chance {value.getstate()}")
 
     def _fixed(self, value: Collection[Any]) -> None:
         self._write(f"{type(value).__name__} {len(value)}")
