@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 import credit
+from agent_envs import endpoint
 from trainer import episodes as recorded
 from trainer import evaluate, report, sft
 from trainer import recipe as recipes
@@ -129,6 +130,7 @@ class _Run:
         self.update = make_update(recipe)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
+        self.used = endpoint.used()
         self.learner = self._learner()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
@@ -150,7 +152,7 @@ class _Run:
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
             stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
-            self.log.log(self.step, stage, done, values)
+            self._log(stage, done, values)
             if self.step == warm:
                 self._start()
             elif self._due(self.recipe.run.save_every, warm, total):
@@ -178,7 +180,7 @@ class _Run:
         play = Play(
             step=self.step,
             episodes=played,
-            turns=credit.Turns.from_episodes(played),
+            turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=make_rows(played, max_tokens=sampling.max_tokens),
             rng=np.random.default_rng(self._seed("credit")),
         )
@@ -258,12 +260,20 @@ class _Run:
     def _start(self) -> None:
         """The beginning of reinforcement learning: reference, fresh optimiser, checkpoint."""
         if self.step == 0:
-            self.log.log(0, "start", 1, self.evaluate())
+            self._log("start", 1, self.evaluate())
         if self.recipe.update.kl != "none" or self.method.needs_reference:
             self.policy.keep_reference()
         self.learner = self._learner()
         self.method.begin(self.policy, self.folder)
         self.checkpoints.save(self.step, self._write)
+
+    def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
+        """Log a step with what it used of endpoints, if anything."""
+        before, self.used = self.used, endpoint.used()
+        if before != self.used:
+            spent = zip(self.used._fields, before, self.used, strict=True)
+            values |= {f"endpoint_{name}": now - then for name, then, now in spent}
+        self.log.log(self.step, stage, done, values)
 
     def _due(self, every: int, *always: int) -> bool:
         return self.step in always or (every > 0 and self.step % every == 0)

@@ -279,7 +279,6 @@ def test_a_run_without_checkpoint_cannot_be_evaluated(tmp_path, tiny_folder, cor
 TINY = [
     "run.threads=1",
     "env.max_turns=2",
-    "policy.dtype=float32",
     "policy.lora_rank=2",
     "sampling.tasks=2",
     "sampling.rollouts=2",

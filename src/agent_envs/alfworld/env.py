@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import prompt
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.genuine import genuine_engine
@@ -90,9 +91,9 @@ class AlfWorld(AgentEnv):
         `info["task_type"]` and `info["level"]` tell them.
 
     Data:
-        `data="auto"`: the public games that `$ALFWORLD_DATA` (else `~/.cache/alfworld`) holds,
-        otherwise the embedded set of this package's own generator. "embedded", or a folder as
-        `$ALFWORLD_DATA` would name, picks one.
+        `data="auto"`: the public games of the folder that `$ALFWORLD_DATA` names if it is set
+        (`alfworld-download` fills `~/.cache/alfworld`), otherwise the embedded set of this
+        package's own generator. "embedded", or a folder, picks one. `panel.source` reports it.
 
     Source:
         Shridhar et al., ALFWorld: Aligning Text and Embodied Environments for Interactive
@@ -118,6 +119,7 @@ class AlfWorld(AgentEnv):
         ImportError: `engine="textworld"` without its packages.
     """
 
+    template = prompt.ALFWORLD
     world: World
 
     def __init__(

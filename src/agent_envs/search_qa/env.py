@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
@@ -57,7 +58,8 @@ class SearchQA(AgentEnv):
 
     Progress:
         The share of the question's gold passages found so far; where these are not known, 1 once
-        an accepted answer stands in a passage found. 1 for a right answer.
+        an accepted answer stands in a passage found; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
         "facts" (default): digest of the question and of the set of passages seen. "text": the
@@ -118,6 +120,7 @@ class SearchQA(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    template = prompt.SEARCH
 
     def __init__(
         self,
@@ -164,6 +167,7 @@ class SearchQA(AgentEnv):
             raise ValueError(f"max_searches is at least 0, got {allowed}")
         self.max_searches = turns - 1 if strict_compat else allowed
         self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+        self.waits = bool(getattr(self.retriever, "waits", False))
         self.protocol, self.strict, self.k = protocol, strict_compat, k
         self.reward, self.by, self.passage_characters = reward, anchor, passage_characters
 

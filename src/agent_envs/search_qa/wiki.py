@@ -85,7 +85,8 @@ class WikiSearch(AgentEnv):
 
     Progress:
         The share of the question's gold passages read so far; where these are not known, 1 once
-        an accepted answer stands in a text read. 1 for a right answer.
+        an accepted answer stands in a text read; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
         Digest of the question and of the set of passages read.
@@ -171,6 +172,7 @@ class WikiSearch(AgentEnv):
         self.pages = pages_of(self.data.corpus)
         if protocol == "mt_grpo":
             self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+            self.waits = bool(getattr(self.retriever, "waits", False))
         self.observation_space = FreeText(ARTICLE_LENGTH + 100)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.spaces import FreeText
@@ -57,7 +58,8 @@ class WebShop(AgentEnv):
 
     Progress:
         "now" (default): what buying the page's product with its options would score, 0 without a
-        product. "best": the most so far. "none": 0. After the purchase its score.
+        product. "best": the most so far. "none": 0. After the purchase its score. It can be 1
+        without success: before the purchase.
 
     Anchor:
         Digest of page, query, page number, product, tab and chosen options.
@@ -112,6 +114,8 @@ class WebShop(AgentEnv):
         ValueError: an unknown option, a count below 0, or a split without goals.
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
+
+    template = prompt.WEBSHOP
 
     def __init__(
         self,

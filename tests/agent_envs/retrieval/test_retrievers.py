@@ -309,7 +309,7 @@ def test_a_dense_retriever_needs_a_model(tmp_path, monkeypatch):
 def test_importing_retrieval_is_light():
     program = (
         "import sys, agent_envs.retrieval.opened\n"
-        "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'urllib3', 'starlette'}\n"
+        "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'httpx2', 'starlette'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     told = subprocess.run(
