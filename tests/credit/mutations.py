@@ -206,16 +206,14 @@ decomposers: shift of the other sign (has)
 -return bounded - (owed
 +return bounded + (owed
 judge: malformed answers are 0 (judge)
--                if attempt == tries:
--                    raise
-+                if attempt == tries:
-+                    return [0.0] * len(texts)
+-        raise JudgeError(f"{where} is no JSON list of labels: {answer[:80]!r}")
++        return [0.0] * count
 judge: one retry too few (judge)
 -tries = self.retries + 1
 +tries = self.retries
-judge: version not in the key (judge)
--[self.version, goal, outcome, *texts]
-+[goal, outcome, *texts]
+judge: model not in the key (judge)
+-[self.model, prompt, len(texts)]
++[prompt, len(texts)]
 istar: α dropped (istar)
 -self.alpha * step
 +step

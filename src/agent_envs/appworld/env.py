@@ -63,7 +63,8 @@ class AppWorld(AgentEnv):
         A turn is invalid if its feedback has one of `replies.MARKS` in it (a failure), or if the
         reply has no block, no call of `apis.` in it, or a `<think>` of more than `max_thinking`
         characters that is not closed. "format" for the reply, "unknown" for an app or API that
-        does not exist, "refused" for what an API refuses, "timeout", else "error".
+        does not exist, "refused" for what an API refuses, "timeout", else "error". What ran before
+        a failure takes effect.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is
@@ -170,6 +171,7 @@ class AppWorld(AgentEnv):
         else:
             self.world = remote = HttpWorld(server, data=data, timeout=timeout)
             source = source_of("appworld", remote.root)
+        self.waits = backend == "http" and "{port}" in server  # else one server has one world
         panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
