@@ -124,10 +124,8 @@ class Accepted:
         self.golds = tuple(dict.fromkeys([*told, *filter(None, bare)]))
         asked = forms(question)
         self._asked = frozenset(f"{asked.joined} {asked.spaced}".split())
-        self._common = {forms(word).joined for word in question.split() if word.islower()} | {
-            "",
-            "of",
-        }
+        common = [word for word in question.split() if word.islower()]
+        self._common = {forms(word).joined for word in ["the", "of", *common]}
         closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
         self.choice = closed or any(_stands_in(gold, asked) for gold in self.golds)
 

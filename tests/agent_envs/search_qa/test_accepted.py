@@ -71,7 +71,7 @@ def test_how_a_text_is_compared(text, kept):
 
 def test_hyphens_are_nothing_or_blanks():
     assert forms("Fort-Lamy") == ("fortlamy", "fort lamy")
-    assert forms("U.S.A.") == ("usa", "u s a")
+    assert forms("U.S.S.R.") == ("ussr", "u s s r")
     assert forms("Africa/Port_Louis") == ("africaportlouis", "africa port louis")
 
 
@@ -106,16 +106,14 @@ def test_a_point_moved_or_a_sign_lost_is_wrong(gold, factor):
         assert accepted.right(f"{gold:,}{unit}")
         assert not accepted.right(f"{gold * factor:f}{unit}")
         if "." in f"{gold:f}":
-            assert not accepted.right(f"{gold:f}{unit}".replace(".", "")) or not gold % 1
+            assert not accepted.right(f"{gold:f}{unit}".replace(".", ""))
 
 
 @pytest.mark.parametrize("unit", ["percent", "°C", "degrees Fahrenheit", "km", "km²", "years", "d"])
 def test_another_unit_is_wrong(unit):
     units = {"percent", "°C", "degrees Fahrenheit", "km", "km²", "years", "d"}
     accepted = Accepted([f"12.5 {unit}"], "How much is it?")
-    assert accepted.right(f"12.5{'' if unit[0].isalpha() and unit != 'km' else ' '}{unit}"[:4]) is (
-        unit == "percent"
-    )
+    assert accepted.right("12.5") == (unit == "percent")  # which "How many percent" asks for
     assert [accepted.right(f"12.5 {other}") for other in units - {unit}] == [False] * 6
     assert accepted.right(f"12.50 {unit}")
 
@@ -184,11 +182,10 @@ def test_what_shows_an_answer():
     assert not Accepted(["the"], "Which?").shown(["the"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["1" * 60_000, "1," * 30_000, "1.1" * 20_000, "minus " * 10_000, "- 5 " * 15_000, "(, " * 20_000,
-     "five " * 12_000, "1 thousand " * 5_000, "5e9" * 20_000, "é" * 60_000, "10^" * 20_000],
-)  # fmt: skip
+LONG = ["1", "1,", "1.1", "minus ", "- 5 ", "(, ", "five ", "1 thousand ", "5e9", "é", "10^"]
+
+
+@pytest.mark.parametrize("text", [piece * (60_000 // len(piece)) for piece in LONG])
 def test_long_texts_take_no_time(text):
     start = time.process_time()
     Accepted(["x"], "How many?").paid("f1", text)
