@@ -195,6 +195,7 @@ def audit_anchors(
     *,
     actions: Actions | None = None,
     anchor: Callable[[Any, dict[str, Any]], str] | None = None,
+    watch: Callable[[Start], Callable[[Record], None]] | None = None,
     tasks: int = 10,
     episodes: int = 40,
     seed: int = 0,
@@ -209,6 +210,8 @@ def audit_anchors(
         actions: makes the actor of an episode; by default that of the environment's own audits
             (`AgentEnv.audits`), else `episodes.wander`.
         anchor: from observation and info to the anchor to judge; by default `info["anchor"]`.
+        watch: makes, for each episode, what is given its records as they come, for checks of one's
+            own.
         tasks: how many tasks of the panel; without a panel, how many seeds.
         episodes: of each task, all from one seed.
         seed: of all that is drawn.
@@ -222,7 +225,7 @@ def audit_anchors(
     if actions is None:
         module = audits_of(made)
         actions = wander if module is None else module.actions
-    walk = _Walk(made, anchor or _own)
+    walk = _Walk(made, anchor or _own, watch or _unwatched)
     with _global_generators_kept():
         begun_tasks = starts(made, tasks, seed)
         for place, start in enumerate(begun_tasks):
@@ -234,6 +237,10 @@ def audit_anchors(
                 else:
                     played.append(walk.play(start, partial(actions, made, rng)))
         return _audited(walk, len(begun_tasks), seed)
+
+
+def _unwatched(_: Start) -> Callable[[Record], None]:
+    return lambda _: None
 
 
 def _own(_: Any, info: dict[str, Any]) -> str | None:
@@ -300,9 +307,14 @@ class _Group:
 class _Walk:
     """Plays episodes and keeps what turns did, by anchor and by observation."""
 
-    def __init__(self, env: Env, anchor: Callable[[Any, dict[str, Any]], str | None]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        anchor: Callable[[Any, dict[str, Any]], str | None],
+        watch: Callable[[Start], Callable[[Record], None]],
+    ) -> None:
         self.env, self.limit, self.odd = env, limit_of(env), odd_actions(env)
-        self._anchor = anchor
+        self._anchor, self._watch = anchor, watch
         self.groups: dict[tuple[Start, str, Hashable], _Group] = {}
         self.shown: dict[tuple[Start, str, Hashable], _Group] = {}
         self.actions: dict[Hashable, Any] = {}
@@ -316,6 +328,8 @@ class _Walk:
         """Play an episode and keep its turns; what was done."""
         record = begun(self.env, start)
         actor, done, history = make_actor(), list[Any](), self._history(start)
+        see = self._watch(start)
+        see(record)
         self.episodes += 1
         opening = self.anchor(record), _look(record)
         self.unrepeatable += self._openings.setdefault(start, opening) != opening
@@ -324,6 +338,7 @@ class _Walk:
             if action is STOP:
                 break
             before, record = record, self._step(record, action)
+            see(record)
             way = tuple(done)
             done.append(action)
             history = self._history((history, _key(action)))

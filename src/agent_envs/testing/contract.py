@@ -56,9 +56,8 @@ if TYPE_CHECKING:
 
 SEED = 7
 SURPRISES = 0.2  # share of actions sampled from the space although some are admissible
-TASKS, TURNS, EPISODES = 3, 240, (6, 24)
-"""Of the small audit of anchors: as many episodes of each task as have so many turns at most, but
-neither less nor more than these."""
+TASKS, EPISODES = 3, (2, 20)
+"""Of the small audit of anchors; the fewest and the most episodes of each task."""
 PROBES = 40
 """Listed actions that are tried from a reset, at most."""
 CHILD = """
@@ -75,6 +74,7 @@ def check_agent_env(
     oracle: Callable[[Env], Any] | None = None,
     copies: bool = True,
     processes: bool = True,
+    turns: int = 300,
 ) -> None:
     """Check the whole contract on `env`, wrapped or not, made by `gym.make` or by hand.
 
@@ -87,6 +87,7 @@ def check_agent_env(
     copies: whether deep copies and pickles must go on exactly like the original.
     processes: whether to play once more in a process with another hash seed, which needs a spec
         with its entry point as a string.
+    turns: how many turns of a task the small audit plays, at most; fewer for slow environments.
 
     Raises:
         ContractError: the first thing that is not as the contract requires, with the actions that
@@ -95,12 +96,19 @@ def check_agent_env(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            _check(env, oracle=oracle, copies=copies, processes=processes)
+            _check(env, oracle=oracle, copies=copies, processes=processes, turns=turns)
         except Violation as found:
             raise shortest(env, found) from None
 
 
-def _check(env: Env, *, oracle: Callable[[Env], Any] | None, copies: bool, processes: bool) -> None:
+def _check(
+    env: Env,
+    *,
+    oracle: Callable[[Env], Any] | None,
+    copies: bool,
+    processes: bool,
+    turns: int,
+) -> None:
     _check_docstring(type(env.unwrapped))
     _check_panel(env)
     listing = _panel(env).hash
@@ -114,9 +122,8 @@ def _check(env: Env, *, oracle: Callable[[Env], Any] | None, copies: bool, proce
     _check_listed(env)
     solutions = {} if oracle is None else _check_oracle(env, oracle)
     actions = partial(_guided, solutions)
-    _check_many_episodes(env, actions)
     _check_invalid_turns(env, actions)
-    _check_anchors(env, actions)
+    _check_anchors(env, actions, turns)
     _check_callers(env)
     if env.spec is not None:
         _check_same_episode(env, "made again from env.spec", env.spec.make())
@@ -369,20 +376,6 @@ def _guided(solutions: Mapping[str, Sequence[Any]], env: Env, rng: np.random.Gen
     return act
 
 
-def _episodes(env: Env) -> int:
-    least, most = EPISODES
-    return min(max(TURNS // limit_of(env), least), most)
-
-
-def _check_many_episodes(env: Env, actions: Actions) -> None:
-    """Some more episodes of a few tasks, each turn under the rules."""
-    for start in starts(env, TASKS, SEED):
-        possible: dict[str, frozenset[str]] = {}
-        for number in range(_episodes(env) // 2):
-            actor = partial(actions, env, np.random.default_rng([SEED, number]))
-            list(_watched(env, start, actor, Watch(env, start, possible)))
-
-
 def _check_invalid_turns(env: Env, actions: Actions) -> None:
     """An episode goes on after an invalid turn as it would have without it."""
     if says(env, "Validity"):
@@ -430,8 +423,18 @@ def _compare_after(
                 )
 
 
-def _check_anchors(env: Env, actions: Actions) -> None:
-    found = audit_anchors(env, actions=actions, tasks=TASKS, episodes=_episodes(env), seed=SEED)
+def _check_anchors(env: Env, actions: Actions, turns: int) -> None:
+    """A small audit of the anchors, each turn of which is under the rules."""
+    possible: dict[Start, dict[str, frozenset[str]]] = {}
+    least, most = EPISODES
+    found = audit_anchors(
+        env,
+        actions=actions,
+        watch=lambda start: Watch(env, start, possible.setdefault(start, {})),
+        tasks=TASKS,
+        episodes=min(max(turns // limit_of(env), least), most),
+        seed=SEED,
+    )
     if found.witness is not None:
         raise ContractError(
             "the anchor is not the key of the decision state: the same anchor and action have "

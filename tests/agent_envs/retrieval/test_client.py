@@ -520,7 +520,9 @@ JSON = st.recursive(
 class TestDocuments:
     @given(st.builds(Passage, TEXT, LINE, TEXT, st.floats(allow_nan=False)), st.booleans())
     def test_contents(self, known, bare):
-        document = {"id": known.id, "contents": f'"{known.title}"\n{known.text}'}
+        if known.title[:1] == '"' == known.title[-1:]:
+            known = known._replace(quoted=True)  # or its own quotes would be taken for those
+        document = {"id": known.id, "contents": f"{known.heading}\n{known.text}"}
         if bare:
             assert passage(document) == known._replace(score=0.0)
         else:
@@ -528,26 +530,41 @@ class TestDocuments:
 
     @given(st.builds(Passage, TEXT, TEXT, TEXT, st.floats(allow_nan=False)))
     def test_title_and_text_are_taken_as_they_are(self, known):
-        document = {"id": known.id, "contents": "x", "title": known.title, "text": known.text}
-        assert passage({"document": document, "score": known.score}) == known
+        document = {"id": known.id, "title": known.title, "text": known.text}
+        for contents in ({}, {"contents": f"{known.heading}\n{known.text}"}):
+            one = passage({"document": document | contents, "score": known.score})
+            assert one[:4] == known[:4]
+            assert one.quoted or not known.quoted
 
     @pytest.mark.parametrize(
-        ("document", "title", "text"),
+        ("document", "title", "text", "heading"),
         [
-            ({"contents": '"Paris"\nA city.\nOld.'}, "Paris", "A city.\nOld."),
-            ({"contents": "Paris\nA city."}, "Paris", "A city."),
-            ({"contents": '""Heroes" (song)"\nBy Bowie.'}, '"Heroes" (song)', "By Bowie."),
-            ({"title": "Paris", "text": "A city."}, "Paris", "A city."),
-            ({"title": '"Heroes"', "text": "A song."}, '"Heroes"', "A song."),
-            ({"text": "A city."}, "", "A city."),
-            ('"Paris"\nA city.', "Paris", "A city."),
-            ("Paris\nA city.", "Paris", "A city."),
+            ({"contents": '"Paris"\nA city.\nOld.'}, "Paris", "A city.\nOld.", '"Paris"'),
+            ({"contents": "Paris\nA city."}, "Paris", "A city.", "Paris"),
+            (
+                {"contents": '""Heroes" (song)"\nBy Bowie.'},
+                '"Heroes" (song)',
+                "By Bowie.",
+                '""Heroes" (song)"',
+            ),
+            ({"contents": '"Heroes" (song)\nB.'}, '"Heroes" (song)', "B.", '"Heroes" (song)'),
+            ({"title": "Paris", "text": "A city."}, "Paris", "A city.", '"Paris"'),
+            ({"title": '"Heroes"', "text": "A song."}, '"Heroes"', "A song.", '""Heroes""'),
+            (
+                {"title": "Paris", "text": "A city.", "contents": "Paris\nA city."},
+                "Paris",
+                "A city.",
+                "Paris",
+            ),
+            ({"text": "A city."}, "", "A city.", '""'),
+            ('"Paris"\nA city.', "Paris", "A city.", '"Paris"'),
+            ("Paris\nA city.", "Paris", "A city.", "Paris"),
         ],
     )
     @pytest.mark.parametrize("wrap", [lambda d: d, lambda d: {"document": d, "score": 2}])
-    def test_shapes(self, document, title, text, wrap):
+    def test_shapes(self, document, title, text, heading, wrap):
         one = passage(wrap(document))
-        assert (one.title, one.text) == (title, text)
+        assert (one.title, one.text, one.heading) == (title, text, heading)
         assert one.score in {0.0, 2.0}
 
     def test_one_without_an_id_gets_its_own(self):
@@ -560,7 +577,7 @@ class TestDocuments:
 
     @given(JSON)
     def test_anything_else_raises_an_error_of_shape(self, item):
-        kinds = [str, str, str, float]
+        kinds = [str, str, str, float, bool]
         with suppress(TypeError, ValueError, OverflowError):
             kinds = list(map(type, passage(json.loads(json.dumps(item)))))
-        assert kinds == [str, str, str, float]
+        assert kinds == [str, str, str, float, bool]
