@@ -116,6 +116,7 @@ class WebShop(AgentEnv):
     """
 
     template = prompt.WEBSHOP
+    audits = "agent_envs.webshop.audits"
 
     def __init__(
         self,
