@@ -35,6 +35,7 @@ INFO_KEYS = (
 )
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
+SCALARS = (str, bool, int, float)
 
 
 class ContractError(AssertionError):
@@ -55,7 +56,7 @@ class Turn(NamedTuple):
         that state is equal.
     success, failure: the two ways a task ends by itself.
     admissible_actions: what could be done next; empty where unbounded.
-    extra: `info` keys of this environment's own, plain builtins, made anew each turn.
+    extra: `info` keys of this environment's own, plain builtins; `info` gets a copy.
     """
 
     observation: str
@@ -203,7 +204,6 @@ class AgentEnv(gym.Env[str, str], ABC):
             valid=False,
             invalid_reason=reason,
             reward=0.0,
-            extra=copy.deepcopy(self._latest.extra),
         )
 
     def render(self) -> str | None:
@@ -251,8 +251,8 @@ class AgentEnv(gym.Env[str, str], ABC):
             "task_id": self.task_id,
             "turn": self.turn,
         }
-        if turn.extra:
-            info.update(turn.extra)
+        for key, value in (turn.extra or {}).items():
+            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 

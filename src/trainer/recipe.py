@@ -530,7 +530,7 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
-        given = problem["input"]
-        told = "" if isinstance(given, dict) else f" = {given!r}"  # a table may hold a password
+        whole = problem["type"] == "value_error"  # of a section, which may hold a password
+        told = "" if whole else f" = {problem['input']!r}"
         lines.append(f"{key}{told}: {problem['msg']}")
     return "; ".join(lines)

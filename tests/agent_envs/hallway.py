@@ -76,7 +76,7 @@ class Hallway(AgentEnv):
             text,
             progress=1.0 if rest.get("success") else max(self.cell, 0) / (self.length + 1),
             anchor=f"{self.length}/{self.cell}",
-            admissible_actions=["left", "open", "right"],
+            admissible_actions=["left", "right", *["open"] * (self.cell == self.length)],
             extra={"cells": list(range(self.length))},
             **rest,
         )

@@ -63,7 +63,8 @@ class AppWorld(AgentEnv):
         A turn is invalid if its feedback has one of `replies.MARKS` in it (a failure), or if the
         reply has no block, no call of `apis.` in it, or a `<think>` of more than `max_thinking`
         characters that is not closed. "format" for the reply, "unknown" for an app or API that
-        does not exist, "refused" for what an API refuses, "timeout", else "error".
+        does not exist, "refused" for what an API refuses, "timeout", else "error". What ran before
+        a failure takes effect.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is

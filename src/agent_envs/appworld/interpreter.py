@@ -61,6 +61,10 @@ class Interpreter:
         seed: of its random numbers.
         timeout: seconds that one piece of code may take, calls included.
         sandbox: see `sandbox.warden`.
+
+    Attributes:
+        journal: The code that ran, each with the replies that its calls got.
+        key: Key of all that later code can find; equal for equal variables.
     """
 
     def __init__(self, now: str, seed: str, *, timeout: float, sandbox: str = "strict") -> None:
@@ -68,8 +72,8 @@ class Interpreter:
         self.timeout = timeout
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[Reply]]] = []
+        self.key = ""
         self._variables: str | None = ""
-        self._story = (0, "")
         self._process: _Process | None = None
 
     def execute(self, code: str, answer: Answer) -> str:
@@ -101,28 +105,25 @@ class Interpreter:
                 self.close()
                 raise
             self.journal.append((code, replies))
+            self.key = self._key(code, replies)
             return output
         raise AssertionError("unreachable")
-
-    def key(self) -> str:
-        """Key of all that later code can find: equal for equal variables.
-
-        Where variables cannot be read it is that of all code so far and the replies that it had.
-        """
-        if self._variables is not None:
-            return self._variables
-        done, story = self._story
-        for told in self.journal[done:]:
-            text = f"{story} {told!r}".encode("utf-8", "backslashreplace")
-            story = blake2b(text, digest_size=16).hexdigest()
-        self._story = len(self.journal), story
-        return f"after {story}"
 
     def close(self) -> None:
         """End the process; the next `execute` makes another that knows the same."""
         if self._process is not None and self._process.owner == os.getpid():
             self._process.end()
         self._process = None
+
+    def _key(self, code: str, replies: list[Reply]) -> str:
+        """The key after code that ran: that of the variables.
+
+        Where they cannot be read it is made of the key before, the code and its replies.
+        """
+        if self._variables is not None:
+            return self._variables
+        text = repr((self.key, code, replies)).encode("utf-8", "backslashreplace")
+        return blake2b(text, digest_size=16).hexdigest()
 
     def _run(self, code: str, answer: Answer, replies: list[Reply]) -> str:
         if self._process is None or self._process.owner != os.getpid():

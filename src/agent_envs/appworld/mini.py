@@ -98,7 +98,7 @@ class MiniWorld:
 
     def digest(self) -> str:
         """Key of the state, of the log-ins, the effects, the end, and of the interpreter."""
-        known = "" if self._interpreter is None else self._interpreter.key()
+        known = "" if self._interpreter is None else self._interpreter.key
         facts = repr((self._session.key, known)).encode("utf-8", "backslashreplace")
         return blake2b(facts, digest_size=16).hexdigest()
 

@@ -43,6 +43,9 @@ _SMALL = (
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _SCALES = ((1000, "thousand"), (100, "hundred"))
+_VALUES = dict(zip((*_SMALL, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
+_WORD = f"(?:{'|'.join((*_VALUES, 'hundred', 'thousand'))})"
+_RUN = re.compile(rf"\b{_WORD}(?:(?: and |[ -]){_WORD})*\b")
 
 
 class Lines(NamedTuple):
@@ -83,14 +86,8 @@ class Quantity(NamedTuple):
             return False
         if isinstance(value, (int, float)):
             return abs(value - self.number) < HALF_A_CENT
-        said = _AFTER.sub("", _bare(value)) if isinstance(value, str) else ""
-        found = quantity(said, self.units)
-        if found is None and self.number == int(self.number):
-            words = " ".join(word for word in re.split("[ -]", said) if word != "and")
-            head, _, unit = words.rpartition(" ")
-            one = self.units.get(_UNIT.get(unit, "?")) == 1
-            return spelled(int(self.number)) in ((words, head) if one else (words,))
-        return found is not None and abs(found - self.number) < HALF_A_CENT
+        said = quantity(value, self.units) if isinstance(value, str) else None
+        return said is not None and abs(said - self.number) < HALF_A_CENT
 
 
 class Title(NamedTuple):
@@ -137,13 +134,15 @@ def plain(text: str) -> str:
 
 
 def quantity(text: str, units: dict[str, float]) -> float | None:
-    """The number that a text is, in units of size 1; None where it is none, or more than that.
+    """The number that a text says, in units of size 1; None where it says none, or more than that.
 
-    Units are those of `units`, before or after the number, from large to small: "3 h 30 min".
+    It is in digits or words. Units are those of `units`, before or after the number, from large to
+    small: "3 h 30 min".
     """
+    said = _RUN.sub(_in_digits, _AFTER.sub("", _bare(text)))
     place, total, last = 0, 0.0, float("inf")
-    while place < len(text):
-        part = _PART.match(text, place)
+    while place < len(said):
+        part = _PART.match(said, place)
         if part is None or (part[1] and part[3]):
             return None
         unit = part[1] or part[3]
@@ -151,7 +150,19 @@ def quantity(text: str, units: dict[str, float]) -> float | None:
         if size is None or size >= last or (place and not unit):
             return None
         total, last, place = total + _number(part[2]) * size, size, part.end()
-    return total if text and not _OPEN_END.search(text) else None
+    return total if said and not _OPEN_END.search(said) else None
+
+
+def _in_digits(run: re.Match[str]) -> str:
+    """A number that is written in words; other runs of such words as they are."""
+    words = [word for word in re.split("[ -]", run[0]) if word != "and"]
+    total = part = 0
+    for word in words:
+        if word == "thousand":
+            total, part = 1000 * part, 0
+        else:
+            part = 100 * part if word == "hundred" else part + _VALUES[word]
+    return str(total + part) if spelled(total + part) == " ".join(words) else run[0]
 
 
 def spelled(number: int) -> str:

@@ -141,7 +141,7 @@ class Http:
         except NoAnswerError as error:
             return _Reply(0, str(error).encode())
         except BadAnswerError as error:
-            raise RetrievalError(f"{self.url} cannot be asked: {error}") from error
+            raise RetrievalError(f"{self.url} gave no passages: {error}") from error
         return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
 
     def __repr__(self) -> str:

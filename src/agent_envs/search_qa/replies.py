@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 TAGS = ("think", "search", "information", "answer", "reasoning", "tool", "result")
 _MARK = re.compile(
-    rf"<(?=[^\s=]|\s*/?\s*(?i:{'|'.join(TAGS)})\b)"
-    r"|\[(?=[/|@]|(?:[a-z]\w+|\w*[A-Z_]{2}\w*)\]|\w~)|\](?=~)"
-    r"|\|(?=\|\|\w+\|\|\|)"
+    rf"<(?=[^\s=]|\s*(?:/\s*)?(?i:{'|'.join(TAGS)})\b)"
+    r"|\[(?=[/|@]|(?:[a-z]\w{1,40}|\w{0,20}[A-Z_]{2}\w{0,40})\]|\w~)|\](?=~)"
+    r"|\|(?=\|\|\w{1,40}\|\|\|)"
 )
 """What may begin a control token of some chat template or tokenizer, or a tag of the protocols.
 

@@ -65,9 +65,9 @@ class WikiSearch(AgentEnv):
         `protocol="mt_grpo"` is the environment of MT-GRPO: one call of `wiki_search`, which gives
         the best article, then an answer, with verifiable rewards of the turn and of the outcome.
         "wiki_pages" has three tools to find pages, list their sections and read one.
-        By default only the one answer that the agent gave counts and nothing in an article can
-        pass for a tag. `strict_compat=True` is MT-GRPO's public code, with its faults
-        (docs/search_qa.md lists them).
+        By default only the one answer that the agent gave counts and nothing in a question or
+        article can pass for a tag or a control token. `strict_compat=True` is MT-GRPO's public
+        code, with its faults (docs/search_qa.md lists them).
 
     Observation:
         First the prompt with the tools and the question, then `<result>...</result>` of a call, in
@@ -82,6 +82,7 @@ class WikiSearch(AgentEnv):
         "format" for a reply without exactly one call or answer outside its reasoning, with a
         `<result>` of its own, or for a call that is no JSON object with a name; "unknown" for a
         tool, argument, page or section that there is not; "refused" for "mt_grpo"'s second call.
+        With `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
         The share of the question's gold passages read so far; where these are not known, 1 once
@@ -89,13 +90,17 @@ class WikiSearch(AgentEnv):
         answer.
 
     Anchor:
-        Digest of the question and of the set of passages read.
+        Digest of the question, the set of passages read, whether one showed the answer, with
+        "mt_grpo" whether the call was made, and with "outcome" and "merged" the form of the replies
+        so far.
 
     Reward:
-        At the end: "em" (default), "f1" or "sub_em" of the answer; "outcome" the sum of MT-GRPO's
-        four outcome rewards, at most 1.9; "merged" of all six, at most 2.6. Before it 0.
-        `info["turn_reward"]` has the two rewards of the turn by name, and
-        `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only).
+        At the end: "em" (default), "f1" or "sub_em" of the answer, as of `SearchQA-v0`; "outcome"
+        the sum of MT-GRPO's four outcome rewards, at most 1.9; "merged" of all six, at most 2.6.
+        Before it 0. `info["turn_reward"]` has the two rewards of the turn by name, as of
+        `SearchQA-v0`, and `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only): 0.5
+        for what "sub_em" pays, 1 for what "em" pays, and with either up to 0.2 for the form of the
+        replies and 0.2 for the use of tags. With `strict_compat` as in the public code.
 
     Ends:
         An answer terminates, a success if it is an accepted one. A second call of "mt_grpo"
@@ -136,6 +141,7 @@ class WikiSearch(AgentEnv):
 
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits: ClassVar[str] = "agent_envs.search_qa.audits"
 
     def __init__(
         self,
@@ -183,11 +189,10 @@ class WikiSearch(AgentEnv):
         self._said: list[tuple[str, str]] = []
         self.called = False
         asked = self.question.text if self.strict else harmless(self.question.text)
-        return asked, self._turn(f"{PROMPTS[self.protocol]}\n\nQuestion: {asked}\n")
+        return asked, self._turn(f"{PROMPTS[self.protocol]}\n\nQuestion: {asked}\n", first=True)
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for."""
-        self._said.append(("assistant", ""))
+        """A turn in which nothing was asked for; the state stays."""
         return self._turn(notice, invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -199,27 +204,33 @@ class WikiSearch(AgentEnv):
             reply, asked = action, asked_for(action, _KINDS, "result")
             answer = asked.content if asked.kind == "answer" else None
             command = asked.content if asked.kind == "tool" else None
-        self._said.append(("assistant", reply))
         if answer is not None:
+            self._say(reply)
             return self._turn("", action=f"<answer>{answer}</answer>", answer=answer)
         if command is None:
+            self._say(reply, mt_grpo.NO_COMMAND, invalid=True)
             return self._turn(mt_grpo.NO_COMMAND, invalid="format")
         tag = f"<tool>{command}</tool>"
         if self.protocol == "mt_grpo" and self.called:
+            self._say(reply)
             return self._turn("", action=tag, invalid="refused", over=True)
-        self.called, read = True, self.facts.searches
         try:
             result, invalid = mt_grpo.call(command, self._tools()), ""
         except ToolError as error:
             result, invalid = f"Error: {error}", error.reason
-        if not self.strict:
-            result = shown(result, self.article_characters)
-        return self._turn(
-            mt_grpo.told(result[:ARTICLE_LENGTH]),
-            action=tag,
-            invalid=invalid,
-            read=self.facts.searches > read,
+        self.called = self.called or self.strict or not invalid
+        result = mt_grpo.told(
+            (result if self.strict else shown(result, self.article_characters))[:ARTICLE_LENGTH]
         )
+        self._say(reply, result, invalid=bool(invalid))
+        return self._turn(result, action=tag, invalid=invalid, call=True)
+
+    def _say(self, reply: str, result: str | None = None, *, invalid: bool = False) -> None:
+        """Keep a reply for the rewards of form, and its result; by default not one that failed."""
+        if self.strict or not invalid:
+            self._said.append(("assistant", reply))
+            if result is not None and self.turn + 1 < self.max_turns:
+                self._said.append(("user", result))
 
     def _tools(self) -> dict[str, Tool]:
         if self.protocol == "mt_grpo":
@@ -277,14 +288,12 @@ class WikiSearch(AgentEnv):
         answer: str | None = None,
         invalid: str = "",
         over: bool = False,
-        read: bool = False,
+        call: bool = False,
+        first: bool = False,
     ) -> Turn:
         golds = self.question.answers
-        replied = bool(self._said)
         over = over or answer is not None
-        ended = over or (replied and self.turn + 1 >= self.max_turns)
-        if replied and not ended:
-            self._said.append(("user", observation))
+        ended = over or (not first and self.turn + 1 >= self.max_turns)
         if self.strict:
             right = answer is not None and answer.lower() in [
                 gold.lower().strip() for gold in golds
@@ -297,7 +306,7 @@ class WikiSearch(AgentEnv):
             "answers": list(golds),
             "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
         }
-        paid = self._paid(answer, extra, ended=ended, read=read)
+        paid = self._paid(answer, extra, ended=ended, call=call)
         return Turn(
             observation,
             valid=not invalid,
@@ -320,11 +329,11 @@ class WikiSearch(AgentEnv):
         turn = [six[name] for name in mt_grpo.TURN] if self.strict else []
         return self.called, turn, mt_grpo.forms(self._said)
 
-    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool, read: bool) -> float:
+    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool, call: bool) -> float:
         """What the end pays; `extra` gets MT-GRPO's rewards by name."""
         if self.protocol == "mt_grpo":
             six = self._six(answer)
-            extra["turn_reward"] = self._turn_reward(read=read)
+            extra["turn_reward"] = self._turn_reward(call=call)
             extra["outcome_reward"] = {name: six[name] * ended for name in mt_grpo.OUTCOME}
             if self.reward in MERGED:
                 names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
@@ -333,12 +342,12 @@ class WikiSearch(AgentEnv):
             return METRICS[self.reward](answer or "", self.question.answers)
         return self.accepted.paid(self.reward, answer or "")
 
-    def _turn_reward(self, *, read: bool) -> dict[str, float]:
+    def _turn_reward(self, *, call: bool) -> dict[str, float]:
         """MT-GRPO's two rewards of the turn; by default for what was found, not for the call."""
         if self.strict:
-            latest = mt_grpo.rewards(self._said[-2:], self.question.answers, None)
+            latest = mt_grpo.rewards(self._said[-2:] if call else [], self.question.answers, None)
             return {name: latest[name] for name in mt_grpo.TURN}
-        shares = read and self.facts.gained, read and self.facts.first_answered
+        shares = call and self.facts.gained, call and self.facts.first_answered
         return {
             name: mt_grpo.WEIGHTS[name] * share
             for name, share in zip(mt_grpo.TURN, shares, strict=True)

@@ -57,9 +57,17 @@ _ONES = {
     "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
 }  # fmt: skip
 _TENS = {
+<<<<<<< HEAD
     "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
     "ninety": 90,
 }  # fmt: skip
+=======
+    word: 10 * number
+    for number, word in enumerate(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2
+    )
+}
+>>>>>>> main
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _DIGITS = range(1, 10)
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))

@@ -52,7 +52,8 @@ class Sotopia(AgentEnv):
 
     Validity:
         "format" for what is no act or lacks its argument; the other does not notice. "refused" for
-        saying or doing again word by word what the own side did before; it happens all the same.
+        saying or doing again word by word what the own side did before. Either takes effect: the
+        repetition is heard, and the judge counts what was no act.
 
     Progress:
         The rule judge's goal score so far, in tenths: that of the agreed deal, or a quarter of what

@@ -11,13 +11,14 @@
     apis.supervisor.complete_task()
     '''
 
-Every case has `task`, `right`, `why` and exactly one of
+Every case has `task`, `right`, `why` (why it is right or wrong) and exactly one of
 
 * `code`: one piece of Python, or a list of pieces that are run as one turn each. They run after
   `PREAMBLE` (below), which logs in to all apps: `token["mail"]` is the mail app's access token,
   `me` the supervisor's profile, `now` the time, `every(api, **given)` all pages of a list.
 * `plus`: code that runs just before the shipped solution completes the task. With `right = false`
   it adds harm to right work, with `right = true` something that is allowed.
+* `swap`: two pieces of code: the shipped solution with the first replaced by the second.
 * `answer`: the shipped solution, which completes the task with this answer.
 
 The worlds of tasks are the same on every machine: look things up by code, or write ids and names as
@@ -74,7 +75,8 @@ def every(api, **given):
         page += 1
     return found
 """
-KEYS = {"task", "right", "why", "code", "plus", "answer", "fails"}
+WAYS = {"code", "plus", "swap", "answer"}
+KEYS = {"task", "right", "why", "fails"} | WAYS
 END = "apis.supervisor.complete_task("
 
 
@@ -86,6 +88,7 @@ class Case(NamedTuple):
     why: str
     code: tuple[str, ...] = ()
     plus: str = ""
+    swap: tuple[str, ...] = ()
     answer: object = None
     fails: bool = False
 
@@ -100,9 +103,7 @@ def cases(family: str) -> list[Case]:
         place = f"{path.name}, {given.get('why', given)!r:.80}"
         assert set(given) <= KEYS, f"{place}: known keys are {sorted(KEYS)}"
         assert {"task", "right", "why"} <= set(given), f"{place}: task, right and why are needed"
-        assert len({"code", "plus", "answer"} & set(given)) == 1, (
-            f"{place}: one of code, plus, answer"
-        )
+        assert len(WAYS & set(given)) == 1, f"{place}: one of {sorted(WAYS)}"
         assert tasks.family_of(given["task"]) == family, f"{place}: {given['task']} is not of it"
         code = given.get("code", ())
         given["code"] = (code,) if isinstance(code, str) else tuple(code)
@@ -115,6 +116,11 @@ def turns(world: MiniWorld, case: Case) -> list[str]:
     if case.code:
         return [PREAMBLE, *case.code]
     *before, last = world.solution()
+    if case.swap:
+        old, new = case.swap
+        steps = [*before, last]
+        assert any(old in step for step in steps), f"{case.task}: {old!r} is not in the solution"
+        return [step.replace(old, new) for step in steps]
     assert last.count(END) == 1, "a solution completes the task once, in its last turn"
     head, _, tail = last.partition(END)
     if case.plus:
@@ -122,30 +128,37 @@ def turns(world: MiniWorld, case: Case) -> list[str]:
     return [*before, f"{head}{END}answer={case.answer!r})"]
 
 
+class BrokenError(Exception):
+    """The code of a case fails, though it should not."""
+
+
 def accepted(world: MiniWorld, case: Case) -> bool:
     """Whether the task counts as done after a case was played."""
     world.open(case.task)
     for code in turns(world, case):
         output = world.execute(code)
-        broken = "Execution failed" in output
-        assert case.fails or not broken, f"{case.task}, {case.why}: its code fails\n{output}"
+        if "Execution failed" in output and not case.fails:
+            raise BrokenError(f"its code fails: {output[-300:]}")
     return world.completed() and not world.evaluate().failures
 
 
 def wrong(world: MiniWorld, family: str) -> tuple[list[str], str]:
-    """The cases of a family that are judged wrongly, and a line of figures."""
-    judged = [(case, accepted(world, case)) for case in cases(family)]
-    missed = [
-        f"{case.task}: {'refused' if case.right else 'accepted'}, though {case.why}"
-        for case, passed in judged
-        if passed != case.right
-    ]
-    both = sum(case.right and passed for case, passed in judged)
-    passed = sum(passed for _, passed in judged)
-    right = sum(case.right for case, _ in judged)
+    """The cases of a family that are judged wrongly or broken, and a line of figures."""
+    missed, judged = [], []
+    for case in cases(family):
+        try:
+            passed = accepted(world, case)
+        except BrokenError as error:
+            missed.append(f"{case.task}, {case.why} {error}")
+            continue
+        judged.append((case.right, passed))
+        if passed != case.right:
+            said = "accepted" if passed else "refused"
+            missed.append(f"{case.task}: {said}, though: {case.why}")
+    both = sum(right and passed for right, passed in judged)
+    right, passed = (sum(column) for column in zip(*judged, strict=True)) if judged else (0, 0)
     precision, recall = both / max(passed, 1), both / max(right, 1)
-    figures = f"{family:30}{len(judged):6}{right:7}{precision:11.3f}{recall:8.3f}"
-    return missed, figures
+    return missed, f"{family:30}{len(judged):6}{right:7}{precision:11.3f}{recall:8.3f}"
 
 
 @pytest.fixture(scope="module")

@@ -234,13 +234,13 @@ def test_anchors_know_the_apps():
     assert looked != logged_in
     assert again == logged_in
     enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
-    token = 't["access_token"]'
+    entered = 't["access_token"]'
     start, pinned, back, made, gone = anchors(
         enter,
-        f"apis.notes.pin_note(access_token={token}, note_id=101)",
-        f"apis.notes.pin_note(access_token={token}, note_id=101, pinned=False)",
-        f"n = apis.notes.create_note(access_token={token}, title='x')['note_id']",
-        f"apis.notes.delete_note(access_token={token}, note_id=n)\ndel n",
+        f"apis.notes.pin_note(access_token={entered}, note_id=101)",
+        f"apis.notes.pin_note(access_token={entered}, note_id=101, pinned=False)",
+        f"n = apis.notes.create_note(access_token={entered}, title='x')['note_id']",
+        f"apis.notes.delete_note(access_token={entered}, note_id=n)\ndel n",
     )[1:]
     assert len({start, pinned, made, gone}) == 4
     assert back == start
@@ -260,6 +260,7 @@ def test_anchors_know_the_apps():
             "import random\nrandom.seed('agent')\ndel random",
         ),
         ("import re\nx = re.match('a', 'ab')\ndel re", "del x"),
+        ("import random\nx = random.Random()\ndel random", "del x"),
         ("x = iter([1, 2])", "del x"),
     ],
 )

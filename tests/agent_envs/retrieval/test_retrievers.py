@@ -243,7 +243,7 @@ def test_corpora_plain_and_packed(tmp_path, ending):
     assert list(corpus) == [
         Passage("1", "One", "first"),
         Passage("2", "Two", "second\nlines"),
-        Passage("3", "no title", ""),
+        Passage("3", "no title", "", quoted=False),
     ]
     assert corpus[-1].id == "3"
     assert [passage.id for passage in corpus[1:]] == ["2", "3"]

@@ -18,7 +18,7 @@ from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.models import ModelJudge, ModelPartner
 from agent_envs.sotopia.rules import RANGES, JudgeError
 from agent_envs.sotopia.talk import Talk
-from trainer import recipe
+from trainer import metrics, recipe
 from trainer.train import train
 
 KEY = "sk-very-secret-0123456789"
@@ -117,6 +117,10 @@ def test_no_file_of_a_run_has_the_key(server, monkeypatch, tmp_path):
     assert tmp_path / "report.html" in files
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert KEY not in told.getvalue()
+    lines = metrics.read(tmp_path / "metrics.jsonl")
+    asked = [line["endpoint_requests"] for line in lines]
+    assert sum(asked) == len(server.asked) > 2
+    assert lines[0]["endpoint_prompt_tokens"] == 0  # this server counts none
 
 
 @pytest.mark.parametrize(

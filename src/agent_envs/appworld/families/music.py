@@ -76,8 +76,11 @@ def longest_of_a_genre(draft: Draft) -> Plan:
     """Name the longest song of a genre."""
     genre = draft.scenario(GENRES)
     _rename(draft, "genre", genre)
-    songs = _songs(draft)
-    longest = max((s for s in songs if s["genre"] == genre), key=lambda song: song["seconds"])
+    by_length = sorted(draft.rows["songs"], key=lambda song: song["seconds"])
+    if by_length[-1]["genre"] == genre and sum(s["genre"] == genre for s in by_length) > 1:
+        # The longest of all songs is none of the genre's: who does not look at it is wrong.
+        by_length[-1]["genre"] = next(s["genre"] for s in by_length if s["genre"] != genre)
+    longest = [song for song in by_length if song["genre"] == genre][-1]
     return Plan(
         (
             "What is the title of the longest {genre} song in my music app?",
