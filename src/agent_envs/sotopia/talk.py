@@ -225,6 +225,7 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
         act.argument,
         lambda text: game.read(text, side),
         offered,
+        words="" if offered is None else game.terms(offered, side),
         fresh=talk.fresh,
         by_asking=game.asks,
     )
