@@ -120,6 +120,7 @@ class AlfWorld(AgentEnv):
     """
 
     template = prompt.ALFWORLD
+    audits = "agent_envs.alfworld.audits"
     world: World
 
     def __init__(

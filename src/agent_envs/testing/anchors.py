@@ -23,14 +23,14 @@ from zlib import crc32
 import numpy as np
 
 from agent_envs.testing.episodes import (
+    Play,
     audits_of,
-    begun,
     limit_of,
     listed,
     name_of,
     odd_actions,
+    sequence,
     starts,
-    stepped,
     wander,
 )
 
@@ -86,7 +86,7 @@ class Witness:
 
     def __str__(self) -> str:
         return (
-            f"  {self.start}, then\n    {_sequence(self.first)}\n  or\n    {_sequence(self.second)}"
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
             f"\n  lead to the anchor {self.anchor!r:.80}, where {self.action!r:.80} gives\n"
             f"  {self.field} {self.one!r:.80} or {self.other!r:.80}"
         )
@@ -106,7 +106,7 @@ class Split:
 
     def __str__(self) -> str:
         return (
-            f"  {self.start}, then\n    {_sequence(self.first)}\n  or\n    {_sequence(self.second)}"
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
             f"\n  lead to two anchors, and {self.turns} turns from there on did not differ"
         )
 
@@ -326,59 +326,57 @@ class _Walk:
 
     def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
         """Play an episode and keep its turns; what was done."""
-        record = begun(self.env, start)
-        actor, done, history = make_actor(), list[Any](), self._history(start)
-        see = self._watch(start)
-        see(record)
+        play = Play(self.env, start)
+        actor, history, see = make_actor(), self._history(start), self._watch(start)
+        see(play.record)
         self.episodes += 1
-        opening = self.anchor(record), _look(record)
+        opening = self.anchor(play.record), _look(play.record)
         self.unrepeatable += self._openings.setdefault(start, opening) != opening
-        while len(done) < self.limit and not record.ended:
-            action = actor(record.observation, record.info)
+        while len(play.actions) < self.limit and not play.record.ended:
+            action = actor(play.record.observation, play.record.info)
             if action is STOP:
                 break
-            before, record = record, self._step(record, action)
-            see(record)
-            way = tuple(done)
-            done.append(action)
+            before, way = play.record, tuple(play.actions)
+            see(self._step(play, action))
             history = self._history((history, _key(action)))
-            if not record.truncated and len(done) < self.limit:
-                self._keep(start, way, history, before, record)
-        return done
+            if not play.record.truncated and len(play.actions) < self.limit:
+                self._keep(start, _Visit(history, way, _look(play.record)), before, play.record)
+        return play.actions
 
     def turn(
         self, start: Start, way: Sequence[Any], action: Any
     ) -> tuple[Record, Record, Outcome] | None:
         """What stands after a way, and what the action does there; None where it ends before."""
-        record = begun(self.env, start)
-        for done in way:
-            record = self._step(record, done)
-            if record.ended:
-                return None
-        if len(way) + 1 >= self.limit:
+        before = self.after(start, way)
+        if before is None or len(way) + 1 >= self.limit:
             return None
-        after = self._step(record, action)
+        record, after = before.record, self._step(before, action)
         return None if after.truncated else (record, after, self._outcome(after))
+
+    def after(self, start: Start, way: Sequence[Any]) -> Play | None:
+        """The episode after a way, None where it ends before."""
+        play = Play(self.env, start)
+        for action in way:
+            if self._step(play, action).ended:
+                return None
+        return play
 
     def anchor(self, record: Record) -> str | None:
         """The anchor that is judged."""
         return self._anchor(record.observation, record.info)
 
-    def _step(self, record: Record, action: Any) -> Record:
-        self._chance.fix(self.anchor(record) or _digest(record.observation), action)
-        return stepped(self.env, action)
+    def _step(self, play: Play, action: Any) -> Record:
+        anchor = self.anchor(play.record) or _digest(play.record.observation)
+        self._chance.fix(anchor, action)
+        return play.step(action)
 
-    def _keep(
-        self, start: Start, way: tuple[Any, ...], history: int, before: Record, after: Record
-    ) -> None:
+    def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
         self.turns += 1
-        action, outcome = after.action, self._outcome(after)
-        key = _key(action)
-        self.actions.setdefault(key, action)
-        if self._outcomes.setdefault(history, outcome) != outcome:
+        outcome, key = self._outcome(after), _key(after.action)
+        self.actions.setdefault(key, after.action)
+        if self._outcomes.setdefault(visit.history, outcome) != outcome:
             self.unrepeatable += 1
             return
-        visit = _Visit(history, way, _look(after))
         seen = outcome._replace(next_anchor=_digest(after.observation))
         _note(self.shown, (start, _digest(before.observation), key), seen, visit)
         anchor = self.anchor(before)
@@ -600,14 +598,11 @@ def _followed(
 
 
 def _tried(walk: _Walk, start: Start, way: tuple[Any, ...]) -> list[Any]:
-    """What is listed after a way, or all that was done in the task where nothing is listed."""
-    record = begun(walk.env, start)
-    for action in way:
-        record = stepped(walk.env, action)
-    return (
-        listed(walk.env, record.info)
-        or [walk.actions[key] for of, _, key in walk.groups if of == start][: FOLLOWED // 3]
-    )
+    """What is listed after a way, or some of what was done in the task where nothing is listed."""
+    play = walk.after(start, way)
+    choices = [] if play is None else listed(walk.env, play.record.info)
+    done = [walk.actions[key] for of, _, key in walk.groups if of == start]
+    return choices or done[: FOLLOWED // 3]
 
 
 def _key(action: Any) -> Hashable:
@@ -630,7 +625,3 @@ def _look(record: Record) -> str:
     info = record.info
     listed = sorted(map(repr, info.get("admissible_actions") or ()))
     return f"{_digest(record.observation)} {info.get('progress')} {_digest(listed)}"
-
-
-def _sequence(actions: Sequence[Any]) -> str:
-    return ", ".join(f"{action!r:.200}" for action in actions) or "nothing"
