@@ -146,9 +146,10 @@ def successes(env: gym.Env[str, str], tasks: Sequence[str], lines: list[str]) ->
 def speed(given: argparse.Namespace) -> Iterator[str]:
     env, seconds = timed(lambda: make(given))
     yield f"first gym.make                 {1e3 * seconds:10.1f} ms"
+    count = min(500, given.steps)
     for again in ("first", "again"):
-        resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(500)]
-        yield f"reset, mean of 500, {again}      {1e3 * statistics.mean(resets):10.3f} ms"
+        resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(count)]
+        yield f"reset, mean of {count}, {again}      {1e3 * statistics.mean(resets):10.3f} ms"
     families = ("all", *FAMILIES) if given.data == "embedded" else ("all",)
     for family in families:
         env = make(given, family)
@@ -159,7 +160,7 @@ def speed(given: argparse.Namespace) -> Iterator[str]:
 def memory(given: argparse.Namespace) -> Iterator[str]:
     envs = [make(given) for _ in range(64)]
     for seed, env in enumerate(envs):
-        walk(env, 100, seed=seed)
+        walk(env, min(100, given.steps), seed=seed)
     yield f"peak memory of a process with 64 environments {peak():9.0f} MiB"
     before = 0.0
     rng = np.random.default_rng(0)

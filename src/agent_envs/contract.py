@@ -112,6 +112,8 @@ class AgentEnv(gym.Env[str, str], ABC):
         template: the environment's own prompt, which the wrapper `Prompt` renders; None for none.
         audits: import path of a module with `actions` and `NON_SOLVERS`, which
             `agent_envs.testing` plays with; "" for none.
+        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
+            wait are stepped at the same time, each in a thread of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
@@ -120,6 +122,7 @@ class AgentEnv(gym.Env[str, str], ABC):
     reply_form: ClassVar[str] = ""
     template: ClassVar[Template | None] = None
     audits: ClassVar[str] = ""
+    waits: bool = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Refuse options of a wrong type before any environment's constructor sees them."""

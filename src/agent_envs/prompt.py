@@ -397,7 +397,9 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "action_history": "\n".join(shown) or "none",
             "first_observation": unmarked(past[0][1].strip()),
             "current_step": steps + 1,
-            "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
+            "admissible_actions": ", ".join(
+                f"'{unmarked(action)}'" for action in info["admissible_actions"]
+            ),
         }
         self._slots = slots | {"current_observation": _bare(observation)}
         self._aimless = _bare(without_goal(observation, goal))

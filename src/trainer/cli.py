@@ -45,11 +45,12 @@ def main() -> None:
         )
     from gymnasium.error import Error as GymError
 
+    from agent_envs.web import ServerError
     from trainer.commands import app
 
     try:
         app()
-    except (ValueError, OSError, ImportError, GymError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, GymError, FloatingPointError, ServerError) as error:
         if os.environ.get(TRACEBACK):
             raise
         sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")

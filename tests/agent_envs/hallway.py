@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -81,6 +82,23 @@ class Hallway(AgentEnv):
         )
 
 
+class Slow(Hallway):
+    """A hallway behind a server: each turn takes a while, and the floor may slip."""
+
+    waits = True
+    pause = 0.0
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        time.sleep(self.pause)
+        return super().begin(task_id)
+
+    def act(self, action: str) -> Turn:
+        time.sleep(self.pause)
+        if action == "break":
+            raise OSError(f"no answer at cell {self.cell}")
+        return super().act("left" if self.np_random.random() < 0.3 else action)
+
+
 def walk(env: gym.Env[str, str]) -> str:
     """The oracle: right to the door, then open it."""
     hallway = env.unwrapped
@@ -88,10 +106,11 @@ def walk(env: gym.Env[str, str]) -> str:
     return "open" if hallway.cell == hallway.length else "right"
 
 
-if "Hallway-v0" not in gym.registry:
-    gym.register(
-        "Hallway-v0",
-        entry_point="hallway:Hallway",
-        order_enforce=False,
-        disable_env_checker=True,
-    )
+for name in ("Hallway", "Slow"):
+    if f"{name}-v0" not in gym.registry:
+        gym.register(
+            f"{name}-v0",
+            entry_point=f"hallway:{name}",
+            order_enforce=False,
+            disable_env_checker=True,
+        )

@@ -11,18 +11,19 @@ from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
 from agent_envs.sotopia.acts import read
-from agent_envs.sotopia.models import ModelJudge, ModelPartner, open_judge, open_partner
+from agent_envs.sotopia.models import open_judge, open_partner
 from agent_envs.sotopia.published import open_published
-from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict
+from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
 from agent_envs.sotopia.talk import Talk
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from agent_envs.endpoint import Endpoint
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
-    from agent_envs.sotopia.scene import Scene
+    from agent_envs.sotopia.scene import Deal, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
 
 REWARDS = ("goal", "weighted", "success")
@@ -97,8 +98,10 @@ class Sotopia(AgentEnv):
         data: see Data.
         family: one family of generated scenes, or "all".
         partner: "scripted", "scripted:<temper>" (stubborn, generous, impatient, fair), "echo",
-            "external" (self-chat), "openai:<model>@<base url>", or a `Partner`.
-        judge: "rules", "none", "openai:<model>@<base url>", or a `Judge`.
+            "external" (self-chat), "openai:<model>@<base url>", an `agent_envs.endpoint.Endpoint`
+            or a table of its options, or a `Partner`.
+        judge: "rules", "none", "openai:<model>@<base url>", an `Endpoint` or a table of its
+            options, or a `Judge`.
         on_judge_error: "raise", or "flag" to go on without scores, with `info["judge_error"]`.
         reward: see Reward.
         weights: of "weighted", by dimension; those not named count 1.
@@ -118,8 +121,8 @@ class Sotopia(AgentEnv):
         split: str = "train",
         data: str | os.PathLike[str] = "auto",
         family: str = "all",
-        partner: str | Partner = "scripted",
-        judge: str | Judge = "rules",
+        partner: str | Mapping[str, Any] | Endpoint | Partner = "scripted",
+        judge: str | Mapping[str, Any] | Endpoint | Judge = "rules",
         on_judge_error: str = "raise",
         reward: str = "goal",
         weights: Mapping[str, float] | None = None,
@@ -130,6 +133,7 @@ class Sotopia(AgentEnv):
         one_of("on_judge_error", on_judge_error, ON_JUDGE_ERROR)
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
+        self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
         folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
         self.published = None if folder == "embedded" else open_published(folder)
         if self.published is not None and family != "all":
@@ -157,11 +161,13 @@ class Sotopia(AgentEnv):
 
     def act(self, action: str) -> Turn:
         """One act, and the other's answer."""
+        side, game = self.next, self.talk.scene.game
         try:
-            act = read(action)
+            act = read(action, game, side)
         except ValueError as error:
             return self.reject("format", str(error))
-        side = self.next
+        if act.accept and act.offer is None and not self.talk.can_accept(side):
+            return self.reject("refused", "There is no open offer that you could accept.")
         repeated = self.talk.repeats(side, act)
         self.talk = self.talk.after(side, act)
         if self.external:
@@ -173,8 +179,7 @@ class Sotopia(AgentEnv):
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn that the other does not notice."""
-        self.talk = self.talk.spoilt(self.next)
-        return self._turn(notice, reason)
+        return self._turn(self._noted(notice), reason)
 
     def _scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
@@ -191,12 +196,6 @@ class Sotopia(AgentEnv):
         if self.partner is not None:
             self.partner.check(scene)
 
-    def close(self) -> None:
-        """Close the connections to endpoints."""
-        for one in (self.partner, self.judge):
-            if isinstance(one, (ModelPartner, ModelJudge)):
-                one.endpoint.close()
-
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one
         act: Act = self.speaker.reply(self.talk)
@@ -212,10 +211,15 @@ class Sotopia(AgentEnv):
         """What whose turn it is now reads: the other's act, in self-chat at first everything."""
         if self.external and len(self.talk.said) == 1:
             return self._opening()
-        who, act = self.talk.said[-1]
-        if self.external or who != side:
-            return act.told(self.talk.scene.label(who))
-        return "The conversation is over."
+        latest = self.talk.said[-1]
+        if not self.external and latest.side == side:
+            return "The conversation is over."
+        return self._noted(self.talk.told(latest, 1 - latest.side))
+
+    def _noted(self, text: str) -> str:
+        """A text, and below it what can still be taken back."""
+        notice = "" if self.talk.ended else self.talk.notice(self.next)
+        return f"{text}\n{notice}" if notice else text
 
     def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
         ended = self.talk.ended
@@ -227,12 +231,18 @@ class Sotopia(AgentEnv):
         others, failed = self._judged(1 - self.side, wanted=both)
         goal = verdict.scores.get("goal", 0.0)
         success = over and goal > SUCCESS
+        if self.external and live and not both:
+            others, failed = self._judged(1 - self.side, wanted=True)
         extra = {
             "scores": dict(verdict.scores),
             "reasons": dict(verdict.reasons),
             "overall": _overall(verdict.scores),
-            "partner_scores": dict(others.scores),
-            "agreed": self._agreed(),
+            "partner_scores": dict(others.scores) if over else {},
+            "partner_progress": _progress(others.scores),
+            "partner_reward": self._paid(1 - self.side, others.scores, error or failed)
+            if both else 0.0,
+            "agreed": self._terms(self.talk.agreed),
+            "pending": self._terms(self.talk.pending and self.talk.pending.deal),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
             "judge_error": error or failed,
@@ -241,9 +251,9 @@ class Sotopia(AgentEnv):
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=1.0 if success else goal / RANGES["goal"][1],
+            progress=_progress(verdict.scores),
             anchor=self._anchor(),
-            reward=self._paid(verdict.scores, error) if over else 0.0,
+            reward=self._paid(self.side, verdict.scores, error) if over else 0.0,
             success=success,
             failure=ended and not success,
             extra=extra,
@@ -260,30 +270,44 @@ class Sotopia(AgentEnv):
                 raise
             return Verdict({}, {}), str(error)
 
-    def _agreed(self) -> str:
+    def _terms(self, deal: Deal | None) -> str:
         game = self.talk.scene.game
-        if game is None or self.talk.agreed is None:
-            return ""
-        return game.tell(self.talk.agreed, self.side)
+        return game.terms(deal, self.side) if game is not None and deal is not None else ""
 
     def _anchor(self) -> str:
-        talk = self.talk
+        """Digest of all that can change what an act does, valid, reward and end included.
+
+        With a scripted partner that is what both can take or take back, its mood, and what was said
+        before, which would be a repetition; for scores of the manner of talking also how often, and
+        what was learnt. Otherwise it is the whole conversation.
+        """
+        talk, side = self.talk, self.side
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
         if self.speaker is not None and self.speaker.state:
-            facts += talk.standing, talk.agreed, self.speaker.state
+            own = sorted(repr(act) for who, act in talk.said if who == side and act.argument)
+            facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
+            facts += talk.accepted_by, self.speaker.state
+            facts += (own if self.reward == "weighted" else sorted(set(own)),)
+            if self.reward == "weighted":
+                facts += (facts_told(talk, 1 - side),)
         else:
             facts += talk.said
         return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
-    def _paid(self, scores: dict[str, float], error: str) -> float:
+    def _paid(self, side: int, scores: dict[str, float], error: str) -> float:
         if error:
             return float("nan")
         if not scores:
             return 0.0
         if self.reward == "weighted":
-            return _weighted(scores, self.weights)
+            return self.talk.exchanged(side) * _weighted(scores, self.weights)
         goal = scores["goal"]
         return goal / RANGES["goal"][1] if self.reward == "goal" else float(goal > SUCCESS)
+
+
+def _progress(scores: Mapping[str, float]) -> float:
+    """How near the goal score is to what a success needs: 1 at 6."""
+    return min(1.0, scores.get("goal", 0.0) / SUCCESS)
 
 
 def _weights(given: Mapping[str, float]) -> dict[str, float]:

@@ -7,10 +7,12 @@ the screen.
 from __future__ import annotations
 
 import os
+import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.webshop.chromium import chromium, failures, timeouts
+from agent_envs.webshop.chromium import chromium, failures
 from agent_envs.webshop.env import WebShop
 from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.site import Site
@@ -18,7 +20,7 @@ from agent_envs.webshop.site import Site
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from selenium.webdriver import Chrome
+    from selenium.webdriver import Remote
 
     from agent_envs.contract import Turn
     from agent_envs.webshop.shop import Shop
@@ -121,65 +123,71 @@ class WebShopSite(WebShop):
     def _opened(self) -> Window:
         """The window of this environment in this process."""
         if self._window is None or self._window.process != os.getpid():
-            self._window = Window(self.shop, self.page_timeout)
+            self._window = Window(self.shop)
             self._window.site.start(self.task_id)
             weakref.finalize(self, self._window.close)
         return self._window
 
     def _guarded(self, visit: Callable[[Window], None]) -> None:
         """Visit a page, once more in a new browser after the episode's first crash."""
-        window = self._opened()
-        try:
-            visit(window)
-        except timeouts() as error:
-            self.close()
-            raise TimeoutError(
-                f"no page within {self.page_timeout:g} s: the machine may be overloaded; "
-                "env.unwrapped.page_timeout sets how long to wait"
-            ) from error
-        except failures() as error:
-            window.restart()
-            if self._crashed:
-                raise RuntimeError(
-                    "the browser crashed twice in one episode, at last with "
-                    f"{str(error).partition(chr(10))[0]!r}; reset() starts a new one"
+        timeout = left = self.page_timeout
+        if not 0 < timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"page_timeout is a number of seconds above 0, got {timeout!r}")
+        while True:
+            window = self._opened()
+            try:
+                with window.chromium.using(timeout, max(left, 0)):
+                    began = time.monotonic()
+                    try:
+                        return visit(window)
+                    finally:
+                        left -= time.monotonic() - began
+            except TimeoutError as error:
+                self.close()
+                raise TimeoutError(
+                    f"no page within {timeout:g} s, the browser was ended: the machine may be "
+                    "overloaded; env.unwrapped.page_timeout sets how long to wait, reset() starts "
+                    "a new browser"
                 ) from error
-            self._crashed = True
-            self._guarded(visit)
+            except failures() as error:
+                if self._crashed:
+                    raise RuntimeError(
+                        "the browser crashed twice in one episode, at last with "
+                        f"{str(error).partition(chr(10))[0]!r}; reset() starts a new one"
+                    ) from error
+                self._crashed = True
 
 
 class Window:
-    """A site, and a tab of Chromium that looks at it.
+    """A site, and a tab of Chromium that looks at it; used within `chromium.using`.
 
     Attributes:
         process: Id of the process that it belongs to.
+        chromium: The browser of that process.
         page: What the tab shows; None while there is no tab.
         elements: All that is on it.
     """
 
-    def __init__(self, shop: Shop, timeout: float) -> None:
+    def __init__(self, shop: Shop) -> None:
         self.process = os.getpid()
-        self._chromium = chromium()
+        self.chromium = chromium()
         self.site = Site(shop)
         self.page: Page | None = None
         self.elements: list[Element] = []
-        self._timeout = timeout
         self._tab = ""
 
     def start(self, task_id: str) -> None:
         """Show the search page of a new episode."""
-        with self._chromium.lock:
-            driver = self._turned()
-            driver.get(self.site.start(task_id))
-            self._read(driver)
+        driver = self._turned()
+        driver.get(self.site.start(task_id))
+        self._read(driver)
 
     def look(self, page: Page) -> None:
         """Read the page anew, after opening it where there is no tab."""
-        with self._chromium.lock:
-            driver = self._turned()
-            if self.page is None:
-                driver.get(self.site.address(page))
-            self._read(driver)
+        driver = self._turned()
+        if self.page is None:
+            driver.get(self.site.address(page))
+        self._read(driver)
 
     def walk(self, page: Page, name: str, argument: str, target: Page) -> None:
         """Go from a page to another by search or click.
@@ -187,36 +195,30 @@ class Window:
         Raises:
             RuntimeError: The browser comes to another page than it should.
         """
-        with self._chromium.lock:
-            driver = self._turned()
-            reopened = self.page is None
-            if reopened:
-                driver.get(self.site.address(page))
-                self._read(driver)
-            if not (reopened and self.page == target):  # bought before the browser crashed
-                self._do(driver, name, argument, target)
-                self._read(driver)
+        driver = self._turned()
+        reopened = self.page is None
+        if reopened:
+            driver.get(self.site.address(page))
+            self._read(driver)
+        if not (reopened and self.page == target):  # bought before the browser crashed
+            self._do(driver, name, argument, target)
+            self._read(driver)
         if self.page != target:
             raise RuntimeError(f"the browser should show {target} and shows {self.page}")
-
-    def restart(self) -> None:
-        """End Chromium, of which nothing is to be hoped; all that use it open their pages anew."""
-        with self._chromium.lock:
-            self._chromium.quit()
 
     def close(self) -> None:
         """Close site and tab; in another process than its own nothing is done."""
         if self.process == os.getpid():
             self.site.close()
-            self._chromium.drop(self._tab)
+            self.chromium.drop(self._tab)
 
-    def _turned(self) -> Chrome:
-        driver, tab = self._chromium.tab(self._tab, self._timeout)
+    def _turned(self) -> Remote:
+        driver, tab = self.chromium.tab(self._tab)
         if tab != self._tab:
             self._tab, self.page = tab, None
         return driver
 
-    def _do(self, driver: Chrome, name: str, argument: str, target: Page) -> None:
+    def _do(self, driver: Remote, name: str, argument: str, target: Page) -> None:
         if name == "search":
             if not driver.execute_script(_SEARCH, argument):
                 driver.get(self.site.address(target))
@@ -226,12 +228,11 @@ class Window:
             raise RuntimeError(f"the page in the browser lacks {argument!r:.200}")
         driver.execute_script(_CLICK, clickable.index(True))
 
-    def _read(self, driver: Chrome) -> None:
+    def _read(self, driver: Remote) -> None:
         """Wait for the page and take what it shows."""
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        wait = WebDriverWait(driver, self._timeout, poll_frequency=_PAUSE)
-        address, elements = wait.until(lambda driver: driver.execute_script(_READ))
+        while (found := driver.execute_script(_READ)) is None:
+            time.sleep(_PAUSE)
+        address, elements = found
         self.elements = [Element(*element) for element in elements]
         if not self.elements:
             raise RuntimeError(f"no page of the shop at {address}: {driver.page_source:.300}")

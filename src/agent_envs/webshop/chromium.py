@@ -1,26 +1,32 @@
 """One headless Chromium for all who need a tab in this process.
 
-It starts with the first tab and ends with the last, or with the process. Left out: other browsers,
-downloads of drivers.
+It starts with the first tab and ends with the last, or with the process: a program beside it, the
+warden, ends what was started however this process ends. Left out: other browsers, downloads of
+drivers.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
-import tempfile
+import sys
 import threading
-import time
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs.assets import require
+from agent_envs.webshop import warden
 
 if TYPE_CHECKING:
-    from selenium.webdriver import Chrome
+    from collections.abc import Iterator
+
+    from selenium.webdriver import Remote
 
 PROGRAMS = ("chromium", "chromedriver")
 DEBIAN = "apt-get install chromium chromium-driver"
@@ -34,49 +40,83 @@ FLAGS = (
     "remote-debugging-pipe",  # it ends when its driver does, however that ends
 )
 
-_ENDING = 5.0  # seconds that Chromium may take to end
-# Reads until this process ends, however it does; then the driver has to, and with it Chromium.
-_WATCH = 'read _; kill "$1"; sleep 3; rm -rf "$2"'
+REMEDY = (
+    f"Chromium and its driver must be of one version and complete, on Debian {DEBIAN} installs "
+    "both; WebShop-v0 plays the same episodes without"
+)
+
+_LOOK = 0.05  # seconds between two attempts at ending what is late
+_CLOSING = 2.0  # seconds that a tab may take to close
+_ENDING = 5.0  # seconds that the warden may take to end
 
 
 class Chromium:
-    """The browser and its tabs; use `tab` and what it returns with `lock` held."""
+    """The browser and its tabs; use `tab` and what it returns inside `using`."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._process = os.getpid()
-        self._driver: Chrome | None = None
+        self._warden: subprocess.Popen[bytes] | None = None
+        self._driver: Remote | None = None
         self._tabs: set[str] = set()
         self._current = ""
         self._dropped: list[str] = []
 
-    def tab(self, name: str, timeout: float) -> tuple[Chrome, str]:
+    @contextlib.contextmanager
+    def using(self, starting: float, seconds: float) -> Iterator[None]:
+        """Chromium for this thread alone, started if it does not run.
+
+        Args:
+            starting: Seconds that the start may take.
+            seconds: Seconds that the body may take.
+
+        Raises:
+            TimeoutError: One of them took longer; all that was started is killed, and what waited
+                for it in the body has failed.
+            RuntimeError: Chromium does not start.
+            WebDriverException, HTTPError: It failed in the body, and is ended.
+        """
+        with self._lock:
+            self._close_dropped()
+            if self._driver is None:
+                with self._within(starting):
+                    self._start()
+            try:
+                with self._within(seconds):
+                    yield
+            except failures():
+                self.quit()
+                raise
+
+    def tab(self, name: str) -> tuple[Remote, str]:
         """The driver, turned to the tab of that name or, where there is none, to a new one's."""
-        self._close_dropped()
-        driver = self._started()
+        driver = self._driver
+        if driver is None:
+            raise RuntimeError("Chromium is used outside `using`")
         if name not in self._tabs:
+            self._current = ""
             if self._tabs:
                 driver.switch_to.new_window("tab")
-            name = self._current = driver.current_window_handle
+            name = driver.current_window_handle
             self._tabs.add(name)
-            driver.set_page_load_timeout(timeout)
+            self._current = name
         if name != self._current:
+            self._current = ""  # whatever interrupts the switch
             driver.switch_to.window(name)
-            driver.set_page_load_timeout(timeout)
             self._current = name
         return driver, name
 
     def drop(self, name: str) -> None:
         """Close a tab, and Chromium with its last; if it is in use, once it is not.
 
-        Never waits, as garbage collection may call it in the midst of that use.
+        Never waits for that use, as garbage collection may call it in the midst of it.
         """
         self._dropped.append(name)
-        if self.lock.acquire(blocking=False):
+        if self._lock.acquire(blocking=False):
             try:
                 self._close_dropped()
             finally:
-                self.lock.release()
+                self._lock.release()
 
     def quit(self) -> None:
         """End Chromium, if it runs: all tabs are gone. A forked child leaves it alone."""
@@ -84,34 +124,74 @@ class Chromium:
             return
         self._tabs.clear()
         self._current = ""
-        driver, self._driver = self._driver, None
-        if driver is not None:
+        if self._driver is not None:
+            self._driver.command_executor.close()  # type: ignore[union-attr]
+            self._driver = None
+        if self._warden is not None:
+            _end(self._warden)
+            self._warden = None
             atexit.unregister(self.quit)
             self._ending.cancel()
-            driver.quit()
-            self._watch.kill()
-            self._watch.communicate()
-            _remove(self._profile)
 
-    def _started(self) -> Chrome:
-        if self._driver is None:
-            self._profile = tempfile.mkdtemp(prefix="agent-envs-chromium-")
-            try:
-                self._driver, process = _start(self._profile)
-            except BaseException:
-                _remove(self._profile)
-                raise
-            self._watch = subprocess.Popen(
-                ["sh", "-c", _WATCH, "sh", str(process), self._profile],
+    def _start(self) -> None:
+        """Start the warden, which starts the driver, and through that Chromium."""
+        from selenium import webdriver
+        from selenium.webdriver.common.proxy import Proxy, ProxyType
+        from selenium.webdriver.remote.client_config import ClientConfig
+
+        program, driver = map(shutil.which, PROGRAMS)
+        try:
+            self._warden = subprocess.Popen(
+                [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), str(driver)],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
             atexit.register(self.quit)
             # A multiprocessing child leaves without atexit.
             self._ending = Finalize(None, self.quit, exitpriority=10)
-        return self._driver
+            found = _told(self._warden)
+            options = webdriver.ChromeOptions()
+            options.binary_location = str(program)
+            for flag in (*FLAGS, f"user-data-dir={found['folder']}/profile"):
+                options.add_argument(f"--{flag}")
+            address = f"http://127.0.0.1:{found['port']}"
+            direct = Proxy({"proxyType": ProxyType.DIRECT})
+            config = ClientConfig(address, proxy=direct, timeout=None)
+            self._driver = webdriver.Remote(address, options=options, client_config=config)
+        except BaseException:
+            self.quit()
+            raise
+
+    @contextlib.contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        """Kill Chromium if the body takes longer, so that what waits for it fails."""
+        done, late = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            if done.wait(seconds):
+                return
+            late.set()
+            while not done.wait(_LOOK):
+                if self._warden is not None:
+                    _end(self._warden)
+
+        watching = threading.Thread(target=watch, name="chromium-watch", daemon=True)
+        watching.start()
+        failure = None
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised below, or told as what it comes from
+            failure = error
+        finally:
+            done.set()
+            watching.join()
+        if late.is_set():
+            self.quit()
+            raise TimeoutError(f"Chromium took longer than {seconds:g} s") from failure
+        if failure is not None:
+            raise failure
 
     def _close_dropped(self) -> None:
         while self._dropped:
@@ -124,42 +204,42 @@ class Chromium:
                 continue
             self._current = ""
             try:
-                self._driver.switch_to.window(name)
-                self._driver.close()
-            except failures():
+                with self._within(_CLOSING):
+                    self._driver.switch_to.window(name)
+                    self._driver.close()
+            except (TimeoutError, *failures()):
                 self.quit()
 
 
-def _start(profile: str) -> tuple[Chrome, int]:
-    """Chromium with an empty profile, and the id of its driver's process."""
-    from selenium import webdriver
+def _told(started: subprocess.Popen[bytes]) -> dict[str, str]:
+    """Where the warden says that the driver is.
 
-    program, driver = map(shutil.which, PROGRAMS)
-    options = webdriver.ChromeOptions()
-    options.binary_location = program or ""
-    for flag in (*FLAGS, f"user-data-dir={profile}"):
-        options.add_argument(f"--{flag}")
-    service = webdriver.ChromeService(driver)
-    return webdriver.Chrome(options, service), service.process.pid
-
-
-def _remove(profile: str) -> None:
-    """Remove a profile after its Chromium, which writes into it for a while without its driver."""
-    until = time.monotonic() + _ENDING
-    while _written(profile) and time.monotonic() < until:
-        time.sleep(0.02)
-    while Path(profile).exists() and time.monotonic() < until:
-        shutil.rmtree(profile, ignore_errors=True)
+    Raises:
+        RuntimeError: The driver does not start.
+    """
+    if started.stdout is None:
+        raise RuntimeError("the warden has no standard output")
+    with started.stdout:
+        line = started.stdout.readline().decode(errors="replace").strip()
+    if not line.startswith("{"):
+        raise RuntimeError(f"no warden of the browser runs: {line or 'it ended without a word'}")
+    found: dict[str, str] = json.loads(line)
+    if "error" in found:
+        raise RuntimeError(f"chromedriver does not start, {found['error']}; {REMEDY}")
+    return found
 
 
-def _written(profile: str) -> bool:
-    """Whether the process that the profile's lock names, "host-process", still runs."""
+def _end(started: subprocess.Popen[bytes]) -> None:
+    """End the warden and with it all that it started."""
+    started.send_signal(signal.SIGCONT)  # it may have been stopped
+    started.terminate()
     try:
-        holder = Path(profile, "SingletonLock").readlink().name.rpartition("-")[2]
-        os.kill(int(holder), 0)
-    except (OSError, ValueError):
-        return False
-    return True
+        started.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        started.kill()
+        started.wait()
+    if started.stdin is not None:
+        started.stdin.close()
 
 
 _OF_PROCESS: dict[int, Chromium] = {}
@@ -179,13 +259,6 @@ def chromium() -> Chromium:
                 f"{DEBIAN}; WebShop-v0 plays the same episodes without"
             )
     return _OF_PROCESS.setdefault(os.getpid(), Chromium())
-
-
-def timeouts() -> type[Exception]:
-    """What Selenium raises when a page takes too long."""
-    from selenium.common.exceptions import TimeoutException
-
-    return TimeoutException
 
 
 def failures() -> tuple[type[Exception], ...]:

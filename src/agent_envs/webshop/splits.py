@@ -41,7 +41,7 @@ def open_panel(shop: Shop, split: str) -> Panel:
     if split not in names:
         raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
     goals = list(shop.goals.values())
-    chosen = _chosen(split, goals, folder)
+    chosen = [goal for goal in _chosen(split, goals, folder) if not goal.unmet]
     if not chosen:
         raise ValueError(
             f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"

@@ -6,31 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sotopia.speech import heard, leaked, proposing, told
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["Deal.", "Agreed!", "I accept.", "I'll take it.", "That works for me", "Yes, let's do it."],
-)
-def test_accepting(line):
-    assert heard(line).accepts
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "No deal.",
-        "I do not accept.",
-        "Deal?",
-        "I don't think that works for me.",
-        "It was a great deal of work.",
-        "Hello.",
-        "Yes.",
-    ],
-)
-def test_not_accepting(line):
-    assert not heard(line).accepts
+from agent_envs.sotopia.speech import heard, leaked, told
 
 
 def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
@@ -45,12 +21,6 @@ def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
     assert heard("#### !!! ...").wordless
     quiet = heard("I would like the lamp.")
     assert not any(quiet)
-
-
-def test_what_is_refused_is_no_proposal():
-    assert proposing("$50 is too much. I could pay $40.") == "I could pay $40."
-    assert proposing("I can't pay $50, but I could pay $40.") == "I could pay $40."
-    assert proposing("Never!") == ""
 
 
 def test_told_counts_pairs_of_content_words():

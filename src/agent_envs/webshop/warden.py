@@ -1,0 +1,164 @@
+"""A program that starts chromedriver and lets nothing of it outlive the process that asked for it.
+
+It has a session of its own and is there before the driver. The kernel gives it every process that
+the driver or Chromium leave behind; it ends all of them, then removes the folder that they wrote
+to. If it is killed itself, the kernel kills the driver, Chromium ends without its driver, and the
+next start removes the folder.
+
+`python -I -S warden.py PARENT DRIVER` prints a line of JSON: the port of the driver and the folder,
+or the error. It ends all when the process PARENT ends, when its standard input does, or on SIGTERM.
+It needs the standard library only. Left out: systems without prctl(2), where Chromium is left to
+end by itself once its driver is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PREFIX = "agent-envs-chromium-"
+
+_NAME, _SUBREAPER, _DEATH_SIGNAL = 15, 36, 1  # of prctl(2)
+_LOOK = 0.1  # seconds between two looks at whether the parent is there
+_WAIT = 0.01  # seconds between two looks at what is starting or ending
+_OLD = 60.0  # seconds after which a folder that nobody holds was left behind
+_REMOVAL = 5.0  # seconds that removing the folder may take
+_PORT = re.compile(rb"started successfully on port (\d+)")
+
+
+def main() -> None:
+    """Start the driver, tell where it is, and stay until it is time to end all."""
+    parent, driver = int(sys.argv[1]), sys.argv[2]
+    signals: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: signals.append(number))
+    _prctl(_NAME, b"chromium-warden")
+    _prctl(_SUBREAPER, 1)
+
+    def wanted(seconds: float) -> bool:
+        """Whether to go on, after waiting so long for a reason to end."""
+        ended, _, _ = select.select([sys.stdin], [], [], seconds)
+        return not ended and not signals and os.getppid() == parent
+
+    folder = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(4)}")
+    try:
+        _remove_left()
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        _tell(error=str(error))
+        return
+    try:
+        held = os.open(folder, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)  # until this process ends
+        process = _started(driver, folder)
+        port = None
+        while port is None and wanted(_WAIT):
+            ended = process.poll() is not None
+            told = (folder / "log").read_bytes()
+            port = _PORT.search(told)
+            if ended and not port:
+                end = told.decode(errors="replace").strip()[-500:]
+                _tell(error=f"it ended with exit status {process.returncode}: {end}")
+                return
+        if port:
+            _tell(port=int(port[1]), folder=str(folder))
+        while wanted(_LOOK) and process.poll() is None:
+            pass
+    except OSError as error:
+        _tell(error=str(error))
+    finally:
+        _kill_children()
+        _remove(folder)
+
+
+def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
+    """The driver, which writes to the folder only and dies with this process."""
+    this = os.getpid()
+
+    def die_with_this() -> None:
+        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != this:  # dead already
+            os._exit(1)
+
+    places = dict.fromkeys(("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(folder))
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [driver, "--port=0", "--enable-chrome-logs"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | places,
+            preexec_fn=die_with_this,
+        )
+
+
+def _kill_children() -> None:
+    """Kill all that descends from this process: what loses its parent becomes a child."""
+    while True:
+        for process in _children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(_WAIT)
+
+
+def _children() -> list[int]:
+    """Ids of this process's children."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            _, parent = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid():
+                found.append(int(status.parent.name))
+    return found
+
+
+def _remove_left() -> None:
+    """Remove folders whose warden was killed: nobody holds them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # of another user, or held
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(held).st_mtime > _OLD:
+                    _remove(folder)
+            finally:
+                os.close(held)
+
+
+def _remove(folder: Path) -> None:
+    until = time.monotonic() + _REMOVAL
+    while folder.exists() and time.monotonic() < until:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prctl(option: int, value: bytes | int) -> None:
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
+
+
+def _tell(**what: object) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(what), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
