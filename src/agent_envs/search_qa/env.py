@@ -121,6 +121,7 @@ class SearchQA(AgentEnv):
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     template = prompt.SEARCH
+    audits = "agent_envs.search_qa.audits"
 
     def __init__(
         self,

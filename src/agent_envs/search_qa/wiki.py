@@ -136,6 +136,7 @@ class WikiSearch(AgentEnv):
 
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits = "agent_envs.search_qa.audits"
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ CROWD = 150
 """States of a task that are compared in pairs, at most."""
 SUSPECTS = 5
 """Pairs of states that are followed further, at most."""
-FOLLOWED = 60
+FOLLOWED = 30
 """Turns that each of these is followed for, at most."""
 STOP = object()
 """What an actor gives to leave an episode."""

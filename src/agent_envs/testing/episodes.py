@@ -40,6 +40,7 @@ ODD = (
 )
 """Texts that are no action of most environments."""
 WORDS = 0.9  # share of the words that an actor was given
+SHOWN = 100  # characters of an action in messages
 LONGEST = 200  # turns of an environment without a turn limit
 
 
@@ -150,7 +151,7 @@ def shown_by(start: Start, actions: Sequence[Any]) -> str:
 
 def sequence(actions: Sequence[Any]) -> str:
     """Actions in order, long ones cut."""
-    return ", ".join(f"{action!r:.200}" for action in actions) or "nothing"
+    return ", ".join(f"{action!r:.{SHOWN}}" for action in actions) or "nothing"
 
 
 def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:
