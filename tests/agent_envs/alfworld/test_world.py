@@ -404,10 +404,11 @@ def test_anchors_hold_where_a_thing_to_slice_was_put_down():
     )
     assert data["pddl_problem"] != problem
     as_found, moved = (World(parse_game(data, "t", "toy")) for _ in range(2))
-    play(moved, "go to countertop 1", "take apple 1 from countertop 1")
-    play(moved, "move apple 1 to countertop 1")
     for world in (as_found, moved):
-        play(world, "go to countertop 1", "take knife 1 from countertop 1")
+        play(world, "go to countertop 1")
+    play(moved, "take apple 1 from countertop 1", "move apple 1 to countertop 1")
+    for world in (as_found, moved):
+        play(world, "take knife 1 from countertop 1")
     assert as_found.contents == moved.contents
     cut = "slice apple 1 with knife 1"
     assert cut in moved.admissible()
