@@ -90,7 +90,7 @@ def test_a_key_of_the_state_passes_and_shows_what_the_text_would_hide():
     assert found.witness is None
     assert found.unrepeatable == 0
     assert found.turns > 1000
-    assert "info" in str(found)
+    assert "anchor" in str(found)
 
 
 def test_what_an_anchor_hides_is_shown_by_the_shortest_two_ways():
@@ -215,7 +215,8 @@ def test_environments_of_others_are_audited_by_what_they_show():
     assert not found.passed
     assert found.rewards is None
     assert "panel must have 'split'" in found.violation
-    assert "there is no info['anchor']" in str(found)
+    assert "info has no 'anchor'" in str(found)
+    assert found.anchors.witness.action == "more"  # said often enough, it ends the game
     assert found.json()["anchors"]["anchor"] is None
 
 

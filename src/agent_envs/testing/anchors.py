@@ -135,9 +135,10 @@ class AnchorAudit:
     """What `audit_anchors` found; it prints as a table.
 
     env, tasks, episodes, turns, seed: what was played; episodes and turns are of all tasks.
-    anchor: the anchors that were judged; None where `info` has none.
+    anchor: the anchors that are judged; None where `info` has none.
     observation: anchors made of the observation instead, on the same episodes.
-    witness: the shortest example found of a pair that diverges.
+    witness: the shortest example found of a pair that diverges; where `info` has no anchors, of
+        those made of the observation.
     unrepeatable: resets and turns that differed when the same was done again.
     unseparated: pairs of anchors of a task after which nothing that was observed ever differed.
     followed, split: how many of these were played on from, and how many stayed alike.
@@ -167,10 +168,10 @@ class AnchorAudit:
         lines = [
             f"anchors of {self.env}, seed {self.seed}",
             f"{self.tasks} tasks, {self.episodes:,} episodes, {self.turns:,} turns",
-            f"{'made of':<12}{'anchors':>9}{'revisited':>11}{'diverging':>11}{'share':>8}",
+            f"{'':<12}{'anchors':>9}{'revisited':>11}{'diverging':>11}{'share':>8}",
         ]
-        for name, row in (("info", self.anchor), ("observation", self.observation)):
-            figures = "   there is no info['anchor']"
+        for name, row in (("anchor", self.anchor), ("observation", self.observation)):
+            figures = "  info has no 'anchor'"
             if row is not None:
                 figures = f"{row.anchors:9,}{row.revisited:11,}{row.diverging:11,}{row.share:8.1%}"
             lines.append(f"{name:<12}{figures}")
@@ -448,7 +449,9 @@ def _global_generators_kept() -> Iterator[None]:
 
 def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
     judged = _comparison(walk.groups) if walk.groups else None
-    diverging = [(key, group) for key, group in walk.groups.items() if len(group.ways) > 1]
+    judged_by = walk.anchor if walk.groups else _text
+    groups = walk.groups or walk.shown
+    diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
     suspects = [] if diverging else _unseparated(walk)
     splits = [_followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
     alike = [split for split in splits if split is not None]
@@ -460,7 +463,7 @@ def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
         seed=seed,
         anchor=judged,
         observation=_comparison(walk.shown),
-        witness=_witness(walk, diverging) if diverging else None,
+        witness=_witness(walk, diverging, judged_by) if diverging else None,
         unrepeatable=walk.unrepeatable,
         unseparated=len(suspects),
         followed=len(splits),
@@ -478,8 +481,15 @@ def _comparison(groups: dict[tuple[Start, str, Hashable], _Group]) -> Comparison
     )
 
 
+def _text(record: Record) -> str:
+    shown = record.observation
+    return shown if isinstance(shown, str) else _digest(shown)
+
+
 def _witness(
-    walk: _Walk, diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]]
+    walk: _Walk,
+    diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]],
+    anchor_of: Callable[[Record], str | None],
 ) -> Witness:
     """The shortest pair of ways to one anchor with two outcomes, made shorter by leaving out."""
     (start, anchor, key), group = min(
@@ -487,7 +497,8 @@ def _witness(
     )
     action = walk.actions[key]
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
-    found = _differing(walk, start, (way, also), action)
+    differing = partial(_differing, walk, anchor_of, start, action)
+    found = differing((way, also))
     if found is None:  # it does not come again: something that the audit does not control
         return _told(start, anchor, (way, also), action, (one, other))
     size, budget = max(len(way), len(also)), REPLAYS
@@ -498,7 +509,7 @@ def _witness(
             for ways in ((cut[0], cut[1]), (cut[0], found.second), (found.first, cut[1])):
                 if budget and ways != (found.first, found.second) and ways[0] != ways[1]:
                     budget -= 1
-                    found = _differing(walk, start, ways, action) or found
+                    found = differing(ways) or found
         size //= 1 if found is not before else 2
     return found
 
@@ -506,14 +517,24 @@ def _witness(
 Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-def _differing(walk: _Walk, start: Start, ways: Ways, action: Any) -> Witness | None:
+def _differing(
+    walk: _Walk,
+    anchor_of: Callable[[Record], str | None],
+    start: Start,
+    action: Any,
+    ways: Ways,
+) -> Witness | None:
     """The example that two ways make with an action, if they do."""
     first, second = (walk.turn(start, way, action) for way in ways)
     if first is None or second is None:
         return None
-    (before, _, one), (also, _, other) = first, second
-    anchor = walk.anchor(before)
-    if anchor is None or anchor != walk.anchor(also) or one == other:
+    (before, shown, one), (also, seen, other) = first, second
+    anchor = anchor_of(before)
+    if anchor is None or anchor != anchor_of(also):
+        return None
+    one = one._replace(next_anchor=anchor_of(shown) or "")
+    other = other._replace(next_anchor=anchor_of(seen) or "")
+    if one == other:
         return None
     return _told(start, anchor, ways, action, (one, other))
 
