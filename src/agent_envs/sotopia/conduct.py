@@ -324,7 +324,11 @@ def _insults(text: str, *, deed: bool) -> bool:
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = re.findall(r"[a-z0-9$'-]+", text)
     named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
-    if deed and named and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text):
+    if (
+        deed
+        and named
+        and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text)
+    ):
         return True
     return not deed and any(_called(words, place) for place in named)
 
@@ -357,7 +361,9 @@ def _called(words: Sequence[str], place: int) -> bool:
     if any(_DENIED.fullmatch(word) for word in words[:place]):
         return False
     if start >= 0 and words[start] in _YOU:
-        alone = not after or (after[0] in _NEXT and not (words[place] in _MILD and after[0] == "to"))
+        alone = not after or (
+            after[0] in _NEXT and not (words[place] in _MILD and after[0] == "to")
+        )
         called = start > 0 and words[start - 1] in _CALLED
         return alone and not called and not ("if" in words[:start] and "were" in words)
     if start >= 0 and words[start] == _YOURS:
@@ -376,7 +382,9 @@ def _called(words: Sequence[str], place: int) -> bool:
 
 
 def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not re.search(r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b", text):
+    if _IDIOMS.search(text) and not re.search(
+        r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b", text
+    ):
         return False
     found = _THREATS.search(text)
     return found is not None and not _DENIED.search(text[: found.start()])

@@ -55,7 +55,9 @@ _ONES = {
 }
 _TENS = {
     word: 10 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+    for number, word in enumerate(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2
+    )
 }
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))

@@ -390,7 +390,9 @@ def _stated(core: str, clause: Clause) -> _Deed:
 
 
 _COMMITS = re.compile(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
-_BARE_LIMIT = re.compile(r"no (?:more|less|higher|lower|further)|not (?:a|one) (?:penny|cent|dollar) (?:more|less)|tops|at most|at least")
+_BARE_LIMIT = re.compile(
+    r"no (?:more|less|higher|lower|further)|not (?:a|one) (?:penny|cent|dollar) (?:more|less)|tops|at most|at least"
+)
 _TERMS = frozenset(
     {"propose", "limit", "accept", "grant", "affirm", "named", "echo", "praise", "commit", "close"}
 )

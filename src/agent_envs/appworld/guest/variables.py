@@ -33,6 +33,8 @@ SIZE = 1_000_000  # characters of texts that are read
 _GUEST = "agent_envs.appworld.guest.run"
 _OWN = frozenset({"__builtins__", "__name__"})
 _MEDDLING = frozenset({"register", "setattr"})
+_SETTINGS = frozenset({"calendar", "decimal", "random"})
+_LEAVES = frozenset({type(None), bool, int, float, str, bytes})
 _WRITTEN = (type(None), bool, float, complex, type(...), range)
 _TEXTS = (str, bytes, bytearray)
 _DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
@@ -82,15 +84,19 @@ class Variables:
         self._apis = namespace.get("apis")
         self._chance = random.getstate()
         self._meddled = False
+        self._imported = set[str]()
 
-    def watch(self, tree: ast.AST) -> None:
-        """Look at code that is going to run."""
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute):
-                meddles = not isinstance(node.ctx, ast.Load) or node.attr in _MEDDLING
-            else:
-                meddles = isinstance(node, ast.Name) and node.id in _MEDDLING
-            self._meddled = self._meddled or meddles
+    def watch(self, nodes: Iterable[ast.AST]) -> None:
+        """Look at the nodes of code that is going to run."""
+        for node in nodes:
+            if isinstance(node, ast.Name):
+                self._meddled |= node.id in _MEDDLING
+            elif isinstance(node, ast.Attribute):
+                self._meddled |= not isinstance(node.ctx, ast.Load) or node.attr in _MEDDLING
+            elif isinstance(node, ast.Import):
+                self._imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                self._imported.add(node.module or "")
 
     def key(self) -> str | None:
         """The key; "" while nothing is remembered, None where there is none."""
@@ -98,8 +104,8 @@ class Variables:
             return None
         try:
             facts = [*self._variables(), *self._settings()]
-        except (_UnreadableError, RecursionError):
-            return None
+        except (_UnreadableError, RecursionError, MemoryError, ValueError):
+            return None  # ValueError: of integers with thousands of digits
         if not facts:
             return ""
         text = "\n".join(facts).encode("utf-8", "backslashreplace")
@@ -117,6 +123,8 @@ class Variables:
     def _settings(self) -> Iterable[str]:
         for name, text in sorted(self._scratch.files.items()):
             yield f"file {name!r} {text!r}"
+        if not self._imported & _SETTINGS:
+            return
         chance = random.getstate()
         if chance != self._chance:
             yield f"chance {chance}"
@@ -182,7 +190,10 @@ class _Reader:
 
     def _fixed(self, value: Collection[Any]) -> None:
         self._write(f"{type(value).__name__} {len(value)}")
-        self._all(value)
+        if _LEAVES.issuperset(map(type, value)):
+            self._write(repr(value))
+        else:
+            self._all(value)
 
     def _pattern(self, value: re.Pattern[Any]) -> None:
         self._all(("pattern", value.pattern, value.flags))
@@ -221,9 +232,12 @@ class _Reader:
             self._write(f"{type(value).__name__} {len(value)}")
             if type(value) is defaultdict:
                 self.read(value.default_factory)
-            for key, item in value.items():
-                self.read(key)
-                self.read(item)
+            if _LEAVES.issuperset(map(type, value)) and _LEAVES.issuperset(
+                map(type, value.values())
+            ):
+                self._write(repr(list(value.items())))
+            else:
+                self._all(item for pair in value.items() for item in pair)
 
     def _all(self, values: Iterable[Any]) -> None:
         for value in values:
