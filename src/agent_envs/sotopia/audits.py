@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Valued = tuple[dict[str, Any], float]
 
 _POOL, _CHOICES = 6, 3  # lines an actor has, and offers among them
-_LEAVES = 0.02
+_LEAVES, _IDLES = 0.02, 0.35
 _LINES = (
     "Hm.", "I see.", "Well, well.", "Thank you, that is kind.", "What matters to you?",
     "I ask for it because my old one broke last week.", "Agreed.", "Yes.", "No, thanks.", "Maybe.",
@@ -32,6 +32,8 @@ _LINES = (
 _FIELDS = (
     '{"action_type": "speak", "argument": "So be it.", "accept": true}',
     '{"action_type": "speak", "argument": "Rather not.", "accept": false}',
+)
+_NO_ACTS = (  # which the other does not notice
     '{"action_type": "speak", "argument": "Hm.", "offer": {"price": -1}}',
     '{"action_type": "sing", "argument": "La."}',
     "",
@@ -61,9 +63,11 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
             chosen.extend(f"What about ${n}?" for n in _dollars(info["goal"])[:1])
             own = np.random.default_rng(list(info["task_id"].encode()))
             chosen.extend(own.choice(_LINES, _POOL - len(chosen), replace=False).tolist())
-            chosen.extend(own.choice(_FIELDS, 2, replace=False).tolist())
+            chosen.append(str(own.choice(_FIELDS)))
         if rng.random() < _LEAVES:
             return "left the conversation"
+        if rng.random() < _IDLES:
+            return str(rng.choice(_NO_ACTS))
         return chosen[int(rng.integers(len(chosen)))]
 
     return act
