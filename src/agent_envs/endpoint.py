@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Messages = list[dict[str, str]]
+ANSWERING = frozenset({"model", "temperature", "max_tokens"})
+"""Options that change what is answered; the others say where, and with how much patience."""
 _log = logging.getLogger(__name__)
 _FORMS = ("json_schema", "json_object", "text")  # of the answer, as servers know them
 _VERSION = 1  # of what is sent; part of the cache's keys
@@ -41,6 +43,11 @@ _OK, _REDIRECTS, _REFUSED, _TOO_MANY, _BROKEN = 200, range(300, 400), 400, 429, 
 _NOT_YET = {408, 409, 425, _TOO_MANY}
 _NO_SUCH_FORM = {_REFUSED, 415, 422, 501}
 _NO_KEY = {401, 403}
+_REMEDIES = {
+    "down": "check that the server runs, or raise outage",
+    "wrong": "raise retries, or take a model that keeps to the form",
+    "refused": "check url, model and options",
+}
 
 
 class EndpointError(ServerError):
@@ -201,7 +208,7 @@ class Endpoint:
     def _file(self, question: _Question[Any]) -> Path | None:
         if not self.cache:
             return None
-        how = [_VERSION, self.url, self.model, self.temperature, self.max_tokens]
+        how = [_VERSION, self.url, self.model, float(self.temperature), self.max_tokens]
         asked = json.dumps([*how, question.messages, question.schema], sort_keys=True)
         return Path(self.cache) / f"{sha256(asked.encode()).hexdigest()}.json"
 
@@ -219,7 +226,7 @@ class Endpoint:
     async def _asked(self, here: Process, question: _Question[Answer]) -> tuple[str, Answer]:
         """The text of an answer, and what it was read as, in as many tries as it takes."""
         line = here.kept.setdefault(self, _Line(self.parallel))
-        tried, down, wrong, began = 0, 0, 0, math.inf
+        started, tried, down, wrong, began, told = monotonic(), 0, 0, 0, math.inf, False
         while True:
             tried += 1
             try:
@@ -233,13 +240,13 @@ class Endpoint:
                 why, waited = self._redacted(failure.why), monotonic() - began
                 outage = down > self.retries and waited < self.outage
                 if failure.kind == "refused" or (max(down, wrong) > self.retries and not outage):
-                    lasted = f" and {waited:.0f} s" if down else ""
+                    lasted = f" and {monotonic() - started:.0f} s" if down else ""
                     raise EndpointError(
-                        f"{self} gave no answer on {question.about} in "
-                        f"{tries(tried)}{lasted}: {why}"
+                        f"{self} gave no answer on {question.about} in {tries(tried)}{lasted}: "
+                        f"{why}; {failure.remedy}"
                     ) from None
-                if outage and not line.down:
-                    line.down = began
+                if outage and not line.down and not told:
+                    line.down, told = began, True
                     _log.warning("%s: %s; waiting up to %g s", self, why, self.outage)
                 await asyncio.sleep(delay(down or wrong, failure.wait))
 
@@ -294,20 +301,14 @@ class Endpoint:
     async def _send(self, here: Process, line: _Line, asked: dict[str, Any]) -> str:
         """The text of the answer to one request."""
         self._check_budget(line.usage)
-        before = line.usage
-        line.usage = before._replace(requests=before.requests + 1)
+        url, headers = f"{self.url.rstrip('/')}/chat/completions", self._headers()
+        body = json.dumps(asked).encode()
+        line.usage = line.usage._replace(requests=line.usage.requests + 1)
         try:
-            reply = await here.post(
-                f"{self.url.rstrip('/')}/chat/completions",
-                json.dumps(asked).encode(),
-                self._headers(),
-                timeout=self.timeout,
-            )
+            reply = await here.post(url, body, headers, timeout=self.timeout)
         except NoAnswerError as error:
             line.usage = line.usage._replace(requests=line.usage.requests - 1)
-            raise _Failure(
-                "down", f"{error}; check that the server runs, or raise outage"
-            ) from None
+            raise _Failure("down", str(error)) from None
         except BadAnswerError as error:
             raise _Failure("wrong", str(error)) from None
         if reply.status != _OK:
@@ -316,12 +317,14 @@ class Endpoint:
             _log.warning("%s answers again after %.0f s", self, monotonic() - line.down)
             line.down = 0.0
         try:
-            body = json.loads(reply.data)
-        except (ValueError, RecursionError):
+            answer = json.loads(reply.data)
+            choice = answer["choices"][0]
+            content = choice["message"]["content"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             said = self._redacted(reply.data.decode(errors="replace"))
             raise _Failure("wrong", f"the answer is no chat completion: {said[:200]!r}") from None
-        self._count(line, body.get("usage") if isinstance(body, dict) else None)
-        return _content(body)
+        self._count(line, answer.get("usage"))
+        return _text(content, cut=choice.get("finish_reason") == "length")
 
     def _read(self, text: str, question: _Question[Answer]) -> Answer:
         try:
@@ -334,7 +337,8 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         key = self._key()
         if not (key.isascii() and key.isprintable()):
-            raise _Failure("refused", f"the key in ${self.key} has characters that no key has")
+            why = f"the key in ${self.key} has characters that no key has"
+            raise _Failure("refused", why, remedy="set it anew")
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def _key(self) -> str:
@@ -349,12 +353,9 @@ class Endpoint:
             return _Failure(kind, why, wait=wait, status=reply.status)
         if reply.status in _REDIRECTS:
             where = self._redacted(reply.headers.get("location", "nowhere"))[:200]
-            why = (
-                f"HTTP {reply.status} to {where}, which is not followed; give the url that answers"
-            )
-        if reply.status in _NO_KEY:
-            why += f"; check the key in ${self.key}"
-        return _Failure("refused", why, status=reply.status)
+            why = f"HTTP {reply.status} to {where}, which is not followed"
+        remedy = f"check the key in ${self.key}" if reply.status in _NO_KEY else ""
+        return _Failure("refused", why, status=reply.status, remedy=remedy)
 
     def _check_budget(self, usage: Usage) -> None:
         for name, used, most in (
@@ -363,10 +364,8 @@ class Endpoint:
             ("cost", usage.cost, self.budget_cost),
         ):
             if most and used >= most:
-                raise _Failure(
-                    "refused",
-                    f"the budget is used up, {used:g} of budget_{name}={most:g}; raise it to go on",
-                )
+                why = f"the budget is used up, {used:g} of budget_{name}={most:g}"
+                raise _Failure("refused", why, remedy="raise it to go on")
 
     def _count(self, line: _Line, told: Any) -> None:
         """Add the tokens of an answer.
@@ -378,11 +377,8 @@ class Endpoint:
         counts: list[Any] = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
         if not all(type(count) is int and count >= 0 for count in counts):
             if self.budget_tokens or self.budget_cost:
-                raise _Failure(
-                    "refused",
-                    "the server does not tell the tokens used, so that they cannot have a budget; "
-                    "set budget_requests instead",
-                )
+                why = "the server does not tell the tokens used, so that they cannot have a budget"
+                raise _Failure("refused", why, remedy="set budget_requests instead")
             return
         prompt, answer = counts
         used = line.usage
@@ -438,7 +434,7 @@ def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) ->
 
 def used() -> Usage:
     """What this process has used of all its endpoints."""
-    lines = [line.usage for line in web.kept().values() if isinstance(line, _Line)]
+    lines = [line.usage for line in [*web.kept().values()] if isinstance(line, _Line)]
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
@@ -511,22 +507,19 @@ class _Failure(Exception):
         the form asked for; "refused": for good.
     """
 
-    def __init__(self, kind: str, why: str, *, wait: float = 0.0, status: int = 0) -> None:
+    def __init__(
+        self, kind: str, why: str, *, wait: float = 0.0, status: int = 0, remedy: str = ""
+    ) -> None:
         super().__init__(why)
         self.kind, self.why, self.wait, self.status = kind, why, wait, status
+        self.remedy = remedy or _REMEDIES[kind]
 
 
-def _content(body: Any) -> str:
-    """The text in a chat completion; what a model thinks beside it is left out."""
-    try:
-        choice = body["choices"][0]
-        content = choice["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        raise _Failure("wrong", "the answer is no chat completion") from None
+def _text(content: Any, *, cut: bool) -> str:
+    """The text of a message; what a model thinks beside it is left out."""
     if isinstance(content, list):  # of parts
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
         content = "".join(str(part.get("text", "")) for part in parts)
     if not isinstance(content, str) or not content.strip():
-        cut = choice.get("finish_reason") == "length"
-        raise _Failure("wrong", "the answer is empty" + "; raise max_tokens" * cut)
+        raise _Failure("wrong", "the answer is empty", remedy="raise max_tokens" if cut else "")
     return content

@@ -191,7 +191,10 @@ class Policy:
 
         Weights must not change inside.
         """
-        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        if self.dtype == torch.float32:
+            yield
+            return
+        with torch.autocast(self.device.type, self.dtype):
             yield
 
     @property

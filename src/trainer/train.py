@@ -64,6 +64,8 @@ FREE = {
     "eval.every",
 }
 """Options that may change when a run is resumed."""
+ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
+"""Tables of an endpoint's options; all but `endpoint.ANSWERING` may change, too."""
 _REDRAW = 10**6  # apart from any step
 _WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than this share
 
@@ -84,11 +86,17 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
     before = recipes.load(folder)
-    if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
+    if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
         raise RunError(
             f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
             f"recipe and options (see {config}), or start another with --out DIR"
         )
+
+
+def _free(key: str) -> bool:
+    """Whether an option may change when a run is resumed."""
+    section, _, option = key.rpartition(".")
+    return key in FREE or (section in ENDPOINTS and option not in endpoint.ANSWERING)
 
 
 def train(

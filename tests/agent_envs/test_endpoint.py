@@ -255,8 +255,13 @@ def test_a_lasting_fault_is_an_error_that_says_what_to_do(server, endpoint, faul
     endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
     server.act = (DOWN | SLOW | WRONG)[fault]
     began = time.monotonic()
-    with pytest.raises(EndpointError, match=f"stub at {server.url} gave no answer on a talk in 3"):
+    with pytest.raises(
+        EndpointError, match=f"stub at {server.url} gave no answer on a talk in 3"
+    ) as told:
         ask(endpoint)
+    keeps = "raise retries, or take a model that keeps to the form"
+    says = keeps if fault in WRONG else "check that the server runs, or raise outage"
+    assert str(told.value).endswith(f"; {says}")
     assert len(server.asked) == 3
     if fault in SLOW:
         assert time.monotonic() - began < 3 * SHORT + 2
@@ -265,9 +270,17 @@ def test_a_lasting_fault_is_an_error_that_says_what_to_do(server, endpoint, faul
 @pytest.mark.parametrize("fault", REFUSED)
 def test_a_refusal_is_not_tried_again(server, endpoint, fault):
     server.act = REFUSED[fault]
-    with pytest.raises(EndpointError, match=f"in 1 try: HTTP {fault}"):
+    with pytest.raises(EndpointError, match=f"in 1 try: HTTP {fault}.*; check (the key|url)"):
         ask(endpoint)
     assert len(server.asked) == 1
+
+
+def test_an_answer_that_was_cut_says_so(server, endpoint):
+    body = chat.completion("")
+    body["choices"][0]["finish_reason"] = "length"
+    server.act = chat.raw(json.dumps(body).encode())
+    with pytest.raises(EndpointError, match="the answer is empty; raise max_tokens"):
+        ask(endpoint)
 
 
 def test_nobody_is_sent_elsewhere(server, endpoint, monkeypatch):
@@ -275,7 +288,7 @@ def test_nobody_is_sent_elsewhere(server, endpoint, monkeypatch):
     with ChatServer(says("stolen")) as other:
         for status in (301, 302, 303, 307, 308):
             server.act = chat.fails(status, Location=f"{other.url}/{KEY}")
-            with pytest.raises(EndpointError, match=r"which is not followed; give the url") as told:
+            with pytest.raises(EndpointError, match=r"which is not followed; check url") as told:
                 ask(endpoint)
             assert other.url in str(told.value)
             assert KEY not in str(told.value)
