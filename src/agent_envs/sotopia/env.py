@@ -114,6 +114,7 @@ class Sotopia(AgentEnv):
     """
 
     template = prompt.SOTOPIA
+    audits = "agent_envs.sotopia.audits"
 
     def __init__(
         self,
