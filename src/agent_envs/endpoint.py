@@ -226,7 +226,7 @@ class Endpoint:
     async def _asked(self, here: Process, question: _Question[Answer]) -> tuple[str, Answer]:
         """The text of an answer, and what it was read as, in as many tries as it takes."""
         line = here.kept.setdefault(self, _Line(self.parallel))
-        tried, down, wrong, began, told = 0, 0, 0, math.inf, False
+        started, tried, down, wrong, began, told = monotonic(), 0, 0, 0, math.inf, False
         while True:
             tried += 1
             try:
@@ -240,7 +240,7 @@ class Endpoint:
                 why, waited = self._redacted(failure.why), monotonic() - began
                 outage = down > self.retries and waited < self.outage
                 if failure.kind == "refused" or (max(down, wrong) > self.retries and not outage):
-                    lasted = f" and {waited:.0f} s" if down else ""
+                    lasted = f" and {monotonic() - started:.0f} s" if down else ""
                     raise EndpointError(
                         f"{self} gave no answer on {question.about} in {tries(tried)}{lasted}: "
                         f"{why}; {failure.remedy}"

@@ -163,7 +163,7 @@ def test_info_arrays_by_kind():
         "turn": "i",
         "cells": "O",
     }
-    assert info["admissible_actions"][1] == ["left", "open", "right"]
+    assert info["admissible_actions"][1] == ["left", "right"]
     env.close()
 
 

@@ -27,8 +27,9 @@ for account in apis.supervisor.show_account_passwords():
 _LOGIN = """\
 word = [a["password"] for a in apis.supervisor.show_account_passwords()
         if a["account_name"] == "{0}"][0]
-apis.{0}.login(username=apis.supervisor.show_profile()["email"], password=word)
-del word"""
+login = apis.{0}.login(username=apis.supervisor.show_profile()["email"], password=word)
+token = {{"{0}": login["access_token"]}}
+del word, login"""
 _UNDONE = (  # what undoes each other; ids from 101 on are in any world
     (
         'apis.notes.pin_note(access_token=token["notes"], note_id=101)',
@@ -39,14 +40,14 @@ _UNDONE = (  # what undoes each other; ids from 101 on are in any world
         'apis.music.unlike_song(access_token=token["music"], song_id=101)',
     ),
     (
+        'apis.shopping.update_item(access_token=token["shopping"], item_id=101, bought=True)',
+        'apis.shopping.update_item(access_token=token["shopping"], item_id=101, bought=False)',
+    ),
+    (
         'apis.mail.mark_mail(access_token=token["mail"], mail_id=101, read=True)',
         'apis.mail.mark_mail(access_token=token["mail"], mail_id=101, read=False)',
         'apis.mail.move_mail(access_token=token["mail"], mail_id=101, folder="archive")',
         'apis.mail.move_mail(access_token=token["mail"], mail_id=101, folder="inbox")',
-    ),
-    (
-        'apis.shopping.update_item(access_token=token["shopping"], item_id=101, bought=True)',
-        'apis.shopping.update_item(access_token=token["shopping"], item_id=101, bought=False)',
     ),
     (
         'apis.calendar.update_event(access_token=token["calendar"], event_id=101, place="X")',
@@ -104,18 +105,19 @@ _ENDS = (
     "apis.supervisor.complete_task(answer=60)",
     'apis.supervisor.complete_task(status="fail")',
 )
-_OUTSIDE, _STRANGE, _LAST = 0.2, 0.1, 0.02  # never logs in; odd reply; end of the task
+_OUTSIDE, _STRANGE, _LAST, _HALF = 0.2, 0.1, 0.02, 0.5  # never logs in; odd reply; the end
 
 
 def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  all see alike
     """The actor of one episode: a few actions again and again, most of which can be undone."""
+    undone = _UNDONE[:3] if rng.random() < _HALF else _UNDONE[3:]
     kinds = [
-        [code for i in rng.choice(len(_UNDONE), size=2, replace=False) for code in _UNDONE[i]],
+        [code for codes in undone for code in codes],
         _VARIABLES[rng.integers(len(_VARIABLES))],
         _LASTING[rng.integers(len(_LASTING))],
         [_LOGIN.format(app) for app in ("notes", "music")],
     ]
-    shares = [(0.8, 0.2, 0, 0), (0.1, 0.9, 0, 0), (0.2, 0.3, 0.4, 0.1)][rng.integers(3)]
+    shares = [(1, 0, 0, 0), (0.1, 0.9, 0, 0), (0.2, 0.3, 0.4, 0.1)][rng.integers(3)]
     entered = bool(rng.random() < _OUTSIDE)
 
     def act(observation: str, info: dict[str, Any]) -> str:  # noqa: ARG001

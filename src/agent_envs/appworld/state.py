@@ -34,14 +34,12 @@ class State:
     """
 
     def __init__(self, tables: Mapping[str, Iterable[Row]]) -> None:
-        self.tables: dict[str, dict[int, Row]] = {}
-        self._last: dict[str, int] = {}
-        self._sum = 0  # of the keys of all rows: in it each row can be put and taken out
-        for name, rows in tables.items():
-            self.tables[name] = {}
-            self._last[name] = 100
-            for row in rows:
-                self.add(name, **row)
+        self.tables: dict[str, dict[int, Row]] = {
+            name: {row_id: {"id": row_id, **row} for row_id, row in enumerate(rows, 101)}
+            for name, rows in tables.items()
+        }
+        self._last = {name: 100 + len(rows) for name, rows in self.tables.items()}
+        self._sum = 0  # of the keys of rows that came, less those of rows that went
 
     def copy(self) -> State:
         """Another state with the same rows; changes to one are not seen in the other."""
@@ -53,7 +51,7 @@ class State:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Equal iff all rows are equal and the next new ones get the same ids."""
+        """Equal, of two that began as one, iff all rows and the ids of the next ones are."""
         return (self._sum, *self._last.values())
 
     def rows(self, table: str, **fields: Any) -> list[Row]:

@@ -3,7 +3,7 @@
 Names are compared without case, articles, punctuation and Latin diacritics; numbers by their value
 with sign, decimal point, thousands separators, powers of ten and unit. An answer that lists, pastes
 or repeats the question is none. `strict_compat=True` compares as `answers` does instead. Left out:
-number words, conversion of units.
+words for numbers from 100, conversion of units.
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-"
 _RAISED = re.compile(r"[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
 _ACCENTS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
+_SMALL = re.findall(
+    r"\w+",
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen",
+)
+_TENS = re.findall(r"\w+", "twenty thirty forty fifty sixty seventy eighty ninety")
+_WORDS = re.compile(
+    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)}))\b"
+)
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d{3}|0\d*,\d+")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -56,6 +65,10 @@ _RUN = re.compile(
 _BEFORE = re.compile(r"((?<![\w.)])[-−–]|− |\b(?:minus|negative) )?((?<!\w)\.)?\Z")
 _WHOLE = re.compile(r"\d{1,3}([,' ’])\d{3}(?:\1\d{3})*(?:\.\d+)?|\d*(?:[.,]\d+)?")
 _LONGEST = len("negative .")
+_LEADING = re.compile(
+    r"\A(?:it (?:is|was) |its )?(?:(?:as|at|by|for|from|in|into|of|on|to|with) )?(?:year )?"
+)
+_FIGURE = re.compile(r"(?:minus)?\d")
 _BARE = re.compile(r"(?:minus)?\d+(?:point\d+)?")
 
 
@@ -67,7 +80,7 @@ class _Marks(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
-        if letter in "-/_,;:" or category(letter) == "Pd":
+        if letter in "-/_,;:." or category(letter) == "Pd":
             self[code] = self.blank
         else:
             self[code] = "" if letter in "$+<=>^`|~" or category(letter)[0] == "P" else letter
@@ -90,7 +103,7 @@ def forms(text: str) -> Forms:
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_SUPERSCRIPT)}", text)
     if not text.isascii():
         text = normalize("NFKC", text.replace("º", "°"))
-    text = _numbers(text.casefold())
+    text = _numbers(_WORDS.sub(_figures_of, text.casefold()))
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
     text = text.replace("&", " and ")
@@ -111,14 +124,32 @@ class Accepted:
         self.golds = tuple(dict.fromkeys([*told, *filter(None, bare)]))
         asked = forms(question)
         self._asked = frozenset(f"{asked.joined} {asked.spaced}".split())
+        common = [word for word in question.split() if word.islower()]
+        self._common = {forms(word).joined for word in ["the", "of", *common]}
         closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
         self.choice = closed or any(_stands_in(gold, asked) for gold in self.golds)
 
     def right(self, answer: str) -> bool:
-        """Whether it is an accepted answer; a number may have words of the question beside it."""
+        """Whether it is an accepted answer.
+
+        It may have a preposition or "it is" before it, another accepted one in brackets, and words
+        of the question beside a number, before a colon, behind a comma or in brackets; beside a
+        name, those that are no names (the city of Chad, Portuguese language, but not Panama City).
+        """
+        said = [answer, self._unframed(answer)]
+        if not self.choice:
+            label, _, rest = answer.partition(": ")
+            said += [rest] if self._named(label) else []
+            name, *beside = re.split(r", | ?\(", answer, maxsplit=1)
+            said += [name] if self._named(*beside) or any(map(self._is, beside)) else []
+        return any(map(self._is, said))
+
+    def _is(self, answer: str) -> bool:
         given = forms(answer)
+        plain = Forms(*(_LEADING.sub("", words) for words in given))
         return any(
-            not set(gold).isdisjoint(given) or self._counted(gold, given) for gold in self.golds
+            not set(gold).isdisjoint({*given, *plain}) or self._counted(gold.spaced, plain.spaced)
+            for gold in self.golds
         )
 
     def paid(self, reward: str, answer: str) -> float:
@@ -143,12 +174,33 @@ class Accepted:
             return False
         return any(_stands_in(gold, forms(text)) for text in texts for gold in self.golds)
 
-    def _counted(self, gold: Forms, given: Forms) -> bool:
-        """Whether the answer is the number `gold` with words of the question."""
-        if self.choice or not _BARE.fullmatch(gold.joined):
+    def _unframed(self, answer: str) -> str:
+        """The answer without words around it that the question has in lower case."""
+        words, names = answer.split(), answer.lower() != answer
+        while words and forms(words[0]).joined in self._common:
+            del words[0]
+        while words and names and words[-1].islower() and forms(words[-1]).joined in self._common:
+            del words[-1]
+        return " ".join(words)
+
+    def _named(self, *texts: str) -> bool:
+        """Whether the question has all words of the texts, of which there are some."""
+        return bool(texts) and all(self._asked.issuperset(forms(t).spaced.split()) for t in texts)
+
+    def _counted(self, gold: str, given: str) -> bool:
+        """Whether the answer is a number, `gold`, with words of the question."""
+        if self.choice or not _FIGURE.match(gold):
             return False
-        words = given.spaced.split()
-        return words.count(gold.joined) == 1 and self._asked.issuperset(set(words) - {gold.joined})
+        before, found, after = f" {given} ".partition(f" {gold} ")
+        return bool(found) and self._asked.issuperset(f"{before} {after}".split())
+
+
+def _figures_of(words: re.Match[str]) -> str:
+    """A number below 100 that is written in words."""
+    tens, unit, small = words.groups()
+    if small:
+        return str(_SMALL.index(small))
+    return str(20 + 10 * _TENS.index(tens) + (_SMALL.index(unit) if unit else 0))
 
 
 def _numbers(text: str) -> str:
@@ -212,7 +264,7 @@ def _stands_in(gold: Forms, text: Forms) -> bool:
 
 def _figures(text: Forms) -> Counter[str]:
     """The numbers of a text."""
-    return Counter(word for word in text.spaced.split() if re.match(r"(?:minus)?\d", word))
+    return Counter(word for word in text.spaced.split() if _FIGURE.match(word))
 
 
 def _held(gold: Forms, given: Forms) -> bool:

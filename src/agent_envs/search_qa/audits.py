@@ -27,11 +27,11 @@ _RESULT = re.compile(r"<(?:information|result)>(.*)</(?:information|result)>", r
 _PAGE = re.compile(r'"page_id": ("(?:[^"\\]|\\.)*")')
 _SECTION = re.compile(r'"section_id": ("(?:[^"\\]|\\.)*")')
 _TITLES = {
-    "wiki_search": re.compile(r"\n([^\n]+)\n"),
+    "wiki_search": re.compile(r"\A\n([^\n]+)\n"),
     "search_pages": re.compile(r'"title": "(.*?)"'),
-    "search": re.compile(r'Doc 1(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
+    "search": re.compile(r'Doc \d(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
 }
-"""How each way to search shows the first title."""
+"""How each way to search shows titles."""
 _ABOUT = re.compile(r".* (?:of|in|for) (?:the )?|(?:the )")
 _CHOICE = re.compile(r"([^,]*), (.*) or (.*)\?|\w+ (.*) and (.*?) (?:have|on) .*\?")
 
@@ -52,14 +52,14 @@ class _Voice:
     """Writes replies in the form that the opening asks for, and remembers what was shown last."""
 
     def __init__(self) -> None:
-        self.opening = self.shown = self.title = ""
+        self.opening = self.shown = ""
+        self.titles = [""]
 
     def hear(self, observation: str) -> None:
         self.opening = self.opening or observation
         found = _RESULT.search(observation.removeprefix(self.opening))
         self.shown = found[1] if found else ""
-        title = _TITLES[self.tool].search(self.shown)
-        self.title = title[1] if title else self.title
+        self.titles = _TITLES[self.tool].findall(self.shown) or self.titles
 
     @property
     def tool(self) -> str:
@@ -97,7 +97,7 @@ class _Voice:
         searches = [
             self.search(info["goal"]),
             self.search(info["goal"]),
-            self.search(self.title or "city"),
+            self.search(self.titles[0] or "city"),
             self.search(f"{info['goal']} {answer}"),
             self.search("zzzz"),
             self.onward() or self.search("zzzz"),
@@ -182,12 +182,15 @@ def _paste(voice: _Voice, _: dict[str, Any]) -> str:
 
 
 def _say_the_title(voice: _Voice, _: dict[str, Any]) -> str:
-    return voice.answer(voice.title or "unknown")
+    return voice.answer(voice.titles[0] or "unknown")
+
+
+def _say_the_titles(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer("; ".join(voice.titles) or "unknown")
 
 
 def _say_the_entity(voice: _Voice, _: dict[str, Any]) -> str:
-    title = voice.title
-    return voice.answer(_ABOUT.sub("", title, count=1) or "unknown")
+    return voice.answer(_ABOUT.sub("", voice.titles[0], count=1) or "unknown")
 
 
 def _say_all_pairs(voice: _Voice, _: dict[str, Any]) -> str:
@@ -220,6 +223,7 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "one query again and again, nonsense": _scripted(*[_ask_the_same] * 3, _say_nonsense),
     "the question as the query, nonsense": _scripted(_ask, _say_nonsense),
     "the question as the query, all that is found": _scripted(_ask, _paste),
+    "the question as the query, all titles found": _scripted(_ask, _say_the_titles),
     "the question as the query, the first title": _scripted(_ask, _say_the_title),
     "the question as the query, what the first title is about": _scripted(_ask, _say_the_entity),
 }

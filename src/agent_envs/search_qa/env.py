@@ -38,9 +38,10 @@ class SearchQA(AgentEnv):
         The agent reads a question, searches a corpus as often as the protocol allows and answers.
         `protocol="search_r1"` speaks as Search-R1 does, in one growing conversation (4 searches),
         "verl_agent" as verl-agent, on which GiGPO and STAPO build (3 searches).
-        By default only the one answer that the agent gave counts, nothing in a passage can pass
-        for a tag, and searching too often is refused. `strict_compat=True` is the public code to
-        the byte, with its faults (docs/search_qa.md lists them).
+        By default only the one answer that the agent gave counts, nothing in a question or passage
+        can pass for a tag or a control token, and searching too often is refused.
+        `strict_compat=True` is the public code to the byte, with its faults (docs/search_qa.md
+        lists them).
 
     Observation:
         "search_r1": first the prompt with the question, then the passages found, as
@@ -54,7 +55,8 @@ class SearchQA(AgentEnv):
 
     Validity:
         "format" for a reply without exactly one search or answer outside its thoughts, or with an
-        `<information>` of its own; "refused" for a search when there are none left.
+        `<information>` of its own; "refused" for a search when there are none left. With
+        `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
         The share of the question's gold passages found so far; where these are not known, 1 once
@@ -62,13 +64,19 @@ class SearchQA(AgentEnv):
         answer.
 
     Anchor:
-        "facts" (default): digest of the question and of the set of passages seen. "text": the
-        latest passages as shown, the question before any (for grouping by likeness).
+        "facts" (default): digest of the question, the set of passages seen, whether one showed the
+        answer, the searches left, and with `reward="format"` whether all replies were well formed.
+        With `strict_compat` of what the rewards will read of the conversation instead of the last
+        two. "text": the latest passages as shown, the question before any, for grouping by
+        likeness as published; it leaves state out.
 
     Reward:
-        With the answer: "em" (default) 1 for an accepted one, "f1" the overlap of words, "sub_em"
-        1 if it contains an accepted one, "format" Search-R1's variant that also pays for form
-        and for passages with the answer, at the end of any episode. Else 0.
+        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "f1" the
+        overlap of words, "sub_em" 1 if it is an accepted one with at most three words more,
+        "format" 1 for an accepted one (0.8 if a reply was not well formed) and 0.1 for another
+        after a passage that showed the answer. Where the question names the answer or asks for yes
+        or no, nothing but the answer itself is paid. Else 0. With `strict_compat` what the public
+        code pays, "format" at the end of any episode.
 
     Ends:
         An answer terminates, a success if it is an accepted one. `max_turns` truncates.
@@ -87,7 +95,10 @@ class SearchQA(AgentEnv):
         `info` also has `answers`, the accepted ones; `action`, the tag that was acted on; `query`;
         `answer`; `passages`, those found this turn; `gold_hits`, ids of the gold passages seen;
         `searches_left`; `turn_reward`, MT-GRPO's two rewards of a turn by name, for turn-level
-        credit: 0.2 for a search that ran, 0.5 for the first that finds an accepted answer.
+        credit: 0.2 for a search that finds a gold passage not yet seen, 0.5 for the first that
+        finds a gold passage with an accepted answer (all of them, where the question names the
+        answer or asks for yes or no). Where gold passages are not known, for the first passage with
+        an accepted answer. With `strict_compat` 0.2 for any search.
 
     Source:
         Jin et al., Search-R1, 2025 (PeterGriffinJin/Search-R1 at a14dc3a4); verl-agent's search
@@ -120,6 +131,7 @@ class SearchQA(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits: ClassVar[str] = "agent_envs.search_qa.audits"
     template = prompt.SEARCH
 
     def __init__(

@@ -65,9 +65,9 @@ class WikiSearch(AgentEnv):
         `protocol="mt_grpo"` is the environment of MT-GRPO: one call of `wiki_search`, which gives
         the best article, then an answer, with verifiable rewards of the turn and of the outcome.
         "wiki_pages" has three tools to find pages, list their sections and read one.
-        By default only the one answer that the agent gave counts and nothing in an article can
-        pass for a tag. `strict_compat=True` is MT-GRPO's public code, with its faults
-        (docs/search_qa.md lists them).
+        By default only the one answer that the agent gave counts and nothing in a question or
+        article can pass for a tag or a control token. `strict_compat=True` is MT-GRPO's public
+        code, with its faults (docs/search_qa.md lists them).
 
     Observation:
         First the prompt with the tools and the question, then `<result>...</result>` of a call, in
@@ -82,6 +82,7 @@ class WikiSearch(AgentEnv):
         "format" for a reply without exactly one call or answer outside its reasoning, with a
         `<result>` of its own, or for a call that is no JSON object with a name; "unknown" for a
         tool, argument, page or section that there is not; "refused" for "mt_grpo"'s second call.
+        With `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
         The share of the question's gold passages read so far; where these are not known, 1 once
@@ -89,13 +90,17 @@ class WikiSearch(AgentEnv):
         answer.
 
     Anchor:
-        Digest of the question and of the set of passages read.
+        Digest of the question, the set of passages read, whether one showed the answer, with
+        "mt_grpo" whether the call was made, and with "outcome" and "merged" the form of the replies
+        so far.
 
     Reward:
-        At the end: "em" (default), "f1" or "sub_em" of the answer; "outcome" the sum of MT-GRPO's
-        four outcome rewards, at most 1.9; "merged" of all six, at most 2.6. Before it 0.
-        `info["turn_reward"]` has the two rewards of the turn by name, and
-        `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only).
+        At the end: "em" (default), "f1" or "sub_em" of the answer, as of `SearchQA-v0`; "outcome"
+        the sum of MT-GRPO's four outcome rewards, at most 1.9; "merged" of all six, at most 2.6.
+        Before it 0. `info["turn_reward"]` has the two rewards of the turn by name, as of
+        `SearchQA-v0`, and `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only): 0.5
+        for what "sub_em" pays, 1 for what "em" pays, and with either up to 0.2 for the form of the
+        replies and 0.2 for the use of tags. With `strict_compat` as in the public code.
 
     Ends:
         An answer terminates, a success if it is an accepted one. A second call of "mt_grpo"
@@ -136,6 +141,7 @@ class WikiSearch(AgentEnv):
 
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits: ClassVar[str] = "agent_envs.search_qa.audits"
 
     def __init__(
         self,

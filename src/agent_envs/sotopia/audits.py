@@ -1,4 +1,4 @@
-"""Players for the audits of Sotopia-v0: odd actors that revisit states, and players that do not talk.
+"""Players for the audits of Sotopia-v0: odd actors that revisit states, and who do not listen.
 
 They see what an agent sees, nothing else. `deaf` reads its own goal and concedes step by step
 without a look at what the other side says; the other baselines do not even read their goal.
@@ -64,7 +64,7 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
             chosen.extend(own.choice(_FIELDS, 2, replace=False).tolist())
         if rng.random() < _LEAVES:
             return "left the conversation"
-        return chosen[rng.integers(len(chosen))]
+        return chosen[int(rng.integers(len(chosen)))]
 
     return act
 
@@ -95,7 +95,7 @@ def _saying(lines: tuple[str, ...]) -> Callable[[np.random.Generator], Actor]:
 
         def act(observation: str, info: dict[str, Any]) -> str:
             del observation
-            turn = info["turn"]
+            turn = int(info["turn"])
             return lines[min(turn, len(lines) - 1)].format(turn=turn, goal=info["goal"])
 
         return act

@@ -114,6 +114,7 @@ class Sotopia(AgentEnv):
     """
 
     template = prompt.SOTOPIA
+    audits = "agent_envs.sotopia.audits"
 
     def __init__(
         self,
@@ -240,7 +241,8 @@ class Sotopia(AgentEnv):
             "partner_scores": dict(others.scores) if over else {},
             "partner_progress": _progress(others.scores),
             "partner_reward": self._paid(1 - self.side, others.scores, error or failed)
-            if both else 0.0,
+            if both
+            else 0.0,
             "agreed": self._terms(self.talk.agreed),
             "pending": self._terms(self.talk.pending and self.talk.pending.deal),
             "speaker": self.next,

@@ -138,7 +138,11 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
 def relationship(talk: Talk, side: int) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
     courteous = min(2, sum(heard(line).courteous for line in talk.lines(side)))
-    rude = sum(cost for cost, _ in _costs(talk, side))
+    rude = sum(
+        done * cost
+        for one in _harms(talk, side)
+        for done, (cost, _) in zip(one, _COSTS, strict=True)
+    )
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))
@@ -174,26 +178,18 @@ def secret(talk: Talk, side: int) -> tuple[float, str]:
 
 def social_rules(talk: Talk, side: int) -> tuple[float, str]:
     """Insults, slurs, threats and violence."""
-    counts = [sum(kind) for kind in zip(*_harms(talk, side), strict=True)] or [0] * len(_COSTS)
+    harms = _harms(talk, side)
+    counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
+    score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
     words = ", ".join(f"{n} {name}" for n, name in zip(counts, _HARMS, strict=True))
-    return -float(sum(cost for _, cost in _costs(talk, side))), f"{words}."
+    return -float(score), f"{words}."
 
 
 def _harms(talk: Talk, side: int) -> list[Harm]:
-    return [
-        harm(act.argument, deed=act.kind != "speak")
-        for who, act in talk.said
-        if who == side and act.argument
-    ]
-
-
-def _costs(talk: Talk, side: int) -> list[tuple[int, int]]:
-    """What each act of a side costs the relationship and by the social rules."""
-    return [
-        (sum(done * cost[0] for done, cost in zip(one, _COSTS, strict=True)),
-         sum(done * cost[1] for done, cost in zip(one, _COSTS, strict=True)))
-        for one in _harms(talk, side)
-    ]  # fmt: skip
+    """What the acts of a side did to the other, those that did nothing left out."""
+    acts = (one.act for one in talk.said if one.side == side and one.act.argument)
+    found = (harm(act.argument, deed=act.kind != "speak") for act in acts)
+    return [one for one in found if any(one)]
 
 
 def believability(talk: Talk, side: int) -> tuple[float, str]:

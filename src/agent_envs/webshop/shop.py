@@ -48,7 +48,8 @@ class Shop:
         catalogue: Products and their index.
         kind: Of goals, "synthetic" or "human".
         strict: Whether the public WebShop's faults are mended.
-        price_seed: Of the prices of products with a range, and of the goals' price limits.
+        price_seed: Of the goals' price limits, and of the prices of products with a range, which
+            are not drawn where `strict`: there the highest counts.
         attributes: Whether pages show attributes.
     """
 

@@ -209,7 +209,7 @@ n = apis.payments.request_money(access_token=token["payments"], payer="eve@elsew
 apis.payments.cancel_request(access_token=token["payments"], request_id=n)
 """,
     "a contact deleted": """
-victim = apis.contacts.search_contacts(access_token=token["contacts"])[0]
+victim = apis.contacts.search_contacts(access_token=token["contacts"], relationship="family")[0]
 apis.contacts.delete_contact(access_token=token["contacts"], contact_id=victim["id"])
 """,
 }

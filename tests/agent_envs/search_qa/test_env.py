@@ -485,18 +485,18 @@ UNCLOSED = "<answer>Lagos <search>chad</search>"  # the next answer is read from
 
 
 @pytest.mark.parametrize(
-    ("protocol", "reward", "one", "other", "same"),
+    ("options", "one", "other", "same"),
     [
-        ("search_r1", "em", [], ["hm"], True),
-        ("search_r1", "em", ["<search>chad</search>"], [UNCLOSED], False),
-        ("search_r1", "f1", ["<search>chad</search>"], [UNCLOSED], True),  # of what was parsed
-        ("search_r1", "format", [], ["hm"], False),
-        ("search_r1", "format", ["hm"], ["hm", "hm"], True),  # out of form is out of form
-        ("verl_agent", "em", [], ["<answer>Lagos"], True),  # nothing of it is kept
+        (("search_r1", "em"), [], ["hm"], True),
+        (("search_r1", "em"), ["<search>chad</search>"], [UNCLOSED], False),
+        (("search_r1", "f1"), ["<search>chad</search>"], [UNCLOSED], True),  # of what was parsed
+        (("search_r1", "format"), [], ["hm"], False),
+        (("search_r1", "format"), ["hm"], ["hm", "hm"], True),  # out of form is out of form
+        (("verl_agent", "em"), [], ["<answer>Lagos"], True),  # nothing of it is kept
     ],
 )
-def test_the_strict_anchor_has_what_the_rewards_read(make, protocol, reward, one, other, same):
-    env = make(protocol=protocol, strict_compat=True, reward=reward)
+def test_the_strict_anchor_has_what_the_rewards_read(make, options, one, other, same):
+    env = make(protocol=options[0], strict_compat=True, reward=options[1])
     ends = [play(env, *replies, ANSWER.format("Fort-Lamy"))[-2:] for replies in (one, other)]
     assert (ends[0][0][4]["anchor"] == ends[1][0][4]["anchor"]) == same
     assert (ends[0][1][1] == ends[1][1][1]) == same
@@ -539,10 +539,10 @@ def test_verl_agents_text_anchor_is_nothing_after_an_invalid_reply(make):
     ("reward", "answer", "paid"),
     [
         ("em", "the Fort-Lamy!", 1),
-        ("em", "in Fort-Lamy", 0),
-        ("sub_em", "in Fort-Lamy, Chad", 1),
+        ("em", "near Fort-Lamy", 0),
+        ("sub_em", "near Fort-Lamy, Chad", 1),
         ("sub_em", "Lagos", 0),
-        ("f1", "in Fort-Lamy", 2 / 3),
+        ("f1", "near Fort-Lamy", 2 / 3),
         ("f1", "Lagos", 0),
     ],
 )

@@ -66,13 +66,14 @@ def serve(channel: socket.socket) -> None:
         send(channel, {"output": output, "variables": known.key()})
 
 
-def output_of(code: str, namespace: dict[str, Any], watch: Callable[[ast.AST], None]) -> str:
+def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AST]], None]) -> str:
     """What running `code` prints, and the traceback if it fails; `watch` sees it before."""
     sys.stdout = said = _Output()
     try:
         tree = ast.parse(code, FILE)
-        check(tree)
-        watch(tree)
+        nodes = list(ast.walk(tree))
+        check(nodes)
+        watch(nodes)
         exec(compile(tree, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  even SystemExit is the agent's to read about
         failure = f"Execution failed. Traceback:\n{_told(error, code)}"
