@@ -43,6 +43,12 @@ _HOURS = (9, 11, 13, 15, 17)
 _FORM = re.compile(r'"offer": (.*)}, or "accept"')
 _CLOCK = re.compile(r"(\w+day) at (\d+):00")
 _FIRST, _LAST, _STEPS = 1.0, 0.62, 4
+_REASONS = (
+    "I ask for it because it means a lot to me, thank you.",
+    "You would help me since my week was hard.",
+    "I cannot do more because my means are small.",
+    "Please think about it because I like to settle things.",
+)
 _BEYOND = 200  # amounts that are looked at on the way from the limit to the hope
 
 
@@ -74,7 +80,10 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
 
 
 def deaf(rng: np.random.Generator) -> Actor:
-    """Offers its best deal first and 0.62 of what it hopes for from the fourth offer on."""
+    """Offers its best deal first, 0.62 of what it hopes for from the fourth on, and fixed reasons.
+
+    It reads its own goal and the form of an offer, and not a word of the other's.
+    """
     del rng
     made: list[dict[str, Any]] = []
     known: list[Valued] = []
@@ -85,8 +94,9 @@ def deaf(rng: np.random.Generator) -> Actor:
         fitting = [one for one in known if one[1] >= aim and one[0] not in made]
         if not fitting:
             return f"Let us agree on something good. That is number {info['turn']}."
+        reason = _REASONS[len(made)] if len(made) < _STEPS else ""
         made.append(min(fitting, key=lambda one: one[1])[0])
-        return _offering(made[-1])
+        return _offering(made[-1], reason)
 
     return act
 
@@ -123,10 +133,10 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
 """Players that do not listen: one that reads its own goal, and fixed lines."""
 
 
-def _offering(offer: dict[str, Any]) -> str:
+def _offering(offer: dict[str, Any], reason: str = "") -> str:
     words = ", ".join(f"{name} {value}" for name, value in offer.items())
-    act = {"action_type": "speak", "argument": f"My offer: {words}.", "offer": offer}
-    return json.dumps(act)
+    said = f"{reason} My offer: {words}.".strip()
+    return json.dumps({"action_type": "speak", "argument": said, "offer": offer})
 
 
 def _dollars(text: str) -> list[int]:
