@@ -11,6 +11,8 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 TINY = {
     "alfworld": ["--games", "1", "--tasks", "1", "--growth", "4"],
     "appworld": ["--calls", "2", "--worlds", "2"],
+    "audit": ["--only", "EZPoints", "--scale", "0.05"],
+    "audit --rewards": ["--only", "EZPoints", "--rewards", "--scale", "0.05"],
     "credit": ["--turns", "400"],
     "puzzles": ["--steps", "50"],
     "rollout": ["--rows", "2", "--turns", "1"],
@@ -23,6 +25,8 @@ TINY = {
 SHOWN = {  # of the last table
     "alfworld": "KB grown over 4 games",
     "appworld": "growth of this process for each world",
+    "audit": "| `EZPoints-v0` |",
+    "audit --rewards": "says 2+10=",
     "credit": "gigpo similar",
     "puzzles": "picture steps a second",
     "rollout": "2048",

@@ -106,6 +106,7 @@ class EZPoints(AgentEnv):
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = prompt.EZPOINTS
+    audits = "agent_envs.ezpoints.audits"
 
     def __init__(
         self,

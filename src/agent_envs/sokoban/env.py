@@ -121,6 +121,7 @@ class Sokoban(AgentEnv):
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = prompt.SOKOBAN
+    audits = "agent_envs.sokoban.audits"
 
     def __init__(
         self,

@@ -38,9 +38,9 @@ class Sotopia(AgentEnv):
     Description:
         The agent plays one side of a scene: it has a character, a secret and a goal, sees of the
         other what their relationship allows, and talks, acts or leaves. The other side is a
-        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat).
-        At the end a judge gives seven scores: rules for generated scenes, or a model. In self-chat
-        the goal changes at every turn: it is that of the side whose turn it is.
+        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat);
+        then the goal changes from turn to turn, to that of the side whose turn it is. At the end a
+        judge gives seven scores: rules for generated scenes, or a model.
 
     Observation:
         At first the situation, the own character, what is known of the other, the goal, and the

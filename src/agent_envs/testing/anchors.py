@@ -23,14 +23,14 @@ from zlib import crc32
 import numpy as np
 
 from agent_envs.testing.episodes import (
+    Play,
     audits_of,
-    begun,
     limit_of,
     listed,
     name_of,
     odd_actions,
+    sequence,
     starts,
-    stepped,
     wander,
 )
 
@@ -50,7 +50,7 @@ CROWD = 150
 """States of a task that are compared in pairs, at most."""
 SUSPECTS = 5
 """Pairs of states that are followed further, at most."""
-FOLLOWED = 60
+FOLLOWED = 30
 """Turns that each of these is followed for, at most."""
 STOP = object()
 """What an actor gives to leave an episode."""
@@ -86,7 +86,7 @@ class Witness:
 
     def __str__(self) -> str:
         return (
-            f"  {self.start}, then\n    {_sequence(self.first)}\n  or\n    {_sequence(self.second)}"
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
             f"\n  lead to the anchor {self.anchor!r:.80}, where {self.action!r:.80} gives\n"
             f"  {self.field} {self.one!r:.80} or {self.other!r:.80}"
         )
@@ -106,7 +106,7 @@ class Split:
 
     def __str__(self) -> str:
         return (
-            f"  {self.start}, then\n    {_sequence(self.first)}\n  or\n    {_sequence(self.second)}"
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
             f"\n  lead to two anchors, and {self.turns} turns from there on did not differ"
         )
 
@@ -135,9 +135,10 @@ class AnchorAudit:
     """What `audit_anchors` found; it prints as a table.
 
     env, tasks, episodes, turns, seed: what was played; episodes and turns are of all tasks.
-    anchor: the anchors that were judged; None where `info` has none.
+    anchor: the anchors that are judged; None where `info` has none.
     observation: anchors made of the observation instead, on the same episodes.
-    witness: the shortest example found of a pair that diverges.
+    witness: the shortest example found of a pair that diverges; where `info` has no anchors, of
+        those made of the observation.
     unrepeatable: resets and turns that differed when the same was done again.
     unseparated: pairs of anchors of a task after which nothing that was observed ever differed.
     followed, split: how many of these were played on from, and how many stayed alike.
@@ -167,10 +168,10 @@ class AnchorAudit:
         lines = [
             f"anchors of {self.env}, seed {self.seed}",
             f"{self.tasks} tasks, {self.episodes:,} episodes, {self.turns:,} turns",
-            f"{'made of':<12}{'anchors':>9}{'revisited':>11}{'diverging':>11}{'share':>8}",
+            f"{'':<12}{'anchors':>9}{'revisited':>11}{'diverging':>11}{'share':>8}",
         ]
-        for name, row in (("info", self.anchor), ("observation", self.observation)):
-            figures = "   there is no info['anchor']"
+        for name, row in (("anchor", self.anchor), ("observation", self.observation)):
+            figures = "  info has no 'anchor'"
             if row is not None:
                 figures = f"{row.anchors:9,}{row.revisited:11,}{row.diverging:11,}{row.share:8.1%}"
             lines.append(f"{name:<12}{figures}")
@@ -326,59 +327,57 @@ class _Walk:
 
     def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
         """Play an episode and keep its turns; what was done."""
-        record = begun(self.env, start)
-        actor, done, history = make_actor(), list[Any](), self._history(start)
-        see = self._watch(start)
-        see(record)
+        play = Play(self.env, start)
+        actor, history, see = make_actor(), self._history(start), self._watch(start)
+        see(play.record)
         self.episodes += 1
-        opening = self.anchor(record), _look(record)
+        opening = self.anchor(play.record), _look(play.record)
         self.unrepeatable += self._openings.setdefault(start, opening) != opening
-        while len(done) < self.limit and not record.ended:
-            action = actor(record.observation, record.info)
+        while len(play.actions) < self.limit and not play.record.ended:
+            action = actor(play.record.observation, play.record.info)
             if action is STOP:
                 break
-            before, record = record, self._step(record, action)
-            see(record)
-            way = tuple(done)
-            done.append(action)
+            before, way = play.record, tuple(play.actions)
+            see(self._step(play, action))
             history = self._history((history, _key(action)))
-            if not record.truncated and len(done) < self.limit:
-                self._keep(start, way, history, before, record)
-        return done
+            if not play.record.truncated and len(play.actions) < self.limit:
+                self._keep(start, _Visit(history, way, _look(play.record)), before, play.record)
+        return play.actions
 
     def turn(
         self, start: Start, way: Sequence[Any], action: Any
     ) -> tuple[Record, Record, Outcome] | None:
         """What stands after a way, and what the action does there; None where it ends before."""
-        record = begun(self.env, start)
-        for done in way:
-            record = self._step(record, done)
-            if record.ended:
-                return None
-        if len(way) + 1 >= self.limit:
+        before = self.after(start, way)
+        if before is None or len(way) + 1 >= self.limit:
             return None
-        after = self._step(record, action)
+        record, after = before.record, self._step(before, action)
         return None if after.truncated else (record, after, self._outcome(after))
+
+    def after(self, start: Start, way: Sequence[Any]) -> Play | None:
+        """The episode after a way, None where it ends before."""
+        play = Play(self.env, start)
+        for action in way:
+            if self._step(play, action).ended:
+                return None
+        return play
 
     def anchor(self, record: Record) -> str | None:
         """The anchor that is judged."""
         return self._anchor(record.observation, record.info)
 
-    def _step(self, record: Record, action: Any) -> Record:
-        self._chance.fix(self.anchor(record) or _digest(record.observation), action)
-        return stepped(self.env, action)
+    def _step(self, play: Play, action: Any) -> Record:
+        anchor = self.anchor(play.record) or _digest(play.record.observation)
+        self._chance.fix(anchor, action)
+        return play.step(action)
 
-    def _keep(
-        self, start: Start, way: tuple[Any, ...], history: int, before: Record, after: Record
-    ) -> None:
+    def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
         self.turns += 1
-        action, outcome = after.action, self._outcome(after)
-        key = _key(action)
-        self.actions.setdefault(key, action)
-        if self._outcomes.setdefault(history, outcome) != outcome:
+        outcome, key = self._outcome(after), _key(after.action)
+        self.actions.setdefault(key, after.action)
+        if self._outcomes.setdefault(visit.history, outcome) != outcome:
             self.unrepeatable += 1
             return
-        visit = _Visit(history, way, _look(after))
         seen = outcome._replace(next_anchor=_digest(after.observation))
         _note(self.shown, (start, _digest(before.observation), key), seen, visit)
         anchor = self.anchor(before)
@@ -450,7 +449,9 @@ def _global_generators_kept() -> Iterator[None]:
 
 def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
     judged = _comparison(walk.groups) if walk.groups else None
-    diverging = [(key, group) for key, group in walk.groups.items() if len(group.ways) > 1]
+    judged_by = walk.anchor if walk.groups else _text
+    groups = walk.groups or walk.shown
+    diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
     suspects = [] if diverging else _unseparated(walk)
     splits = [_followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
     alike = [split for split in splits if split is not None]
@@ -462,7 +463,7 @@ def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
         seed=seed,
         anchor=judged,
         observation=_comparison(walk.shown),
-        witness=_witness(walk, diverging) if diverging else None,
+        witness=_witness(walk, diverging, judged_by) if diverging else None,
         unrepeatable=walk.unrepeatable,
         unseparated=len(suspects),
         followed=len(splits),
@@ -480,8 +481,15 @@ def _comparison(groups: dict[tuple[Start, str, Hashable], _Group]) -> Comparison
     )
 
 
+def _text(record: Record) -> str:
+    shown = record.observation
+    return shown if isinstance(shown, str) else _digest(shown)
+
+
 def _witness(
-    walk: _Walk, diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]]
+    walk: _Walk,
+    diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]],
+    anchor_of: Callable[[Record], str | None],
 ) -> Witness:
     """The shortest pair of ways to one anchor with two outcomes, made shorter by leaving out."""
     (start, anchor, key), group = min(
@@ -489,7 +497,8 @@ def _witness(
     )
     action = walk.actions[key]
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
-    found = _differing(walk, start, (way, also), action)
+    differing = partial(_differing, walk, anchor_of, start, action)
+    found = differing((way, also))
     if found is None:  # it does not come again: something that the audit does not control
         return _told(start, anchor, (way, also), action, (one, other))
     size, budget = max(len(way), len(also)), REPLAYS
@@ -500,7 +509,7 @@ def _witness(
             for ways in ((cut[0], cut[1]), (cut[0], found.second), (found.first, cut[1])):
                 if budget and ways != (found.first, found.second) and ways[0] != ways[1]:
                     budget -= 1
-                    found = _differing(walk, start, ways, action) or found
+                    found = differing(ways) or found
         size //= 1 if found is not before else 2
     return found
 
@@ -508,14 +517,24 @@ def _witness(
 Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-def _differing(walk: _Walk, start: Start, ways: Ways, action: Any) -> Witness | None:
+def _differing(
+    walk: _Walk,
+    anchor_of: Callable[[Record], str | None],
+    start: Start,
+    action: Any,
+    ways: Ways,
+) -> Witness | None:
     """The example that two ways make with an action, if they do."""
     first, second = (walk.turn(start, way, action) for way in ways)
     if first is None or second is None:
         return None
-    (before, _, one), (also, _, other) = first, second
-    anchor = walk.anchor(before)
-    if anchor is None or anchor != walk.anchor(also) or one == other:
+    (before, shown, one), (also, seen, other) = first, second
+    anchor = anchor_of(before)
+    if anchor is None or anchor != anchor_of(also):
+        return None
+    one = one._replace(next_anchor=anchor_of(shown) or "")
+    other = other._replace(next_anchor=anchor_of(seen) or "")
+    if one == other:
         return None
     return _told(start, anchor, ways, action, (one, other))
 
@@ -600,14 +619,11 @@ def _followed(
 
 
 def _tried(walk: _Walk, start: Start, way: tuple[Any, ...]) -> list[Any]:
-    """What is listed after a way, or all that was done in the task where nothing is listed."""
-    record = begun(walk.env, start)
-    for action in way:
-        record = stepped(walk.env, action)
-    return (
-        listed(walk.env, record.info)
-        or [walk.actions[key] for of, _, key in walk.groups if of == start][: FOLLOWED // 3]
-    )
+    """What is listed after a way, or some of what was done in the task where nothing is listed."""
+    play = walk.after(start, way)
+    choices = [] if play is None else listed(walk.env, play.record.info)
+    done = [walk.actions[key] for of, _, key in walk.groups if of == start]
+    return choices or done[: FOLLOWED // 3]
 
 
 def _key(action: Any) -> Hashable:
@@ -630,7 +646,3 @@ def _look(record: Record) -> str:
     info = record.info
     listed = sorted(map(repr, info.get("admissible_actions") or ()))
     return f"{_digest(record.observation)} {info.get('progress')} {_digest(listed)}"
-
-
-def _sequence(actions: Sequence[Any]) -> str:
-    return ", ".join(f"{action!r:.200}" for action in actions) or "nothing"

@@ -26,16 +26,15 @@ from agent_envs.contract import ContractError
 from agent_envs.panels import Panel
 from agent_envs.testing.anchors import audit_anchors
 from agent_envs.testing.episodes import (
+    Play,
     Record,
     Start,
-    begun,
     dressed,
     episode,
     limit_of,
     listed,
     panel_of,
     starts,
-    stepped,
     wander,
 )
 from agent_envs.testing.rules import (
@@ -45,6 +44,7 @@ from agent_envs.testing.rules import (
     at,
     difference,
     headings,
+    replayed,
     says,
     shortest,
 )
@@ -84,7 +84,8 @@ def check_agent_env(
     whether callers and other instances can interfere, rebuilding from the spec, and:
 
     oracle: action for the environment as it is; it has to succeed on the first tasks.
-    copies: whether deep copies and pickles must go on exactly like the original.
+    copies: whether deep copies and pickles must go on exactly like the original, and instances that
+        play at the same time must not see each other.
     processes: whether to play once more in a process with another hash seed, which needs a spec
         with its entry point as a string.
     turns: how many turns of a task the small audit plays, at most; fewer for slow environments.
@@ -109,7 +110,6 @@ def _check(
     processes: bool,
     turns: int,
 ) -> None:
-    _check_docstring(type(env.unwrapped))
     _check_panel(env)
     listing = _panel(env).hash
     _check_same_episode(env, "reset with the same seed", env)
@@ -127,9 +127,10 @@ def _check(
     _check_callers(env)
     if env.spec is not None:
         _check_same_episode(env, "made again from env.spec", env.spec.make())
-        _check_side_by_side(env, env.spec.make())
     if copies:
         _check_copies(env)
+        _check_side_by_side(env, copy.deepcopy(env) if env.spec is None else env.spec.make())
+    _check_docstring(type(env.unwrapped))
     _require(_panel(env).hash == listing, "the panel changed while episodes were played")
     if processes and env.spec is not None and isinstance(env.spec.entry_point, str):
         _check_elsewhere(env)
@@ -165,18 +166,6 @@ def _watched(
     for record in episode(env, start, make_actor):
         watch(record)
         yield record
-
-
-def _replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
-    """An episode of these actions, as far as it goes, each turn under the rules."""
-    watch, records = Watch(env, start), [begun(env, start)]
-    watch(records[0])
-    for action in actions:
-        if records[-1].ended:
-            break
-        records.append(stepped(env, action))
-        watch(records[-1])
-    return records
 
 
 def _require(holds: bool, message: str) -> None:
@@ -325,11 +314,11 @@ def _check_odd_actions(env: Env) -> None:
             continue
         raise ContractError(f"step({no_text!r}) must raise TypeError, it was accepted")
     for no_action in ("x" * 1_000_000, "\ud800 look"):
-        record = _replayed(env, Start(SEED), [no_action])[-1]
+        record = replayed(env, Start(SEED), [no_action])[-1]
         found = record.info["invalid_reason"]
         _require(found == "format", f"{at(record, 1)}: must be 'format', got {found!r}")
     for odd in ("", "\x00\x1b[2J look\r\n\t", "ÿ漢字🎉"):
-        _replayed(env, Start(SEED), [odd])
+        replayed(env, Start(SEED), [odd])
 
 
 def _check_nonsense(env: Env) -> None:
@@ -340,7 +329,7 @@ def _check_nonsense(env: Env) -> None:
     for length in (1, 7, 30):
         word = "".join(rng.choice(list(string.ascii_lowercase), size=length).tolist())
         action = dressed(env, word)
-        before, record = _replayed(env, Start(SEED), [action])
+        before, record = replayed(env, Start(SEED), [action])
         choices = listed(env, before.info)
         if choices and action not in choices and record.info["valid"]:
             raise Violation(
@@ -355,9 +344,9 @@ def _check_listed(env: Env) -> None:
     """Each listed action is valid, tried from a reset and from later in an episode."""
     way: list[Any] = []
     for _ in range(3):
-        choices = listed(env, _replayed(env, Start(SEED), way)[-1].info)
+        choices = listed(env, replayed(env, Start(SEED), way)[-1].info)
         for action in choices[:: -(-len(choices) // PROBES)] if choices else ():
-            _replayed(env, Start(SEED), [*way, action])
+            replayed(env, Start(SEED), [*way, action])
         if not choices:
             return
         way.append(choices[len(choices) // 2])
@@ -385,12 +374,12 @@ def _check_invalid_turns(env: Env, actions: Actions) -> None:
         records = list(_watched(env, start, actor))
         valid = [record.action for record in records[1:] if record.info["valid"]]
         invalid = [record.action for record in records[1:] if not record.info["valid"]]
-        expected = _replayed(env, start, valid)
+        expected = replayed(env, start, valid)
         for place, action in enumerate(invalid[:4]):
             at_turn = min(place, len(expected) - 2)
             if at_turn < 0:
                 continue
-            found = _replayed(env, start, [*valid[:at_turn], action, *valid[at_turn:]])
+            found = replayed(env, start, [*valid[:at_turn], action, *valid[at_turn:]])
             if found[at_turn + 1].info["valid"]:
                 continue  # here it is an action
             _compare_after(start, expected, found, at_turn)
@@ -447,20 +436,15 @@ def _check_callers(env: Env) -> None:
     """What a caller does to what it was given changes nothing."""
     expected = list(play(env, SEED))
     actions = [record.action for record in expected[1:]]
-    record = begun(env, Start(SEED))
-    found = [copy.deepcopy(record)]
+    spoilt, run = "after the caller emptied the lists of each info", Play(env, Start(SEED))
+    found = [copy.deepcopy(run.record)]
     for action in actions:
-        _spoil(record.info)
+        _spoil(run.record.info)
         try:
-            record = stepped(env, action)
+            found.append(copy.deepcopy(run.step(action)))
         except Exception as error:
-            raise Violation(
-                f"after the caller emptied the lists of each info, step() raises {error!r:.200}",
-                Start(SEED),
-                actions[: len(found)],
-            ) from error
-        found.append(copy.deepcopy(record))
-    _check_equal(expected, found, "after the caller emptied the lists of each info")
+            raise Violation(f"{spoilt}, step() raises {error!r}", run.start, run.actions) from error
+    _check_equal(expected, found, spoilt)
 
 
 def _spoil(value: Any) -> None:
@@ -475,34 +459,36 @@ def _spoil(value: Any) -> None:
 def _check_side_by_side(env: Env, other: Env) -> None:
     """Two instances that take turns do not see each other."""
     expected = list(play(env, SEED))
-    found, between = [begun(env, Start(SEED))], begun(other, Start(SEED + 1))
-    wandering = wander(other, np.random.default_rng(SEED))
+    run, between = Play(env, Start(SEED)), Play(other, Start(SEED + 1))
+    found, wandering = [run.record], wander(other, np.random.default_rng(SEED))
     for record in expected[1:]:
-        if not between.ended:
-            between = stepped(other, wandering(between.observation, between.info))
-        found.append(stepped(env, record.action))
+        if not between.record.ended:
+            between.step(wandering(between.record.observation, between.record.info))
+        found.append(run.step(record.action))
     _check_equal(expected, found, "with another instance that plays at the same time")
 
 
 def _check_copies(env: Env) -> None:
     """Copies made at the reset and two turns later go on like the original."""
-    for made_at in (0, 2):
-        expected = [record.action for record in play(env, SEED)][1:]
-        env.reset(seed=SEED)
-        for action in expected[:made_at]:
-            env.step(action)
+    expected = list(play(env, SEED))
+    actions = [record.action for record in expected[1:]]
+    for place in (0, 2):
+        run = Play(env, Start(SEED))
+        for action in actions[:place]:
+            run.step(action)
         try:
             pickled = pickle.loads(pickle.dumps(env))  # noqa: S301  our own
             copies = {"a deep copy": copy.deepcopy(env), "a pickle": pickled}
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
-        when = "reset" if not made_at else f"turn {made_at}"
-        for turn, action in enumerate(expected[made_at:], made_at + 1):
-            one = stepped(env, action)
+        when = "reset" if not place else f"turn {place}"
+        for turn, action in enumerate(actions[place:], place + 1):
+            run.step(action)
             for how, other in copies.items():
-                if wrong := difference(one, stepped(other, action)):
+                copied = Record(action, *cast("Any", other.step(action)))
+                if wrong := difference(run.record, copied):
                     raise Violation(
-                        f"{how} made at {when}, step {turn}: {wrong}", Start(SEED), expected[:turn]
+                        f"{how} made at {when}, step {turn}: {wrong}", run.start, run.actions
                     )
 
 

@@ -5,7 +5,7 @@ An actor sees what an agent sees; it is made anew for every episode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -39,6 +39,8 @@ ODD = (
     "q" * 300,
 )
 """Texts that are no action of most environments."""
+WORDS = 0.9  # share of the words that an actor was given
+SHOWN = 100  # characters of an action in messages
 LONGEST = 200  # turns of an environment without a turn limit
 
 
@@ -108,26 +110,58 @@ def limit_of(env: Env) -> int:
     return int(own or of_spec or LONGEST)
 
 
-def begun(env: Env, start: Start) -> Record:
-    """The record of a reset."""
-    observation, info = env.reset(seed=start.seed, options=start.options)
-    return Record(None, observation, 0.0, False, False, info)
+class Play:
+    """An episode under way; an error that the environment raises gets a note of the actions.
+
+    Attributes:
+        start: How it began. actions: What was done since.
+        record: The latest turn.
+    """
+
+    def __init__(self, env: Env, start: Start) -> None:
+        self._env, self.start = env, start
+        self.actions: list[Any] = []
+        self.record = self._noted(self._begun)
+
+    def step(self, action: Any) -> Record:
+        """Do an action: the record of its turn."""
+        self.actions.append(action)
+        self.record = self._noted(self._stepped)
+        return self.record
+
+    def _begun(self) -> Record:
+        observation, info = self._env.reset(seed=self.start.seed, options=self.start.options)
+        return Record(None, observation, 0.0, False, False, info)
+
+    def _stepped(self) -> Record:
+        return Record(self.actions[-1], *cast("Any", self._env.step(self.actions[-1])))
+
+    def _noted(self, do: Callable[[], Record]) -> Record:
+        try:
+            return do()
+        except Exception as error:
+            error.add_note(shown_by(self.start, self.actions))
+            raise
 
 
-def stepped(env: Env, action: Any) -> Record:
-    """The record of a step."""
-    return Record(action, *cast("Any", env.step(action)))
+def shown_by(start: Start, actions: Sequence[Any]) -> str:
+    """How to see something again."""
+    return f"  shown by {start}, then {sequence(actions)}"
+
+
+def sequence(actions: Sequence[Any]) -> str:
+    """Actions in order, long ones cut."""
+    return ", ".join(f"{action!r:.{SHOWN}}" for action in actions) or "nothing"
 
 
 def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:
     """An episode by the actor that is made after its reset, to its end or the turn limit."""
-    record = begun(env, start)
-    yield record
+    play = Play(env, start)
+    yield play.record
     actor = make_actor()
     for _ in range(limit_of(env)):
-        record = stepped(env, actor(record.observation, record.info))
-        yield record
-        if record.ended:
+        yield play.step(actor(play.record.observation, play.record.info))
+        if play.record.ended:
             return
 
 
@@ -177,6 +211,22 @@ def wander(env: Env, rng: np.random.Generator) -> Actor:
         return action
 
     return act
+
+
+def saying(words: Sequence[str]) -> Actions:
+    """Makes actors that say these words, for an environment of text that lists no actions."""
+
+    def made(env: Env, rng: np.random.Generator) -> Actor:
+        wandering, said = wander(env, rng), [dressed(env, word) for word in words]
+
+        def act(shown: Any, info: dict[str, Any]) -> Any:
+            if rng.random() < WORDS:
+                return said[int(rng.integers(len(said)))]
+            return wandering(shown, info)
+
+        return act
+
+    return made
 
 
 def audits_of(env: Env) -> ModuleType | None:

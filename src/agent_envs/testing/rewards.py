@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from agent_envs.testing.episodes import Actor, Env
 
 Z = NormalDist().inv_cdf(0.975)
+LIMIT = 0.1
+"""The success that counts as near chance."""
 RANDOM = "random"
 """The name of the player that every audit adds: listed actions, or samples of the space."""
 
@@ -42,12 +44,12 @@ class Share:
     @property
     def low(self) -> float:
         """Lower end of the interval."""
-        return max(0.0, self._centre - self._half)
+        return max(0.0, self._centre - self._half) if self.count else 0.0
 
     @property
     def high(self) -> float:
         """Upper end of the interval."""
-        return min(1.0, self._centre + self._half)
+        return min(1.0, self._centre + self._half) if self.count < self.total else 1.0
 
     @property
     def _centre(self) -> float:
@@ -118,7 +120,7 @@ def audit_rewards(
     *,
     tasks: int = 200,
     seed: int = 0,
-    limit: float = 0.1,
+    limit: float | None = None,
 ) -> RewardAudit:
     """Let each player play each of the tasks once.
 
@@ -128,15 +130,18 @@ def audit_rewards(
             environment's own audits. A random player is added.
         tasks: how many tasks of the panel, at most all; without a panel, how many seeds.
         seed: of all that is drawn.
-        limit: the success that no player may exceed. A game whose answer can be guessed needs more.
+        limit: the success that no player may exceed; by default the `LIMIT` of the environment's
+            audits, for a game whose answer can be guessed, else 0.1.
 
     Raises:
         ValueError: fewer than one task. KeyError: `info` has no "success".
     """
     made = env() if callable(env) else env
+    module = audits_of(made)
     if players is None:
-        module = audits_of(made)
-        players = {} if module is None else module.NON_SOLVERS
+        players = getattr(module, "NON_SOLVERS", {})
+    if limit is None:
+        limit = getattr(module, "LIMIT", LIMIT)
     begun = starts(made, tasks, seed)
     earned: dict[str, Earned] = {}
     for name, make_actor in {RANDOM: None, **players}.items():

@@ -17,14 +17,14 @@ from gymnasium.spaces import Text
 
 from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
 from agent_envs.testing.episodes import (
+    Play,
     Record,
     Start,
-    begun,
     limit_of,
     listed,
     panel_of,
     parser_of,
-    stepped,
+    shown_by,
 )
 
 if TYPE_CHECKING:
@@ -162,8 +162,24 @@ class Violation(ContractError):
         rule: Callable[[Seen], str] | None = None,
     ) -> None:
         self.wrong, self.start, self.actions, self.rule = wrong, start, tuple(actions), rule
-        done = ", ".join(f"{action!r:.200}" for action in actions) or "nothing"
-        super().__init__(f"{wrong}\n  shown by {start}, then {done}")
+        super().__init__(f"{wrong}\n{shown_by(start, actions)}")
+
+
+def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
+    """An episode of these actions, as far as it goes, each turn under the rules.
+
+    Raises:
+        ContractError: a rule that it breaks.
+    """
+    watch, play = Watch(env, start), Play(env, start)
+    records = [play.record]
+    watch(play.record)
+    for action in actions:
+        if play.record.ended:
+            break
+        records.append(play.step(action))
+        watch(play.record)
+    return records
 
 
 def shortest(env: Env, found: Violation) -> Violation:
@@ -182,15 +198,8 @@ def shortest(env: Env, found: Violation) -> Violation:
 
 def _broken(env: Env, found: Violation, actions: Sequence[Any]) -> Violation | None:
     """How these actions break the same rule."""
-    watch = Watch(env, found.start)
     try:
-        record = begun(env, found.start)
-        watch(record)
-        for action in actions:
-            if record.ended:
-                break
-            record = stepped(env, action)
-            watch(record)
+        replayed(env, found.start, actions)
     except Violation as shorter:
         return shorter if shorter.rule is found.rule else None
     return None
