@@ -48,6 +48,7 @@ def main() -> None:
     options.add_argument("--data", default="embedded", help="folder of public games, or embedded")
     options.add_argument("--split", default="train")
     options.add_argument("--games", type=int, default=8, help="games on the genuine engine")
+    options.add_argument("--tasks", type=int, default=100, help="of rates and memory")
     options.add_argument("--growth", type=int, default=10_000, help="games started to see growth")
     given = options.parse_args()
     library = open_library(given.data, given.split)
@@ -128,7 +129,9 @@ def env_rows(given: argparse.Namespace, tasks: tuple[str, ...]) -> list[tuple[st
     rows = []
     for progress in ("facts", "distance", "none"):
         env = gym.make("AlfWorld-v0", data=given.data, split=given.split, progress=progress)
-        rate = statistics.median(rate_of(env, tasks, seed) for seed in range(3))
+        rate = statistics.median(
+            rate_of(env, tasks[: min(60, given.tasks)], seed) for seed in range(3)
+        )
         rows.append((f"steps/s, progress={progress}", f"{rate:,.0f}"))
     return rows
 
@@ -136,7 +139,7 @@ def env_rows(given: argparse.Namespace, tasks: tuple[str, ...]) -> list[tuple[st
 def rate_of(env: gym.Env[str, str], tasks: tuple[str, ...], seed: int) -> float:
     """Steps a CPU second of random play, resets not counted."""
     rng, steps, spent = np.random.default_rng(seed), 0, 0.0
-    for task in tasks[:60]:
+    for task in tasks:
         _, info = env.reset(options={"task_id": task})
         draws, ended = cycle(rng.random(64).tolist()), False
         while not ended:
@@ -158,13 +161,13 @@ def memory_rows(
     env.reset(seed=0)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    live = [played(gym.make("AlfWorld-v0", **make), task) for task in tasks[:100]]
+    live = [played(gym.make("AlfWorld-v0", **make), task) for task in tasks[: given.tasks]]
     games._parsed.cache_clear()  # noqa: SLF001
     gc.collect()
     each = (tracemalloc.get_traced_memory()[0] - before) / len(live)
     del live
     tracemalloc.stop()
-    for number in range(200):
+    for number in range(min(200, given.growth)):
         env.reset(options={"task": number % len(library.panel)})
     start = resident()
     for number in range(given.growth):

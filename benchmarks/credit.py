@@ -45,7 +45,8 @@ def main() -> None:
     options.add_argument("--no-reference", action="store_true", help="ours only")
     given = options.parse_args()
     table = Table("trajectories", "method", "seconds", "reference", "ratio", "memory")
-    for trajectories in (MEMBERS, 128, 1024, given.turns // LENGTH):
+    largest = given.turns // LENGTH
+    for trajectories in (*(n for n in (MEMBERS, 128, 1024) if n < largest), largest):
         turns = make_turns(trajectories)
         for name, method in methods(trajectories).items():
             plain = None if given.no_reference else reference_of(name, trajectories)

@@ -23,12 +23,18 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the ids
+from agent_envs.sokoban.distances import solver_of  # noqa: E402
 from agent_envs.sokoban.generate import Settings, generate  # noqa: E402
-from agent_envs.sokoban.solver import Solver  # noqa: E402
+from agent_envs.sokoban.solver import BUDGET  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PLAYED = {  # options of a side
+    6: {"boxes": 1, "max_turns": 15},
+    8: {"boxes": 3, "max_solution": 60, "max_turns": 80},
+    10: {"boxes": 4, "max_solution": 100, "max_turns": 120},
+}
 SIZES = {
     "6x6, 1 box": (Settings(), 2000),
     "6x6, 2 boxes": (Settings(6, 6, 2), 1000),
@@ -84,14 +90,15 @@ def main() -> None:
 def sokoban(given: argparse.Namespace) -> Iterator[str]:
     """Rooms, solver, steps and memory of Sokoban."""
     theirs = peer(given.peer)
-    for name, (settings, count) in SIZES.items():
+    for name, (settings, most) in SIZES.items():
+        count = max(1, min(most, given.steps // 50))
         rng = np.random.default_rng(0)
         generate(rng, settings)
         rooms, seconds = timed(
             lambda s=settings, n=count, r=rng: [generate(r, s) for _ in range(n)]
         )
         yield beside(f"a room, {name}, ms", 1e3 * seconds / count, 1e3 * theirs.get(name, 0.0))
-        solved = [timed(lambda r=room: Solver(r).remaining(r.start)) for room in rooms]
+        solved = [timed(lambda r=room: solver_of(r, BUDGET).remaining(r.start)) for room in rooms]
         took = [1e3 * seconds for _, seconds in solved]
         found = [left.actions for left, _ in solved if left.exact]
         gave_up = count - len(found)
@@ -101,6 +108,13 @@ def sokoban(given: argparse.Namespace) -> Iterator[str]:
     yield beside("first gym.make, ms", 1e3 * seconds)
     seconds = walk(env, given.steps)
     yield beside("text steps a second, rooms made meanwhile", given.steps / seconds)
+    for side, options in PLAYED.items():
+        rooms = max(given.steps // 1000, 1)
+        env = gym.make("Sokoban-v0", height=side, width=side, rooms=rooms, **options)
+        for task in range(rooms):
+            env.reset(options={"task": task})
+        rate = given.steps / walk(env, given.steps, seed=1)
+        yield beside(f"steps a second, {side}x{side}, {options['boxes']} boxes, rooms known", rate)
     for env_id, known in (("Sokoban-v0", "tiny"), ("VisualSokoban-v0", "RGB")):
         env = gym.make(env_id)
         walk(env, given.steps // 2)
@@ -111,7 +125,7 @@ def sokoban(given: argparse.Namespace) -> Iterator[str]:
     start = resident()
     envs = [gym.make("VisualSokoban-v0") for _ in range(64)]
     for seed, env in enumerate(envs):
-        walk(env, 200, seed)
+        walk(env, min(200, given.steps), seed)
     yield beside("memory of 64 environments more, MiB", resident() - start)
     yield beside("peak memory of the process, MiB", peak())
 
@@ -123,7 +137,7 @@ def ezpoints(given: argparse.Namespace) -> Iterator[str]:
         seconds = offered(gym.make("EZPoints-v0", reward=reward), steps)
         yield f"text steps a second, {reward:8}    {steps / seconds:10,.0f}"
     env = gym.make("EZPoints-v0", observation="image")
-    yield f"drawing all cards once           {1e3 * offered(env, 2000):8,.0f} ms"
+    yield f"drawing all cards once           {1e3 * offered(env, min(2000, steps)):8,.0f} ms"
     yield f"picture steps a second           {steps / offered(env, steps):10,.0f}"
 
 

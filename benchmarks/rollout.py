@@ -70,7 +70,9 @@ def pocket_sized(heads: int) -> Policy:
     return Policy(Qwen2ForCausalLM(config), tokenizer)
 
 
-def play(policy: Policy, rows: int, shape: str, *, keep: bool) -> tuple[list[Episode], float]:
+def play(
+    policy: Policy, rows: int, shape: str, most: int, *, keep: bool
+) -> tuple[list[Episode], float]:
     """Conversations of a shape, a few ending at every turn, and the CPU seconds they took."""
     opening, message, reply, turns = SHAPES[shape]
     draw = random.Random(0)
@@ -84,7 +86,7 @@ def play(policy: Policy, rows: int, shape: str, *, keep: bool) -> tuple[list[Epi
     active, new = list(range(rows)), [words(opening) for _ in range(rows)]
     session, rng = sampler.session(rows), torch.Generator().manual_seed(0)
     start = time.process_time()
-    for _ in range(turns):
+    for _ in range(min(turns, most)):
         if keep:
             replies = session.reply(active, new, rng)
         else:
@@ -99,16 +101,16 @@ def play(policy: Policy, rows: int, shape: str, *, keep: bool) -> tuple[list[Epi
     return played, time.process_time() - start
 
 
-def sampling(rows: int) -> None:
+def sampling(rows: int, most: int) -> None:
     """Print turns and tokens a second, with and without the cache kept."""
     print(f"sampling, {rows} rows; re-encoding = the whole conversation at every turn")
     print(f"{'shape':12} {'KV heads':>8} {'turns/s':>8} {'tokens/s':>9} {'re-encoding':>12}  ratio")
     for shape in SHAPES:
         for heads in (4, 1):
             policy = pocket_sized(heads)
-            play(policy, rows, shape, keep=True)  # warm up memory and kernels
-            played, kept = play(policy, rows, shape, keep=True)
-            again = play(policy, rows, shape, keep=False)[1]
+            play(policy, rows, shape, most, keep=True)  # warm up memory and kernels
+            played, kept = play(policy, rows, shape, most, keep=True)
+            again = play(policy, rows, shape, most, keep=False)[1]
             turns = sum(len(episode.steps) for episode in played)
             tokens = sum(episode.tokens for episode in played)
             print(
@@ -135,27 +137,29 @@ def overhead() -> None:
     print(f"one row, one token: {1e3 * each:.2f} ms, of it {1e3 * bare:.2f} ms in the model")
 
 
-def update() -> None:
+def update(count: int) -> None:
     """Print the update's tokens a second for trajectories of growing length."""
-    print("update, 16 trajectories of one length, a quarter of their tokens in replies")
+    print(f"update, {count} trajectories of one length, a quarter of their tokens in replies")
     print(f"{'tokens':>8} {'tokens/s':>9}")
     policy = pocket_sized(4)
     for length in (256, 512, 1024, 2048):
         step = Step("", "", "", [5] * 24, [7] * 8, [-1.0] * 8)
-        played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(16)]
-        rows = credited(make_rows(played), np.ones(16 * length // 32))
+        played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(count)]
+        rows = credited(make_rows(played), np.ones(count * length // 32))
         with tempfile.TemporaryDirectory() as folder:
             learner = Learner(policy, folder=Path(folder), learning_rate=0.0, tokens=4096)
             Update()(learner, rows[:2], rng=np.random.default_rng(0))
             start = time.process_time()
             Update()(learner, rows, rng=np.random.default_rng(0))
-        print(f"{length:8} {16 * length / (time.process_time() - start):9.0f}")
+        print(f"{length:8} {count * length / (time.process_time() - start):9.0f}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=128)
+    parser.add_argument("--turns", type=int, default=20, help="at most, of a conversation")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    sampling(parser.parse_args().rows)
+    sampling(given.rows, given.turns)
     overhead()
-    update()
+    update(min(16, given.rows))

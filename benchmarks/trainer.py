@@ -1,4 +1,4 @@
-"""What a step of each method costs: python benchmarks/trainer.py [--steps N --tasks N --turns N].
+"""What a step of each method costs: python benchmarks/trainer.py [--methods mgr ...] [--steps N].
 
 Every method runs in a process of its own: three steps of 8 games x 8 rollouts of the pocket policy
 on embedded AlfWorld, one thread, no evaluation; figures are of the steps after the first. Peak
@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
 from trainer import metrics, recipe  # noqa: E402
-from trainer.chat import Chat  # noqa: E402
 from trainer.parts import make_rollouts  # noqa: E402
-from trainer.policy import resolve  # noqa: E402
+from trainer.policy import Policy  # noqa: E402
 from trainer.rollout import draw_tasks, make_env, opening  # noqa: E402
 from trainer.train import train  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainer.chat import Chat
     from trainer.recipe import Recipe
     from trainer.rollout import Task
 
@@ -87,7 +87,7 @@ class Games:
 
     @staticmethod
     def _first(env: Any, task: Task) -> str:
-        return opening(env.reset(seed=task.seed, options={"task_id": task.task_id})[0])
+        return opening(env, env.reset(seed=task.seed, options={"task_id": task.task_id})[0])
 
     def _opened(self, prompts: list[list[dict[str, str]]]) -> list[list[int]]:
         """Reset an environment for each prompt: the prompts' tokens."""
@@ -135,13 +135,13 @@ def trl(steps: int, tasks: int, turns: int) -> dict[str, float]:
     """Figures of TRL's GRPOTrainer."""
     import torch
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
-    source, tokenizer = resolve("pocket"), AutoTokenizer.from_pretrained(resolve("pocket"))
+    policy = Policy.load("pocket")
     chosen = recipe.load("study/household/grpo", [f"env.max_turns={turns}"])
-    games = Games(chosen, Chat(tokenizer), tasks * steps, tasks * GROUP)
+    games = Games(chosen, policy.chat, tasks * steps, tasks * GROUP)
     stamps: list[float] = []
 
     class Timed(TrainerCallback):
@@ -157,8 +157,7 @@ def trl(steps: int, tasks: int, turns: int) -> dict[str, float]:
             report_to="none", save_strategy="no", disable_tqdm=True, logging_steps=1000,
         )  # fmt: skip
         GRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32),
-            args=config, processing_class=tokenizer, callbacks=[Timed()],
+            model=policy.model, args=config, processing_class=policy.tokenizer, callbacks=[Timed()],
             train_dataset=Dataset.from_list([{"prompt": prompt} for prompt in games.prompts]),
             reward_funcs=games.valid if turns == 1 else games.success,
             rollout_func=None if turns == 1 else games.play,
@@ -185,10 +184,11 @@ def alone(what: str, options: argparse.Namespace, turns: int) -> dict[str, float
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--only", default="")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--only", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
         load = options.steps, options.tasks, options.turns
@@ -197,7 +197,7 @@ def main() -> None:
         told["peak MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps(told))
         return
-    table(f"at most {options.turns} turns", METHODS, options, options.turns)
+    table(f"at most {options.turns} turns", options.methods, options, options.turns)
     if find_spec("trl") is None:
         print("\nTRL is not installed: pip install trl for its GRPOTrainer beside ours")
         return

@@ -86,8 +86,10 @@ def speed(given: argparse.Namespace) -> Iterator[str]:
     yield f"first gym.make: products, index and goals    {seconds:10.3f} s"
     _, seconds = timed(lambda: gym.make(ID, data=given.data, split="all"))
     yield f"gym.make after it                            {1e3 * seconds:10.3f} ms"
-    resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(1000)]
-    yield f"reset, mean of 1,000                         {1e3 * statistics.mean(resets):10.3f} ms"
+    count = min(1000, given.steps)
+    resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(count)]
+    mean = 1e3 * statistics.mean(resets)
+    yield f"reset, mean of {count:<5,}                         {mean:10.3f} ms"
     for observation in ("text", "text_rich"):
         env = gym.make(ID, data=given.data, split="all", observation=observation)
         seconds = walk(env, given.steps)
@@ -97,7 +99,7 @@ def speed(given: argparse.Namespace) -> Iterator[str]:
 def memory(given: argparse.Namespace) -> Iterator[str]:
     envs = [gym.make(ID, data=given.data, split="all") for _ in range(64)]
     for seed, env in enumerate(envs):
-        walk(env, 100, seed=seed)
+        walk(env, min(100, given.steps), seed=seed)
     yield f"peak memory of a process with 64 environments {peak():9.0f} MiB"
     before = after = 0
     rng = np.random.default_rng(0)
@@ -121,7 +123,7 @@ def catalogue(size: int, model: str) -> Iterator[str]:
     index, built = timed(lambda: Index((product.document for product in products), ids))
     requests = [a["instruction"] for a in attributes.values() if "instruction" in a][:QUERIES]
     asked = [timed(lambda q=query: index.scores(q))[1] for query in requests]
-    again = [timed(lambda q=query: index.search(q))[1] for query in requests * 2][QUERIES:]
+    again = [timed(lambda q=query: index.search(q))[1] for query in requests * 2][len(requests) :]
     yield f"generated                                    {made:10.3f} s"
     yield f"read                                         {read:10.3f} s"
     yield f"indexed                                      {built:10.3f} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import load_env_creator
 
 import agent_envs
 from agent_envs.testing import check_agent_env
@@ -27,6 +29,7 @@ NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not th
         reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
     ),
 ]
+PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
 EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
 
 
@@ -38,11 +41,74 @@ def _embedded_data(monkeypatch):
     monkeypatch.delenv("SOTOPIA_DATA", raising=False)
 
 
+def turns(env_id: str) -> int:
+    """How many turns the audit of the anchors plays: those of a browser take long."""
+    return 30 if env_id == "WebShopSite-v0" else 300
+
+
 def oracle(env_id: str):
     """The next action by `oracle`, the remaining solution, of the environment's package."""
     module, _, _ = gym.spec(env_id).entry_point.rpartition(":")
     solution = importlib.import_module(module.rpartition(".")[0]).oracle
     return lambda env: solution(env)[0]
+
+
+NAN, MIXED = float("nan"), {"no": 1, 2: 3}
+WRONG = [True, 3, 2.5, "no", None, b"no", ["no", 1], MIXED, NAN, object()]
+MEANT = {  # values of other types that an option is also meant to take
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "None": (type(None),),
+    "Mapping[str, float]": (dict,),
+}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_an_option_of_a_wrong_type_is_refused_by_name(env_id):
+    made = load_env_creator(gym.spec(env_id).entry_point)
+    options = {  # the constructor's own, and those it hands on
+        name: parameter
+        for one in made.__mro__
+        if issubclass(one, agent_envs.AgentEnv) and one is not agent_envs.AgentEnv
+        for name, parameter in inspect.signature(one).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert {"split", "max_turns", "render_mode"} <= set(options)
+    for name, parameter in options.items():
+        parts = [part.strip() for part in parameter.annotation.split("|")]
+        meant = tuple(kind for part in parts for kind in MEANT.get(part, ()))
+        for value in WRONG:
+            if type(value) in meant and value is not NAN and value is not MIXED:
+                continue
+            with pytest.raises(TypeError, match=rf"\b{name} must be .*, got ") as refused:
+                made(**{name: value})
+            assert repr(value)[:80] in str(refused.value)
+
+
+@pytest.mark.parametrize("env_id", WITHOUT_BROWSER)
+def test_tasks_come_from_the_package_and_the_panel_says_so(env_id):
+    assert gym.make(env_id).unwrapped.panel.source == "embedded"
+
+
+def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
+    """Which file an environment opens by default: none below the home folder but caches."""
+    program = (
+        "import sys, os, gymnasium as gym, agent_envs\n"
+        "home, opened = os.environ['HOME'], []\n"
+        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' and "
+        "isinstance(args[0], str) and args[0].startswith(home) else None)\n"
+        f"for env_id in {WITHOUT_BROWSER!r}:\n"
+        "    gym.make(env_id).reset(seed=1)\n"
+        "print(opened)"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    child = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert child.stdout.strip() == "[]"
 
 
 def test_the_ids():
@@ -63,7 +129,7 @@ def test_the_ids():
 
 @pytest.mark.parametrize("env_id", EACH)
 def test_bare(env_id):
-    check_agent_env(gym.make(env_id), oracle=oracle(env_id))
+    check_agent_env(gym.make(env_id), oracle=oracle(env_id), turns=turns(env_id))
 
 
 @pytest.mark.parametrize("env_id", EACH)
@@ -72,8 +138,8 @@ def test_wrapped(env_id):
     if not env.unwrapped.reply_form:
         env = agent_envs.ParseReply(env)
     if isinstance(env.observation_space, agent_envs.FreeText):
-        env = agent_envs.Prompt(env)
-    check_agent_env(env)
+        env = agent_envs.Prompt(env, None if env.unwrapped.template else PLAIN)
+    check_agent_env(env, turns=turns(env_id))
 
 
 @pytest.mark.parametrize("env_id", EACH)

@@ -6,7 +6,14 @@ Importing registers the ids; `gym.make("agent_envs:AlfWorld-v0")` does without t
 import gymnasium
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.contract import INFO_KEYS, INVALID_REASONS, AgentEnv, Malformed, Turn
+from agent_envs.contract import (
+    INFO_KEYS,
+    INVALID_REASONS,
+    AgentEnv,
+    ContractError,
+    Malformed,
+    Turn,
+)
 from agent_envs.panels import Panel
 from agent_envs.parse import ParseReply
 from agent_envs.prompt import Prompt, Template
@@ -18,6 +25,7 @@ __all__ = [
     "INVALID_REASONS",
     "AgentEnv",
     "BadAsset",
+    "ContractError",
     "FreeText",
     "Malformed",
     "MissingAsset",

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
+from agent_envs.options import check_options
 from agent_envs.panels import Panel, nearest
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from agent_envs.prompt import Template
 
 INFO_KEYS = (
     "goal",
@@ -31,6 +35,11 @@ INFO_KEYS = (
 )
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
+SCALARS = (str, bool, int, float)
+
+
+class ContractError(AssertionError):
+    """What the contract requires and what the environment did instead: the environment's fault."""
 
 
 class Turn(NamedTuple):
@@ -40,11 +49,14 @@ class Turn(NamedTuple):
     valid, invalid_reason: whether the action was one, and if not, one of `INVALID_REASONS`:
         "format" not an action at all, "unknown" names what does not exist, "refused" well-formed
         but not possible here, "error" failed while it ran, "timeout" ran too long.
-    progress: share of the task done, in [0, 1].
-    anchor: key of the state after the turn; equal iff the state that matters is equal.
+    progress: share of the task done, in [0, 1]; 1 on success. An environment that can also reach 1
+        without success says so under Progress, in these words.
+    anchor: key of the decision state after the turn: everything that can change what an action
+        does (valid, reason, next anchor, reward, end), chance and the turn limit apart; equal iff
+        that state is equal.
     success, failure: the two ways a task ends by itself.
     admissible_actions: what could be done next; empty where unbounded.
-    extra: `info` keys of this environment's own, plain builtins, made anew each turn.
+    extra: `info` keys of this environment's own, plain builtins; `info` gets a copy.
     """
 
     observation: str
@@ -79,6 +91,9 @@ class AgentEnv(gym.Env[str, str], ABC):
       UTF-8: the agent's mistake, `valid=False`, `"format"`, the world untouched. Control characters
       reach `act` as they are.
 
+    Options of the constructor are checked against its annotations (`options.check_options`), and
+    `info` and reward get exact types: a reward of 1 is reported as 1.0.
+
     In observations an unpaired surrogate becomes U+FFFD, so that they can always be written.
 
     `reset(options=...)` takes `{"task": i}` or `{"task_id": "..."}`, otherwise the seed draws the
@@ -94,12 +109,25 @@ class AgentEnv(gym.Env[str, str], ABC):
             otherwise `step` takes whole replies, and this is how one with a {thought} and an
             {action} is written. Such an environment tells the action as the key "action" of
             `Turn.extra`, and the transcript keeps that.
+        template: the environment's own prompt, which the wrapper `Prompt` renders; None for none.
+        audits: import path of a module with `actions` and `NON_SOLVERS`, which
+            `agent_envs.testing` plays with; "" for none.
+        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
+            wait are stepped at the same time, each in a thread of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
     action_length: ClassVar[int] = ACTION_LENGTH
     observation_length: ClassVar[int] = OBSERVATION_LENGTH
     reply_form: ClassVar[str] = ""
+    template: ClassVar[Template | None] = None
+    audits: ClassVar[str] = ""
+    waits: bool = False
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Refuse options of a wrong type before any environment's constructor sees them."""
+        check_options(cls, args, options)
+        return super().__new__(cls)
 
     def __init__(self, panel: Panel, *, max_turns: int, render_mode: str | None = None) -> None:
         if max_turns < 1:
@@ -135,6 +163,7 @@ class AgentEnv(gym.Env[str, str], ABC):
 
         Raises:
             ValueError: an unknown option, both at once, or a task that the panel does not have.
+            ContractError: the environment starts with a success.
         """
         chosen = self._chosen(options or {})
         self._live = False
@@ -152,6 +181,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         Raises:
             ResetNeeded: before the first reset, after the end, or after a step that raised.
             TypeError: the action is not a string.
+            ContractError: the environment reports a success whose progress is not 1.
         """
         if not self._live:
             raise ResetNeeded("no episode is under way: call reset() first, and after each end")
@@ -162,10 +192,10 @@ class AgentEnv(gym.Env[str, str], ABC):
             action, turn = self._act_on_odd(action)
         self.turn += 1
         observation, info = self._observe(action, turn)
-        terminated = turn.success or turn.failure
+        terminated = bool(turn.success or turn.failure)
         truncated = not terminated and self.turn >= self.max_turns
         self._live = not (terminated or truncated)
-        return observation, turn.reward, terminated, truncated, info
+        return observation, float(turn.reward), terminated, truncated, info
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn in which the agent reads `notice` and nothing else happens; the state stays."""
@@ -174,7 +204,6 @@ class AgentEnv(gym.Env[str, str], ABC):
             valid=False,
             invalid_reason=reason,
             reward=0.0,
-            extra=copy.deepcopy(self._latest.extra),
         )
 
     def render(self) -> str | None:
@@ -204,21 +233,26 @@ class AgentEnv(gym.Env[str, str], ABC):
         observation = turn.observation
         if not observation.isascii():
             observation = encodable(observation)
+        if turn.success and turn.progress != 1:
+            raise ContractError(
+                f"{type(self).__name__} reports success with progress {turn.progress!r} in turn "
+                f"{self.turn} of task {self.task_id!r}; success implies progress 1.0"
+            )
         self._latest = turn
         self._live = True
         info: dict[str, Any] = {
             "goal": self.goal,
-            "valid": turn.valid,
+            "valid": bool(turn.valid),
             "invalid_reason": turn.invalid_reason,
-            "progress": turn.progress,
+            "progress": float(turn.progress),
             "anchor": turn.anchor,
-            "success": turn.success,
+            "success": bool(turn.success),
             "admissible_actions": list(turn.admissible_actions),
             "task_id": self.task_id,
             "turn": self.turn,
         }
-        if turn.extra:
-            info.update(turn.extra)
+        for key, value in (turn.extra or {}).items():
+            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 

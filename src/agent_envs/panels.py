@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from bisect import bisect
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -11,12 +12,21 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+COMPARED = 64
+"""Names that `nearest` compares letter by letter; of more, those that begin or end alike."""
+SHOWN = 200  # characters of a wrong name that are compared and quoted
 
 
 @dataclass(frozen=True)
 class Panel:
     """The tasks of one split in their fixed order; immutable, so copies of it are the panel itself.
+
+    split, task_ids: what `hash` is of.
+    source: where the tasks come from, the same on every machine: "embedded" for what the package
+        brings or makes, else the format and the last part of the path, as "alfworld:json_games".
 
     Raises:
         ValueError: no task, or one listed twice.
@@ -24,6 +34,7 @@ class Panel:
 
     split: str
     task_ids: tuple[str, ...]
+    source: str = "embedded"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task_ids", tuple(self.task_ids))
@@ -69,7 +80,7 @@ class Panel:
         if isinstance(task_id, str) and task_id in self._places:
             return task_id
         raise ValueError(
-            f"no task {task_id!r} in split {self.split!r} of {len(self)} tasks"
+            f"no task {task_id!r:.{SHOWN}} in split {self.split!r} of {len(self)} tasks"
             f"{nearest(str(task_id), self.task_ids)}; env.unwrapped.panel.task_ids lists them"
         )
 
@@ -80,10 +91,30 @@ class Panel:
         return self
 
 
-def nearest(given: str, known: Any) -> str:
+def nearest(given: str, known: Iterable[str]) -> str:
     """`", did you mean 'x'?"` for the closest of `known`, or nothing where none comes close."""
-    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    given, names = given[:SHOWN], list(known)
+    if len(names) > COMPARED:
+        names = _neighbours(given, names)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     return f", did you mean {close[0]!r}?" if close else ""
+
+
+def _neighbours(given: str, names: Sequence[str]) -> list[str]:
+    """The names that are next to `given` in alphabetical order, read forwards and backwards."""
+    found = dict[str, None]()
+    for step in (1, -1):
+        ordered = sorted(name[::step] for name in names)
+        place, half = bisect(ordered, given[::step]), COMPARED // 4
+        found |= dict.fromkeys(
+            name[::step] for name in ordered[max(0, place - half) : place + half]
+        )
+    return list(found)
+
+
+def source_of(kind: str, path: Path) -> str:
+    """`Panel.source` of tasks read from a path in a public format."""
+    return f"{kind}:{path.name}"
 
 
 def one_of(option: str, given: Any, known: Sequence[str]) -> None:

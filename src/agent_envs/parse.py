@@ -8,6 +8,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.contract import AgentEnv, Malformed
+from agent_envs.options import check_options
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
 
@@ -41,8 +42,9 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     inside reward wrappers and `Prompt`.
 
     Raises:
-        TypeError: not an agent environment. ValueError: no tags, `on_malformed` unknown, or an
-            environment that reads whole replies itself.
+        TypeError: not an agent environment, or `tags` no tuple.
+        ValueError: no tags, `on_malformed` unknown, or an environment that reads whole replies
+            itself.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         tags: tuple[str, ...] = ("think", "action"),
         on_malformed: Literal["skip", "attempt"] = "skip",
     ) -> None:
+        check_options(ParseReply, (), {"tags": tags})
         RecordConstructorArgs.__init__(self, tags=tags, on_malformed=on_malformed)
         gym.Wrapper.__init__(self, env)
         self.inner = agent_env(env, "ParseReply")

@@ -11,13 +11,18 @@ BACKOFF = 0.5  # seconds before the second try, twice as many before each furthe
 LONGEST = 30.0  # seconds that are waited at most, even if a server asks for more
 
 
-def pause(tried: int, asked: float = 0.0) -> None:
-    """Wait after `tried` tries: later each time, a little at random, and at least `asked` seconds.
+def delay(tried: int, asked: float = 0.0) -> float:
+    """Seconds to wait after `tried` tries: more each time, a little at random, at least `asked`.
 
     The generator is one of its own: that of the process stays as it was.
     """
-    longest = min(BACKOFF * 2 ** min(tried - 1, 10), LONGEST)
-    sleep(max(asked, longest * Random().uniform(0.5, 1.0)))
+    longest = min(BACKOFF * 2.0 ** min(tried - 1, 10), LONGEST)
+    return max(asked, longest * Random().uniform(0.5, 1.0))
+
+
+def pause(tried: int, asked: float = 0.0) -> None:
+    """Wait for as long as `delay` says."""
+    sleep(delay(tried, asked))
 
 
 def retry_after(header: str | None) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from agent_envs.options import check_options
 from agent_envs.panels import nearest
 from agent_envs.parse import agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
@@ -19,6 +20,8 @@ from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from agent_envs.contract import AgentEnv
 
 SLOTS = (
     "task_description",
@@ -326,29 +329,34 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
     goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
+    A final full stop of goal or observation gives way to the template's. Goes outside `ParseReply`.
+
     "alfworld", "webshop" and "search" are STAPO's pairs of templates (Fig. 12 to 17), "sokoban" and
     "visual_sokoban" iStar's (Fig. 7) with past actions and our own drawings, "sotopia" iStar's
-    (Fig. 8) in our words, "ezpoints" and "appworld" are ours. A final full stop of goal or
-    observation gives way to the template's. Goes outside `ParseReply`.
+    (Fig. 8) in our words, "ezpoints" and "appworld" are ours.
+
+    Args:
+        env: an agent environment.
+        template: a `Template`; by default the environment's own (`AgentEnv.template`), which is
+            also all that a name of `TEMPLATES` may select.
+        history: past turns that are shown.
 
     Raises:
-        TypeError: not an agent environment. ValueError: an unknown template, or `history` below 0.
+        TypeError: not an agent environment, neither a template nor a name, or `history` no int.
+        ValueError: an unknown template, one of another environment, none where the environment has
+            none of its own, or `history` below 0.
     """
 
     def __init__(
-        self, env: gym.Env[str, str], template: str | Template = "alfworld", history: int = 2
+        self, env: gym.Env[str, str], template: str | Template | None = None, history: int = 2
     ) -> None:
+        check_options(Prompt, (), {"history": history})
         RecordConstructorArgs.__init__(self, template=template, history=history)
         gym.Wrapper.__init__(self, env)
         self.inner = agent_env(env, "Prompt")
         if history < 0:
             raise ValueError(f"history counts the turns shown and is at least 0, got {history}")
-        if isinstance(template, str) and template not in TEMPLATES:
-            raise ValueError(
-                f"unknown template {template!r}{nearest(template, TEMPLATES)}; "
-                f"known are {tuple(TEMPLATES)}, or pass a Template"
-            )
-        self.template = TEMPLATES[template] if isinstance(template, str) else template
+        self.template = _chosen(template, type(self.inner))
         self.history = history
         self.images: list[NDArray[np.uint8]] = []
         self.observation_space = FreeText((history + 2) * OBSERVATION_LENGTH)
@@ -389,7 +397,9 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "action_history": "\n".join(shown) or "none",
             "first_observation": unmarked(past[0][1].strip()),
             "current_step": steps + 1,
-            "admissible_actions": ", ".join(f"'{a}'" for a in info["admissible_actions"]),
+            "admissible_actions": ", ".join(
+                f"'{unmarked(action)}'" for action in info["admissible_actions"]
+            ),
         }
         self._slots = slots | {"current_observation": _bare(observation)}
         self._aimless = _bare(without_goal(observation, goal))
@@ -418,6 +428,33 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "observation": {"current_observation": "not told", "admissible_actions": "not told"},
         }
         return self.template.full.format(**self._slots | hidden[what])
+
+
+def _chosen(template: str | Template | None, made: type[AgentEnv]) -> Template:
+    """The template of an environment, or another that no environment owns."""
+    name = made.__name__
+    if template is None:
+        if made.template is None:
+            raise ValueError(
+                f"{name} has no prompt template of its own; pass template=Template(full, blind), "
+                f"or set the class attribute {name}.template"
+            )
+        return made.template
+    if isinstance(template, str) and template not in TEMPLATES:
+        raise ValueError(
+            f"unknown template {template!r}{nearest(template, TEMPLATES)}; known are "
+            f"{tuple(TEMPLATES)}; leave template out for {name}'s own, or pass a Template"
+        )
+    chosen = TEMPLATES[template] if isinstance(template, str) else template
+    if not isinstance(chosen, Template):
+        raise TypeError(f"template must be a Template or a name, got {template!r:.80}")
+    owned = [known for known, of in TEMPLATES.items() if of == chosen]
+    if owned and chosen != made.template:
+        raise ValueError(
+            f"template {owned[0]!r} belongs to another environment than {name}; leave template "
+            "out for the environment's own, or pass a Template of yours"
+        )
+    return chosen
 
 
 def unmarked(text: str) -> str:

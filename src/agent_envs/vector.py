@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections import deque
+from concurrent.futures import Future
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import gymnasium as gym
-from gymnasium.vector import AutoresetMode, VectorEnv
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import iterate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+Result = TypeVar("Result")
+_THREADS = 256  # at the same time
 
 
 def make_vec(
@@ -23,7 +32,8 @@ def make_vec(
     """`n` copies of `env_id`: observations and actions are tuples of n strings, `info` n-arrays.
 
     "sync" steps them one after the other in this process, which is fastest where a step takes
-    microseconds; "async" gives each a process, for heavy environments, and sends texts by pipes.
+    microseconds, and those that wait for a server (`AgentEnv.waits`) at the same time, in threads;
+    "async" gives each a process, for heavy environments, and sends texts by pipes.
 
     When an episode ends, `autoreset` says how the next begins, on a task that the copy draws:
     "next_step" (Gymnasium's default): the next step ignores that copy's action and returns the
@@ -43,7 +53,7 @@ def make_vec(
     vector_kwargs: dict[str, Any] = {"autoreset_mode": _autoreset(autoreset)}
     if vectorization_mode == "async":
         vector_kwargs["shared_memory"] = False
-    return gym.make_vec(
+    made = gym.make_vec(
         env_id,
         num_envs=n,
         vectorization_mode=vectorization_mode,
@@ -51,6 +61,119 @@ def make_vec(
         wrappers=list(wrappers),
         **(env_kwargs or {}),
     )
+    if isinstance(made, SyncVectorEnv) and any(map(waits, made.envs)):
+        return _AtOnce(made)
+    return made
+
+
+def waits(env: gym.Env[Any, Any]) -> bool:
+    """Whether a step of the environment waits for something outside."""
+    return bool(getattr(env.unwrapped, "waits", False))
+
+
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of calls that wait, all made at the same time, each in a thread.
+
+    What a call raises is raised when all have ended, the first in the order of the calls. An
+    interrupt is raised at once.
+    """
+    results: list[Future[Result]] = [Future() for _ in calls]
+    left = deque(zip(calls, results, strict=True))
+
+    def work() -> None:
+        while left:
+            try:
+                call, result = left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                result.set_result(call())
+            except BaseException as error:  # noqa: BLE001  raised below
+                result.set_exception(error)
+
+    threads = [Thread(target=work, daemon=True) for _ in range(min(len(calls), _THREADS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [result.result() for result in results]
+
+
+class _Ahead(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment whose next results are fetched before they are asked for."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.fetched: deque[Any] = deque()
+
+    def fetch_step(self, action: Any, *, restart: bool) -> None:
+        """Step; after the end also reset, where that is to follow."""
+        result = self.env.step(action)
+        self.fetched.append(result)
+        if restart and (result[2] or result[3]):
+            self.fetch_reset()
+
+    def fetch_reset(self, **given: Any) -> None:
+        """Reset."""
+        self.fetched.append(self.env.reset(**given))
+
+    def step(self, action: Any) -> Any:
+        """What was fetched, or a step."""
+        return self.fetched.popleft() if self.fetched else self.env.step(action)
+
+    def reset(self, **given: Any) -> Any:
+        """What was fetched, or a reset."""
+        return self.fetched.popleft() if self.fetched else self.env.reset(**given)
+
+
+class _AtOnce(VectorWrapper[Any, Any, Any]):
+    """Copies that wait: all are stepped at the same time, then Gymnasium takes what was fetched."""
+
+    def __init__(self, env: SyncVectorEnv) -> None:
+        super().__init__(env)
+        self.copies = [_Ahead(copy) for copy in env.envs]
+        env.envs = list(self.copies)
+        self.mode = env.autoreset_mode
+        self.ended = np.zeros(self.num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """As Gymnasium's, which refuses what does not fit."""
+        count = self.num_envs
+        rest = None if options is None else dict(options)
+        mask = np.asarray(rest.pop("reset_mask", [True] * count) if rest else [True] * count)
+        if seed is None or isinstance(seed, int):
+            seed = [None if seed is None else seed + place for place in range(count)]
+        if mask.shape == (count,) and mask.dtype == bool and len(seed) == count:
+            self._fetch(
+                [
+                    partial(copy.fetch_reset, seed=seed[place], options=rest)
+                    for place, copy in enumerate(self.copies)
+                    if mask[place]
+                ]
+            )
+            self.ended[mask] = False
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> Any:
+        """As Gymnasium's."""
+        given = zip(self.copies, iterate(self.env.action_space, actions), self.ended, strict=True)
+        restart = self.mode == AutoresetMode.SAME_STEP
+        self._fetch(
+            [
+                copy.fetch_reset if ended else partial(copy.fetch_step, action, restart=restart)
+                for copy, action, ended in given
+                if not (ended and self.mode == AutoresetMode.DISABLED)
+            ]
+        )
+        result = self.env.step(actions)
+        if not restart:
+            self.ended = result[2] | result[3]
+        return result
+
+    def _fetch(self, calls: Sequence[Callable[[], None]]) -> None:
+        for copy in self.copies:
+            copy.fetched.clear()  # of a call that raised
+        at_once(calls)
 
 
 def _autoreset(name: str) -> AutoresetMode:

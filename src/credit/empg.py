@@ -39,6 +39,7 @@ class EMPG:
     def __post_init__(self) -> None:
         for name in ("k", "k_prime", "zeta"):
             nonnegative(name, getattr(self, name), "it weighs entropy")
+        nonnegative("eps", self.eps, "it is added to a deviation")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn; `rng` is not used.

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from credit import anchors, segments
 from credit.choices import choose, nonnegative, within
 from credit.turns import Turns
 
 BASELINES = ("trajectory", "step")
+MODES = ("mean_std_norm", "mean_norm")
 ANCHORS = ("exact", "similar")
 
 
@@ -27,6 +28,8 @@ class GiGPO:
     state that was visited once gives 0, so with all anchors distinct this is GRPO.
 
     Args:
+        mode: "mean_std_norm" divides both by the deviation; "mean_norm" subtracts means only, as
+            verl-agent's scripts for WebShop, Sokoban and EZPoints do.
         omega: ω, weight of A^S.
         gamma: γ, discount of the return, in [0, 1].
         baseline: A^E's mean and deviation count each "trajectory" once, or weigh it by its "step"s.
@@ -41,6 +44,7 @@ class GiGPO:
     anchors: str = "exact"
     threshold: float = 0.9
     eps: float = 1e-6
+    mode: str = "mean_std_norm"
 
     def __post_init__(self) -> None:
         within("gamma", self.gamma, 0, 1, "it discounts later rewards")
@@ -48,6 +52,8 @@ class GiGPO:
         within("threshold", self.threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
         choose("baseline", self.baseline, BASELINES)
         choose("anchors", self.anchors, ANCHORS)
+        choose("mode", self.mode, MODES)
+        nonnegative("eps", self.eps, "it is added to a deviation")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""
@@ -56,15 +62,18 @@ class GiGPO:
     def episode(self, turns: Turns) -> NDArray[np.float64]:
         """A^E: [N]."""
         if self.baseline == "step":
-            outcome = turns.outcome[turns.trajectory]
-            return segments.standardize(outcome, turns.group_of_turn, eps=self.eps)
-        return segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
+            return self._relative(turns.outcome[turns.trajectory], turns.group_of_turn)
+        return self._relative(turns.outcome, turns.group)[turns.trajectory]
 
     def step(self, turns: Turns) -> NDArray[np.float64]:
         """A^S: [N]."""
-        return segments.standardize(
-            returns_to_go(turns, self.gamma), self.states(turns), eps=self.eps
-        )
+        return self._relative(returns_to_go(turns, self.gamma), self.states(turns))
+
+    def _relative(self, x: NDArray[np.float64], ids: ArrayLike) -> NDArray[np.float64]:
+        """Values among those of their segment: [N], [N] -> [N]."""
+        if self.mode == "mean_norm":
+            return segments.center(x, ids)
+        return segments.standardize(x, ids, eps=self.eps)
 
     def states(self, turns: Turns) -> segments.Ids:
         """Ids of the states that turns were taken in: [N]."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit import segments
-from credit.choices import choose, within
+from credit.choices import choose, nonnegative, within
 from credit.decomposers import Decompose, checked, named
 from credit.segments import Array
 from credit.turns import Turns
@@ -41,6 +41,7 @@ class HAS:
     def __post_init__(self) -> None:
         within("alpha", self.alpha, 0, 1, "it blends two advantages")
         choose("normalize", self.normalize, NORMALIZE)
+        nonnegative("eps", self.eps, "it is added to a deviation")
         if isinstance(self.decomposer, str):
             named(self.decomposer)
         elif not callable(self.decomposer):

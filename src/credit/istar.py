@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
-from credit.choices import choose, finite, nonnegative, within
+from credit.choices import choose, finite, nonnegative, text, within
 from credit.segments import Array
 from credit.turns import Turns
 
@@ -44,6 +44,8 @@ class IStar:
         nonnegative("alpha", self.alpha, "it weighs an advantage")
         choose("base", self.base, BASES)
         choose("variant", self.variant, VARIANTS)
+        nonnegative("eps", self.eps, "it is added to a deviation")
+        text("column", self.column)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn; `rng` is not used.
@@ -97,6 +99,7 @@ class Prime:
 
     def __post_init__(self) -> None:
         within("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        text("column", self.column)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn; `rng` is not used."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, nonnegative, positive, within
+from credit.choices import choose, count, nonnegative, positive, within
 from credit.turns import Turns
 
 GATES = ("trajectory", "turn", "none")
@@ -33,7 +33,7 @@ class Diagnostics:
 
 
 def fuse(
-    local: ArrayLike, standing: ArrayLike, gate: ArrayLike, gamma: float
+    local: ArrayLike, standing: ArrayLike, gate: ArrayLike, conflict_scale: float
 ) -> NDArray[np.float64]:
     """R_final of R_local, R_global and the gate's sign g: [N], [N], [N] -> [N]. Eq. 7.
 
@@ -43,7 +43,7 @@ def fuse(
     fused = signal * np.abs(size)
     conflict = np.sign(signal) * np.sign(size) < 0
     sign = np.where(signal > 0, np.asarray(gate, dtype=np.float64), 1.0)
-    return np.where(conflict, gamma * sign * fused, fused)
+    return np.where(conflict, conflict_scale * sign * fused, fused)
 
 
 @dataclass(frozen=True)
@@ -53,25 +53,25 @@ class MGR:
     Called, it gives the GRPO-style advantage (every token of the turn gets R_final). With a critic,
     `rewards` is the reward at each turn's last token and GAE makes the advantage.
 
-    The gate draws a sign for each failed trajectory from `rng`; without one, from a generator of
-    seed 0, so that `MGR()(turns)` is the same every time. Pass your own in training.
+    The gate draws a sign for each failed trajectory from `rng`, which is therefore required unless
+    `gate="none"`. Make one generator for a run and pass it at every step.
 
     Args:
         beta: β ≥ 0, bonus for a valid turn after an invalid one, and penalty the other way round.
         alpha: α ≥ 0, penalty of each repetition of a valid action beyond the first `q`. Eq. 4.
         q: Occurrences of an action that are free.
-        gamma: γ > 0, scale where the signs of turn and trajectory conflict.
+        conflict_scale: the paper's γ > 0, scale where the signs of turn and trajectory conflict.
         gate: One draw per failed "trajectory" (§3.4), one per "turn" (Algorithm 1), or "none".
         theta_v, theta_c1, theta_c2, delta, p_min: Schedule of the gate. Eq. 8.
 
     Raises:
-        ValueError: an option out of range, or an outcome that is not 0 or 1.
+        ValueError: an option out of range, an outcome that is not 0 or 1, or a call without `rng`.
     """
 
     beta: float = 0.1
     alpha: float = 0.5
     q: int = 2
-    gamma: float = 1.0
+    conflict_scale: float = 1.0
     gate: str = "trajectory"
     theta_v: float = 0.4
     theta_c1: float = 0.1
@@ -83,9 +83,9 @@ class MGR:
         choose("gate", self.gate, GATES)
         nonnegative("beta", self.beta, "it is a bonus")
         nonnegative("alpha", self.alpha, "it is a penalty")
-        nonnegative("q", self.q, "it counts occurrences")
+        count("q", self.q, "it counts occurrences")
         within("p_min", self.p_min, 0, 1, "it is a probability")
-        positive("gamma", self.gamma, "it scales rewards")
+        positive("conflict_scale", self.conflict_scale, "it scales rewards")
         for name in ("theta_v", "theta_c1", "theta_c2"):
             within(name, getattr(self, name), 0, 1, "it is compared with a share")
         nonnegative("delta", self.delta, "it lowers a probability")
@@ -96,7 +96,9 @@ class MGR:
 
     def rewards(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """R_final of each turn: [N]. Eq. 7."""
-        return fuse(self.local(turns), self.standing(turns), self._gates(turns, rng), self.gamma)
+        return fuse(
+            self.local(turns), self.standing(turns), self._gates(turns, rng), self.conflict_scale
+        )
 
     def local(self, turns: Turns) -> NDArray[np.float64]:
         """R_local = v + h: [N]. Eq. 3-5."""
@@ -131,7 +133,7 @@ class MGR:
         gates = self._gates(turns, rng)
         local, standing = self.local(turns), self.standing(turns)
         gated = (local > 0) & (standing < 0)
-        final = fuse(local, standing, gates, self.gamma)
+        final = fuse(local, standing, gates, self.conflict_scale)
         return Diagnostics(
             completion=float(turns.outcome.mean()) if len(turns) else 0.0,
             validity=float(turns.valid.mean()) if len(turns) else 0.0,
@@ -145,7 +147,11 @@ class MGR:
         """Sign g of each turn, +1 or -1: [N]."""
         if self.gate == "none":
             return np.ones(len(turns))
-        draw = np.random.default_rng(0) if rng is None else rng
+        if rng is None:
+            raise ValueError(
+                f"gate={self.gate!r} draws signs: make rng = np.random.default_rng(seed) once and "
+                f'call mgr(turns, rng) with it at every step, or choose gate="none"'
+            )
         size = len(turns) if self.gate == "turn" else len(turns.group)
-        signs = np.where(draw.random(size) < self.p_retain(turns), 1.0, -1.0)
+        signs = np.where(rng.random(size) < self.p_retain(turns), 1.0, -1.0)
         return signs if self.gate == "turn" else signs[turns.trajectory]

@@ -63,6 +63,11 @@ class MTGRPO(_MultiTurn):
 
     eps: float | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eps is not None:
+            nonnegative("eps", self.eps, "it is added to a deviation")
+
     def relative(self, x: Array, ids: Ids) -> Array:
         """Standardized within segments, ddof 1: [N], [N] -> [N]."""
         usual = 1e-6 if self.variant == "paper" else 1e-4

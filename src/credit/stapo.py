@@ -70,9 +70,9 @@ class STAPO:
         lam: λ ≥ 0, interquartile ranges beyond which a turn is an outlier; `inf`: none is.
         alpha: α, weight of the trajectory-aware reward R_TA (0.001 for search QA).
         beta: β, weight of the KL to the reference in the base objective.
-        gamma: γ, weight of the trajectory-independent penalty P_TI.
+        penalty_weight: the paper's γ, weight of the trajectory-independent penalty P_TI.
         omega: ω, weight of the advantage within the state.
-        discount: of the return that GiGPO compares.
+        gamma: discount of the return that GiGPO compares, in [0, 1].
         singleton: what a state visited once gets as H_n: "zero", or the "raw" entropy.
         masking: what a blind prompt leaves out; "none" makes this GiGPO.
         entropy: outliers of the "normalized" entropy, or of the plain "shannon" one (ablation).
@@ -84,9 +84,9 @@ class STAPO:
     lam: float = 1.5
     alpha: float = 0.01
     beta: float = 0.01
-    gamma: float = 0.01
+    penalty_weight: float = 0.01
     omega: float = 1.0
-    discount: float = 0.95
+    gamma: float = 0.95
     singleton: str = "zero"
     masking: str = "both"
     entropy: str = "normalized"
@@ -104,7 +104,7 @@ class STAPO:
         for name, allowed in CHOICES.items():
             choose(name, getattr(self, name), allowed)
         within("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
-        for name in ("alpha", "beta", "gamma"):
+        for name in ("alpha", "beta", "penalty_weight"):
             nonnegative(name, getattr(self, name), "it is a weight")
         self.base  # noqa: B018  checks the rest
 
@@ -113,7 +113,7 @@ class STAPO:
         """The method whose advantage this is."""
         return GiGPO(
             omega=self.omega,
-            gamma=self.discount,
+            gamma=self.gamma,
             anchors=self.anchors,
             threshold=self.threshold,
             eps=self.eps,
@@ -143,7 +143,7 @@ class STAPO:
         With penalty "single" no turn has a P_TI: β times the usual KL is all.
         """
         chosen = self.mask(turns).astype(np.float64)
-        return self.alpha * chosen, (self.penalty == "selective") * self.gamma * chosen
+        return self.alpha * chosen, (self.penalty == "selective") * self.penalty_weight * chosen
 
 
 @dataclass(frozen=True)

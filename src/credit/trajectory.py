@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
+from credit.choices import nonnegative
 from credit.turns import Turns
 
 
@@ -24,6 +25,9 @@ class ReinforcePP:
 
     eps: float = 1e-6
 
+    def __post_init__(self) -> None:
+        nonnegative("eps", self.eps, "it is added to a deviation")
+
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""
         whole = np.zeros(len(turns.outcome), dtype=np.intp)
@@ -35,6 +39,9 @@ class GRPO:
     """A(τ) = (R - mean of the group) / (std of the group + eps): [N]. HAS Eq. 1, iStar Eq. 3."""
 
     eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        nonnegative("eps", self.eps, "it is added to a deviation")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""
@@ -64,6 +71,9 @@ class MergedGRPO:
     """A(τ) = `grpo` of R^O + Σ of the trajectory's turn rewards: [N]. MT-GRPO §5.1, GRPO-MR."""
 
     eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        nonnegative("eps", self.eps, "it is added to a deviation")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn; `rng` is not used."""

@@ -1,7 +1,7 @@
 """Turns: one batch of trajectories as columns, the only thing that estimators read."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.choices import finite, nearest
+from credit.choices import array, finite, nearest
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -41,12 +41,18 @@ class Turns:
         turn_reward: [N, R] rewards of named verifiers, or None.
         turn_reward_names: R names.
         entropy: [N] mean token entropy of the action in nats, or None.
+        outcome_in_reward: whether `reward` on a trajectory's last turn includes its outcome, as
+            the rewards of a Gymnasium environment do. True subtracts it there; False takes the
+            columns as they are; None does too, unless they look as if it were included.
 
-    Columns may be any sequences; they are copied, checked and made read-only.
+    Columns may be any sequences; they are copied, checked and made read-only. Texts are str, or
+    all integers, which are written as text.
 
     Raises:
         ValueError: unequal lengths, a trajectory without turns or out of order, NaN, infinity or a
-            number of 1e100 or more, progress outside [0, 1]; names column and row.
+            number of 1e100 or more, progress outside [0, 1], an outcome that would be counted
+            twice; names column and row.
+        TypeError: a column of another type, as arrays for anchors or text for numbers.
     """
 
     group: NDArray[np.int64]
@@ -61,8 +67,9 @@ class Turns:
     turn_reward: NDArray[np.float64] | None = None
     turn_reward_names: tuple[str, ...] = ()
     entropy: NDArray[np.float64] | None = None
+    outcome_in_reward: InitVar[bool | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, outcome_in_reward: bool | None) -> None:
         columns = {
             name: _column(name, getattr(self, name), kind)
             for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
@@ -80,6 +87,11 @@ class Turns:
             if getattr(self, name) is not None:
                 finite(name, getattr(self, name))
         self._check_progress()
+        if outcome_in_reward:
+            paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
+            object.__setattr__(self, "reward", _column("reward", paid, np.float64))
+        elif outcome_in_reward is None:
+            self._check_counted_once()
 
     def __len__(self) -> int:
         """Number of turns N."""
@@ -148,7 +160,9 @@ class Turns:
             )
 
     @classmethod
-    def from_episodes(cls, episodes: Iterable[Any]) -> Self:
+    def from_episodes(
+        cls, episodes: Iterable[Any], *, outcome_in_reward: bool | None = None
+    ) -> Self:
         """The batch of recorded episodes.
 
         An episode has `group`, `outcome`, `goal` and `turns`; a turn has `reward`, `valid`,
@@ -163,7 +177,8 @@ class Turns:
         entropies = [getattr(turn, "entropy", None) for turn in rows]
         if any(entropy is not None for entropy in entropies):
             columns["entropy"] = entropies
-        return cls(trajectory=owner, **columns, **_verifiers(rows))
+        columns |= _verifiers(rows)
+        return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
         """Write one row a turn, its trajectory's columns repeated (needs pyarrow)."""
@@ -192,7 +207,7 @@ class Turns:
         names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
         if names:
             named["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
-        return cls(**named, turn_reward_names=names)
+        return cls(**named, turn_reward_names=names, outcome_in_reward=False)
 
     def _check_lengths(self) -> None:
         for like, names in (
@@ -227,27 +242,77 @@ class Turns:
             row = outside[0]
             raise ValueError(f"progress row {row} must lie in [0, 1], got {self.progress[row]}")
 
+    def _check_counted_once(self) -> None:
+        """Refuse rewards that hold the outcome: at the last turns, or in sum over trajectories."""
+        if not self.outcome.any():
+            return
+        ended = self.outcome != 0
+        summed = np.bincount(self.trajectory, self.reward, len(self.group))
+        if np.array_equal(self.reward[self.last][ended], self.outcome[ended]):
+            where = "on the last turn of every trajectory whose outcome is not 0"
+        elif np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12):
+            where = "summed over the turns of every trajectory"
+        else:
+            return
+        raise ValueError(
+            f"reward {where} equals its outcome, which methods that read both would count twice; "
+            f"reward is what was paid besides the outcome. Pass outcome_in_reward=True to subtract "
+            f"the outcome from the last turns, or False if the columns are meant like this"
+        )
+
 
 def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
     """A vector of the column's type, read-only; the caller's own array is left as it is."""
     if kind is object:
-        column = np.empty(len(given), dtype=object)
-        column[:] = list(map(str, given))
-    else:
-        plain = np.asarray(given)
-        with np.errstate(invalid="ignore"):  # NaN among integers is refused below, by row
-            column = np.array(plain, dtype=kind)
-        if kind is not np.float64 and plain.size and (column != plain).any():
-            row = np.argwhere(column != plain)[0][0]
-            raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
-    if column.ndim != 1:
-        raise ValueError(f"{name} is a vector, got shape {column.shape}")
+        return _texts(name, given)
+    plain = array(name, given)
+    if plain.ndim != 1:
+        raise ValueError(f"{name} is a vector, got shape {plain.shape}")
+    if plain.dtype.kind == "O":  # as None among numbers
+        plain = array(name, [np.nan if value is None else value for value in plain.tolist()])
+    if plain.dtype.kind not in "biuf" and plain.size:
+        remedy = "; number them by np.unique(group, return_inverse=True)[1]"
+        raise TypeError(
+            f"{name} row 0 is {plain[0]!r:.60}, not {np.dtype(kind).name}"
+            f"{remedy if name == 'group' else ''}"
+        )
+    with np.errstate(invalid="ignore"):  # NaN among integers is refused below, by row
+        column = np.array(plain, dtype=kind)
+    if kind is not np.float64 and plain.size and (column != plain).any():
+        row = np.argwhere(column != plain)[0][0]
+        raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
     column.flags.writeable = False
     return column
 
 
+def _texts(name: str, given: Any) -> NDArray[np.object_]:
+    """A vector of str, read-only; integers are written as text if all rows are."""
+    rows = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    kinds = set(map(type, rows))
+    if kinds - {str}:
+        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
+        if not whole:
+            _check_texts(name, rows)
+        rows = list(map(str, rows))
+    column = np.empty(len(rows), dtype=object)
+    column[:] = rows
+    column.flags.writeable = False
+    return column
+
+
+def _check_texts(name: str, rows: Sequence[Any]) -> None:
+    """Refuse rows that are not text: what they are turned into might not tell them apart."""
+    for row, value in enumerate(rows):
+        if not isinstance(value, str):
+            remedy = "text, or all integers"
+            if name == "anchor":
+                remedy += "; of an array, hashlib.sha256(array.tobytes()).hexdigest() is a key"
+            kind = type(value).__name__
+            raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} is {remedy}")
+
+
 def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
-    rewards = np.array(given, dtype=np.float64)
+    rewards = np.array(array("turn_reward", given), dtype=np.float64)
     if not rewards.size:
         rewards = rewards.reshape(-1 if names else 0, len(names))
     if rewards.shape[1:] != (len(names),):

@@ -14,17 +14,25 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from credit import verifiers
-from credit.choices import LARGEST, finite, nonnegative, within
+from credit.choices import LARGEST, count, finite, nonnegative, within
 
 
 class _Term(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds `term(action, observation, info)` to the reward of each step under its `name`."""
 
     name: str
+    reads: tuple[str, ...] = ()
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Start an episode; no term is paid."""
         observation, info = self.env.reset(**options)
+        for key in self.reads:
+            if key not in info:
+                raise KeyError(
+                    f"{type(self).__name__} reads info[{key!r}] at every reset and step, which "
+                    f"{self.unwrapped} does not return; agent_envs.testing.check_agent_env checks "
+                    f"what an environment has to return"
+                )
         self.start(info)
         return observation, info
 
@@ -53,6 +61,7 @@ class InvalidPenalty(_Term):
     """
 
     name = "invalid_penalty"
+    reads = ("valid",)
 
     def __init__(self, env: gym.Env[Any, Any], penalty: float = -0.1) -> None:
         within("penalty", penalty, -LARGEST, 0, "it is added to the reward")
@@ -77,10 +86,11 @@ class RepetitionPenalty(_Term):
     """
 
     name = "repetition_penalty"
+    reads = ("valid",)
 
     def __init__(self, env: gym.Env[Any, Any], *, alpha: float = 0.5, q: int = 2) -> None:
         nonnegative("alpha", alpha, "it is subtracted")
-        nonnegative("q", q, "it counts occurrences")
+        count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, alpha=alpha, q=q)
         super().__init__(env)
         self.alpha, self.q = alpha, q
@@ -109,6 +119,7 @@ class ValiditySignal(_Term):
     """
 
     name = "validity_signal"
+    reads = ("valid",)
 
     def __init__(
         self,
@@ -119,8 +130,9 @@ class ValiditySignal(_Term):
         *,
         scale: float = 1.0,
     ) -> None:
-        for name, value in (("beta", beta), ("alpha", alpha), ("q", q), ("scale", scale)):
-            nonnegative(name, value, "it weighs or counts")
+        for name, value in (("beta", beta), ("alpha", alpha), ("scale", scale)):
+            nonnegative(name, value, "it is a weight")
+        count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, beta=beta, alpha=alpha, q=q, scale=scale)
         super().__init__(env)
         self.beta, self.alpha, self.q, self.scale = beta, alpha, q, scale
@@ -149,6 +161,7 @@ class ProgressReward(_Term):
     """
 
     name = "progress_reward"
+    reads = ("progress",)
 
     def __init__(self, env: gym.Env[Any, Any], scale: float = 1.0, gamma: float = 1.0) -> None:
         nonnegative("scale", scale, "it weighs progress")

@@ -74,7 +74,11 @@ class RaggedCache(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write [A, H, T, D] where `aim` said; all that the rows attend to, [A, H, S, D]."""
+        """Write [A, H, T, D] where `aim` said; all that the rows attend to, [A, H, S, D].
+
+        Keys are kept in the type of the values: mixed precision multiplies them in it anyway.
+        """
+        key_states = key_states.to(value_states.dtype)
         if layer_idx == len(self._held):
             heads, size = key_states.shape[1], key_states.shape[3]
             shape = [len(self.lengths), self._capacity, heads, size]

@@ -3,24 +3,36 @@
 A conversation grows by appending: the opening prompt, a sampled reply, the environment's next
 message up to the next generation prompt, and so on. Sampled tokens are taken as they are; nothing
 that was sampled is rendered or tokenised again, so a template that drops the thinking of earlier
-replies cannot change what the model conditioned on. Left out: tool roles.
+replies cannot change what the model conditioned on.
+
+Texts of the world are text: the control tokens of a conversation are those that the template writes
+and no others, whatever an observation, a goal or a past action says. Left out: tool roles, and role
+marks that a template writes in ordinary words (`[INST]` of the first Mistral models), which the
+model itself cannot tell from the same words in a message.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent_envs.prompt import IMAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from transformers import PreTrainedTokenizerBase
 
     from trainer.episodes import Conversation
 
 _REPLY, _MESSAGE = "reply-of-the-agent", "message-of-the-world"
+_TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|tool|result)>")
+"""What replies are written with: a text may have it as a token."""
+_BRACKETED = re.compile(r"[<\[].+[>\]]")
+_ANGLED = re.compile(r"<[|｜].+[|｜]>")
+"""What control tokens look like even where the tokenizer does not call them special."""
+_PRIVATE = range(0xE000, 0xF900)  # characters that mean nothing
 _DAY = "26 Jul 2024"  # Llama-3 templates would print today's date: the same seed, another run
 
 
@@ -29,6 +41,8 @@ class Chat:
 
     `opening(text)` gives the tokens up to the first reply, `message(text)` those between two
     replies, `reply(text)` those of a reply given as text; all three remember what they were asked.
+    In none of them does `text` become a control token: a special token of the tokenizer, or another
+    added token that the template writes around messages.
 
     Args:
         tokenizer: Of the policy.
@@ -52,9 +66,10 @@ class Chat:
                 "use an instruct model, or set tokenizer.chat_template and save it with the model"
             )
         self.tokenizer = tokenizer
+        self._control = self._control_tokens()
+        self._written = lru_cache(maxsize=64)(self._control_of_template)
         tail = self._encode(self._tail(_MESSAGE))
-        special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
-        if not tail or tail[0] not in special:
+        if not tail or tail[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
             raise ValueError(
                 f"the chat template must end a reply by a special token, but that of "
                 f"{self._name} writes {tokenizer.decode(tail[:1])!r}; "
@@ -68,7 +83,7 @@ class Chat:
 
     def _opening(self, text: str) -> tuple[int, ...]:
         """Tokens from the start of the conversation to the first reply; `text` is its message."""
-        return tuple(self._encode(self._render([("user", text)], prompt=True)))
+        return tuple(self._around(self._head, text))
 
     def _message(self, text: str) -> tuple[int, ...]:
         """Tokens between two replies: the end of the turn, the message, the next prompt.
@@ -76,7 +91,7 @@ class Chat:
         The first token is `end`: drop it after a reply that sampled it, keep it after a reply that
         was cut (`after` does).
         """
-        return tuple(self._encode(self._tail(text)))
+        return tuple(self._around(self._tail, text))
 
     def after(self, reply_ids: Sequence[int], text: str) -> list[int]:
         """Environment tokens that follow a sampled reply: message `text` and the next prompt."""
@@ -86,7 +101,25 @@ class Chat:
 
     def _reply(self, text: str) -> tuple[int, ...]:
         """Tokens of a reply given as text, its end included."""
-        return (*self._encode(text), self.end)
+        return (*self.plain(text), self.end)
+
+    def plain(self, text: str) -> list[int]:
+        """Tokens of a text, none of them a control token.
+
+        Raises:
+            ValueError: A control token of the tokenizer is one character, and the text has it.
+        """
+        for options in ({}, {"split_special_tokens": True}):
+            ids = self._encode(text, **options)
+            if not self._controls(ids, text):
+                return ids
+        if len(text) == 1:
+            raise ValueError(
+                f"{text!r} is a control token of {self._name}; use a model whose are not letters"
+            )
+        places = [text.find(token) + 1 for token in self._control.values() if len(token) > 1]
+        cut = min((place for place in places if place), default=len(text) // 2)
+        return self.plain(text[:cut]) + self.plain(text[cut:])
 
     def text(self, reply_ids: Sequence[int]) -> str:
         """Text of a sampled reply, its end left out."""
@@ -102,6 +135,58 @@ class Chat:
             pieces.append((list(prompt), list(self.reply(reply))))
         return pieces
 
+    def _around(self, write: Callable[[str], str], text: str) -> list[int]:
+        """Tokens of what `write` makes of a message, its images' marks included.
+
+        A message without control tokens is tokenised together with what the template has around it.
+        """
+        images = text.count(IMAGE) if self._mark else 0
+        ids = self._encode(write(text.replace(IMAGE, self._mark) if images else text))
+        if self._controls(ids, text) == self._written(write, images):
+            return ids
+        stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
+        marked = text.replace(IMAGE, stop + self._mark + stop) if images else text
+        pieces = write(stop + marked + stop).split(stop)
+        if len(pieces) != 2 * images + 3:
+            raise ValueError(
+                f"the message {text!r} has control tokens in it, and the chat template of "
+                f"{self._name} does not write messages as they are; use an instruct model of "
+                "another family"
+            )
+        return [
+            token
+            for place, piece in enumerate(pieces)
+            for token in (self.plain(piece) if place % 2 else self._encode(piece))
+        ]
+
+    def _controls(self, ids: Iterable[int], text: str) -> list[int]:
+        """The control tokens among the ids of a text; what it has no token for is none."""
+        unknown = self.tokenizer.unk_token_id
+        if unknown is not None and str(self.tokenizer.unk_token) in text:
+            unknown = None
+        return [i for i in ids if i in self._control and i != unknown]
+
+    def _control_of_template(self, write: Callable[[str], str], images: int) -> list[int]:
+        """The control tokens around any message with so many images."""
+        text = " ".join([_MESSAGE, *[self._mark] * images])
+        return self._controls(self._encode(write(text)), text)
+
+    def _control_tokens(self) -> dict[int, str]:
+        """Every token that a text must not have, with its text."""
+        turns = [("user", _MESSAGE), ("assistant", _REPLY), ("user", _MESSAGE)]
+        written = f"{self._render(turns)}{self._mark}{self.tokenizer.chat_template}"
+        return {
+            i: token.content
+            for i, token in self.tokenizer.added_tokens_decoder.items()
+            if token.special
+            or _ANGLED.fullmatch(token.content)
+            or (_BRACKETED.fullmatch(token.content) and token.content in written)
+            if not _TAG.fullmatch(token.content)
+        }
+
+    def _head(self, text: str) -> str:
+        return self._render([("user", text)], prompt=True)
+
     def _tail(self, text: str) -> str:
         turns = [("user", _MESSAGE), ("assistant", _REPLY), ("user", text)]
         _, found, tail = self._render(turns, prompt=True).partition(_REPLY)
@@ -112,18 +197,15 @@ class Chat:
             )
         return tail
 
-    def _render(self, turns: Sequence[tuple[str, str]], *, prompt: bool) -> str:
-        messages = [{"role": role, "content": self._marked(content)} for role, content in turns]
+    def _render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
+        messages = [{"role": role, "content": content} for role, content in turns]
         text = self.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=prompt, date_string=_DAY
         )
         return str(text)
 
-    def _marked(self, text: str) -> str:
-        return text.replace(IMAGE, self._mark) if self._mark else text
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+    def _encode(self, text: str, **options: bool) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False, **options))
 
     def _decode(self, ids: list[int]) -> str:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))

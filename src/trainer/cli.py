@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 NEEDED = (
     "jinja2",
@@ -45,11 +46,14 @@ def main() -> None:
         )
     from gymnasium.error import Error as GymError
 
+    from agent_envs.web import ServerError
     from trainer.commands import app
 
+    if (here := str(Path.cwd())) not in sys.path:  # for environments of a user's own
+        sys.path.append(here)
     try:
         app()
-    except (ValueError, OSError, ImportError, GymError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, GymError, FloatingPointError, ServerError) as error:
         if os.environ.get(TRACEBACK):
             raise
         sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")

@@ -61,6 +61,7 @@ class Evaluation:
 
     Attributes:
         split: Split of the panel.
+        source: Where its tasks come from, `Panel.source`.
         panel_hash: Hash of the panel's task ids.
         decoding: How replies were drawn, e.g. "greedy".
         task_ids: [n] tasks.
@@ -73,6 +74,7 @@ class Evaluation:
     """
 
     split: str
+    source: str
     panel_hash: str
     decoding: str
     task_ids: list[str]
@@ -162,7 +164,7 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     from rich.table import Table
 
     test = None if before is None else paired(before, result)
-    title = f"{result.split}, {len(result.task_ids)} tasks, {result.decoding}"
+    title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
     made = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("", "before", "now") if before else ("", "success"):
         made.add_column(name, no_wrap=True)
@@ -194,7 +196,7 @@ def draw(panel: Panel, tasks: int) -> Panel:
     if not tasks:
         return panel
     rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])
-    return Made(panel.split, tuple(ids[row] for row in rows))
+    return Made(panel.split, tuple(ids[row] for row in rows), panel.source)
 
 
 def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Evaluation:
@@ -211,6 +213,7 @@ def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Ev
     steps = [step for episode in episodes for step in episode.steps]
     return Evaluation(
         split=panel.split,
+        source=panel.source,
         panel_hash=panel.hash,
         decoding=decoding,
         task_ids=list(panel.task_ids),

@@ -1,7 +1,8 @@
 """Optimiser steps: gradients accumulated over microbatches, clipped, and refused if not finite.
 
 The loss of a step is one weighted sum over reply tokens; microbatches add their parts, so that how
-it is split changes memory and nothing else. Left out: mixed precision beyond the weights' dtype.
+it is split changes memory and nothing else. Weights, gradients and moments are float32, in whatever
+type the model's matrix products are of.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class Learner(Generic[Model]):
         tokens: Tokens of one forward pass at most; a minibatch is split accordingly.
         folder: Where a batch goes that made a loss or gradient NaN or infinite.
         steps: Optimiser steps taken.
+
+    Raises:
+        ValueError: A weight that would be trained is not float32.
     """
 
     def __init__(
@@ -67,6 +71,12 @@ class Learner(Generic[Model]):
         grad_norm: float = 1.0,
         tokens: int = 8192,
     ) -> None:
+        if coarse := {p.dtype for p in model.parameters()} - {torch.float32}:
+            raise ValueError(
+                f"weights are trained in float32, got {', '.join(map(str, coarse))}: most updates "
+                "would be rounded away; load the model in float32 and give Policy the dtype that "
+                "it is to compute in"
+            )
         self.model = model
         self.folder = folder
         self.learning_rate = learning_rate

@@ -273,7 +273,7 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
 def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
     proposed = env.talk.standing[1 - env.next]
-    if env.talk.agreed is not None:
+    if env.talk.taken is not None:
         return Act("leave").written(), own
     if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
         return "Agreed.", own

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from agent_envs.parse import action_in
-from agent_envs.prompt import TEMPLATES
+from agent_envs.prompt import TEMPLATES, unmarked
 from agent_envs.sotopia.acts import Act, read
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PolicyPartner:
             return []
         chat = self.sampler.policy.chat
         asked = [
-            chat.opening(prompt(talk, speaker.side))
+            chat.opening(unmarked(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         session = self.sampler.session(len(talks))
@@ -81,7 +81,11 @@ class PolicyPartner:
         seeds = [n for s, t in zip(speakers, talks, strict=True) for n in (s.seed, len(t.said))]
         seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
         rng = torch.Generator().manual_seed(seed)
-        return [_act(reply.text) for reply in session.reply(range(len(talks)), asked, rng)]
+        replies = session.reply(range(len(talks)), asked, rng)
+        return [
+            _act(reply.text, talk, speaker.side)
+            for reply, talk, speaker in zip(replies, talks, speakers, strict=True)
+        ]
 
 
 class Speaking:
@@ -110,9 +114,9 @@ def prompt(talk: Talk, side: int) -> str:
     )
 
 
-def _act(reply: str) -> Act:
+def _act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        return read(action_in(reply, _TAGS) or "")
+        return read(action_in(reply, _TAGS) or "", talk.scene.game, side)
     except ValueError:
         return Act("none")
 

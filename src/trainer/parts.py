@@ -65,7 +65,7 @@ def load_partner(partner: Partner, policy: Model) -> PolicyPartner | None:
     plain = replace(policy, model=partner.model, lora_rank=0, gradient_checkpointing=False)
     return PolicyPartner(
         Sampler(
-            policy=load_policy(plain),
+            policy=load_policy(plain).freeze(),
             temperature=partner.temperature,
             max_new_tokens=partner.reply_tokens,
         )

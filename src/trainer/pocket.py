@@ -26,11 +26,13 @@ import numpy as np
 from agent_envs.sokoban.board import SYMBOLS
 from agent_envs.webshop.pages import SEPARATOR
 from trainer import lessons
+from trainer.chat import Chat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import torch
+    from tokenizers import Tokenizer
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
     from trainer.lessons import Lesson
@@ -48,7 +50,7 @@ MARKS = {
         f"<{end}{tag}>" for tag in ("reasoning", "tool", "answer", "result") for end in ("", "/")
     ),
 }
-"""What is one token in each world; the second ends a thought."""
+"""What is one token in each world, an ordinary one; the second ends a thought."""
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -151,6 +153,7 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE with the roles and the world's marks as tokens; a common word is one token.
 
+    Roles, end and padding are special tokens, marks are ordinary ones: text is made of them.
     In `FOLDED` worlds letters are lower case, digits single and prices whole, so that what stands
     in a title or a passage reads as it does in a request or an answer. An id of the shop is `ID`
     and one token.
@@ -189,13 +192,22 @@ def train_tokenizer(
         ),
     )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer,
+        tokenizer_object=with_ordinary_marks(tokenizer),
         eos_token=END,
         pad_token=PAD,
         chat_template=TEMPLATE,
         clean_up_tokenization_spaces=False,
         model_max_length=8192,
     )
+
+
+def with_ordinary_marks(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with no other special tokens than padding, end and roles; ids stay."""
+    state = json.loads(tokenizer.to_str())
+    for token in state["added_tokens"]:
+        token["special"] = token["content"] in {PAD, END, *ROLES}
+    made: Tokenizer = type(tokenizer).from_str(json.dumps(state))
+    return made
 
 
 def build_model(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
@@ -233,10 +245,9 @@ def encode(
     """Tokens of a lesson and the weight of each in the loss; a mistaken reply weighs nothing."""
     ids: list[int] = []
     weights: list[float] = []
-    end = tokenizer.convert_tokens_to_ids(closing)
+    chat, end = Chat(tokenizer), tokenizer.convert_tokens_to_ids(closing)
     for prompt, reply, wrong in zip(item.prompts, item.replies, item.mistakes, strict=True):
-        seen = tokenizer.encode(f"<|user|>{prompt}{END}<|assistant|>", add_special_tokens=False)
-        said = tokenizer.encode(f"{reply}{END}", add_special_tokens=False)
+        seen, said = chat.opening(prompt), chat.reply(reply)
         thinking = said.index(end) + 1
         ids += seen + said
         weights += [echo] * len(seen)

@@ -2,6 +2,8 @@
 
 A name is one of `POCKETS` (in this package), "smollm2-135m" (in the extra [smollm2]), a folder, or
 a hub name. Dropout is off throughout: a ratio of probabilities compares one function with itself.
+Weights that are trained are float32, whatever the model computes in: at the learning rates of
+reinforcement learning an update is smaller than the distance between two numbers of bfloat16.
 Left out: quantised training and sharding.
 """
 
@@ -81,6 +83,8 @@ class Policy:
         chat: Token pieces of conversations.
         name: What it was loaded from, written into a saved adapter.
         vision: What it makes of images; None for a model of text alone.
+        dtype: Type of the matrix products; norms, residuals, logits and their softmax are float32,
+            and so is every weight that is trained.
         adapter: Name of the adapter it is, where LoRA is on.
     """
 
@@ -90,15 +94,19 @@ class Policy:
         tokenizer: PreTrainedTokenizerBase,
         *,
         lora: LoRA | None = None,
+        dtype: str = "float32",
         gradient_checkpointing: bool = False,
         name: str = "",
         images: Any = None,
     ) -> None:
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {dtype!r}")
+        self.dtype = DTYPES[dtype]
         self.vision = None if images is None else Vision(images, tokenizer, model)
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
         self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
-        _without_dropout(model)
+        _without_dropout(model.float())
         if gradient_checkpointing:
             enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
             (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
@@ -106,6 +114,7 @@ class Policy:
         self.model = model if lora is None else _adapted(model, lora, self.name)
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
+        self._shrink()
 
     @classmethod
     def load(
@@ -128,8 +137,6 @@ class Policy:
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
         from transformers.utils import logging
 
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {dtype!r}")
         transformers_logging: Any = logging
         transformers_logging.disable_progress_bar()
         source = resolve(name)
@@ -141,7 +148,7 @@ class Policy:
             sees = hasattr(AutoConfig.from_pretrained(base), "vision_config")
             read: Any = AutoImageProcessor
             images = read.from_pretrained(source) if sees else None
-            model: Any = _kind(sees=sees).from_pretrained(base, dtype=DTYPES[dtype])
+            model: Any = _kind(sees=sees).from_pretrained(base, dtype=torch.float32)
         except OSError as error:
             raise FileNotFoundError(
                 f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
@@ -151,13 +158,44 @@ class Policy:
             model.to(device),
             tokenizer,
             lora=None if saved else lora,
+            dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,
             images=images,
         )
         if saved:
             policy.model = _with_saved_adapter(model, source)
+            policy._shrink()
         return policy
+
+    def freeze(self) -> Self:
+        """Train nothing from here on; matrices are kept in `dtype`, which is what they compute in.
+
+        It does not change what the policy says.
+        """
+        self.model.requires_grad_(requires_grad=False)
+        self._shrink()
+        return self
+
+    def _shrink(self) -> None:
+        """Keep matrices that are not trained in the type that they are multiplied in."""
+        head = self.model.get_output_embeddings()
+        for module in self.model.modules():
+            plain = isinstance(module, nn.Linear) and module is not head
+            if plain and not any(p.requires_grad for p in module.parameters()):
+                module.to(self.dtype)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Inside, matrix products are of `dtype`, and a weight is rounded to it only once.
+
+        Weights must not change inside.
+        """
+        if self.dtype == torch.float32:
+            yield
+            return
+        with torch.autocast(self.device.type, self.dtype):
+            yield
 
     @property
     def device(self) -> torch.device:
@@ -235,17 +273,24 @@ class Policy:
 
         Position l gives the logits of token l + 1; P counts the kept positions in row-major order.
         Rows are padded on the right. `context` goes to the model: a cache with its mask and
-        positions, nothing for whole rows. Memory is O(P V), however long the rows are.
+        positions, nothing for whole rows. Memory is O(P V), however long the rows are. The head
+        computes in float32 whatever `dtype` is: rounded logits are log-probabilities off by tenths.
         """
         head = self.model.get_output_embeddings()
-        hook = head.register_forward_pre_hook(lambda _, given: (given[0][keep],))
+        whole = head.forward
+
+        def kept(hidden: Tensor) -> Tensor:
+            with torch.autocast(hidden.device.type, enabled=False):
+                said: Tensor = whole(hidden[keep].float())
+            return said
+
+        head.forward = kept
         try:
             context.setdefault("use_cache", False)
-            with self.active():
+            with self.active(), self.computing():
                 logits: Tensor = self.model(input_ids=ids, **context).logits
         finally:
-            hook.remove()
-        logits = logits.float()
+            del head.forward
         if self.vision:  # what stands for an image is never said
             never = torch.tensor(self.vision.marks, device=logits.device)
             logits = logits.index_fill(1, never, _NEVER)
@@ -265,7 +310,7 @@ class Policy:
 
         hook = self.model.get_output_embeddings().register_forward_pre_hook(read)
         try:
-            with self.active():
+            with self.active(), self.computing():
                 self.model(input_ids=ids, use_cache=False, **context)
         finally:
             hook.remove()

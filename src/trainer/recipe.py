@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from agent_envs.endpoint import Endpoint
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -86,12 +87,13 @@ class Prompt:
 
     Attributes:
         context: "history": the whole conversation; "turn": a prompt written anew for every turn.
-        template: Template of the turn's prompt, used with context "turn".
+        template: Template of the turn's prompt, used with context "turn"; "" for the environment's
+            own, the only one that fits (`agent_envs.prompt.TEMPLATES` has the names).
         history: Past turns that prompt shows.
     """
 
     context: Literal["history", "turn"] = "history"
-    template: str = "alfworld"
+    template: str = ""
     history: Count = 2
 
 
@@ -104,7 +106,7 @@ class Model:
             name.
         lora_rank: Rank of the adapter on attention and MLP projections, 0 trains all weights.
         lora_alpha: The adapter is scaled by lora_alpha / lora_rank.
-        dtype: Of the weights.
+        dtype: Of the matrix products; weights that are trained are float32 whatever it is.
         device: "auto" takes a GPU if there is one.
         gradient_checkpointing: Compute activations again in the backward pass, to save memory.
     """
@@ -268,28 +270,6 @@ class TurnRD:
 
 
 @dataclass(frozen=True, config=_STRICT)
-class Judge:
-    """The language model behind credit.name has with decomposer "judge"; its answers are kept.
-
-    Attributes:
-        url: Base URL of an OpenAI-compatible endpoint; "" is OpenAI's own.
-        model: Name of the model there.
-        key: Environment variable with the API key.
-        timeout: Seconds to wait for an answer.
-        retries: How often a request is sent again after a time-out, a rate limit or a server error,
-            and how often a malformed answer is asked for again.
-        parallel: Requests at the same time.
-    """
-
-    url: str = ""
-    model: str = ""
-    key: str = "OPENAI_API_KEY"
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    retries: Count = 5
-    parallel: Positive = 8
-
-
-@dataclass(frozen=True, config=_STRICT)
 class Update:
     """The policy update.
 
@@ -350,7 +330,11 @@ class Eval:
 
 @dataclass(frozen=True, config=_STRICT)
 class Recipe:
-    """A whole run; see the sections."""
+    """A whole run; see the sections.
+
+    `judge` is the language model behind credit.name has with decomposer "judge", with the options
+    of an endpoint; its labels are kept in the run's folder, or in judge.cache.
+    """
 
     name: str = "recipe"
     about: str = ""
@@ -365,7 +349,7 @@ class Recipe:
     critic: Critic = field(default_factory=Critic)
     prm: Prm = field(default_factory=Prm)
     turnrd: TurnRD = field(default_factory=TurnRD)
-    judge: Judge = field(default_factory=Judge)
+    judge: Endpoint = field(default_factory=Endpoint)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
@@ -546,5 +530,7 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
-        lines.append(f"{key} = {problem['input']!r}: {problem['msg']}")
+        whole = problem["type"] == "value_error"  # of a section, which may hold a password
+        told = "" if whole else f" = {problem['input']!r}"
+        lines.append(f"{key}{told}: {problem['msg']}")
     return "; ".join(lines)

@@ -1,23 +1,26 @@
 """Rollouts by an active set: episodes in lock step, a finished one neither prompted nor stepped.
 
 Every turn the policy answers all running episodes in one batch, then each environment takes its
-reply. What success pays is the episode's outcome; the rest of the reward stays with its turn. Left
-out: processes for environments, which a household in memory does not need.
+reply, and those that wait for a server take theirs at the same time, in threads. What success pays
+is the episode's outcome; the rest of the reward stays with its turn. Left out: processes for
+environments, which a household in memory does not need.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, isclass, signature
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.prompt import IMAGE, unmarked, without_goal
+from agent_envs.vector import at_once, waits
 from credit.wrappers import InvalidPenalty
 from trainer.episodes import Episode, Step
 from trainer.recipe import RecipeError
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from trainer.policy import Policy
     from trainer.recipe import Env, Prompt
     from trainer.sampling import Reply, Sampler, Session
+
+_Made = TypeVar("_Made")
+_Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 INSTRUCTION = (
     "Solve the task, one action per reply. "
@@ -76,13 +82,16 @@ def make_env(
     import agent_envs
 
     given = _options(env, partner) | {"split": split, "max_turns": env.max_turns}
-    made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
+    try:
+        made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
+    except TypeError as error:
+        raise RecipeError(f"env.options do not fit: {error}") from error
     if not form_of(made):
         made = agent_envs.ParseReply(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
-        made = agent_envs.Prompt(made, template=prompt.template, history=prompt.history)
+        made = agent_envs.Prompt(made, template=prompt.template or None, history=prompt.history)
     return made
 
 
@@ -140,7 +149,7 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
         if images is None:
             return unmarked(observation), []
         return observation, [Picture.of(image) for image in images]
-    return f"{goal}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
 def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> list[int]:
@@ -157,6 +166,17 @@ def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> l
             "model, or let the environment show text"
         )
     return list(ids)
+
+
+def _reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
+    return env.reset(seed=task.seed, options={"task_id": task.task_id})
+
+
+def _together(
+    envs: Sequence[gym.Env[str, str]], calls: Sequence[Callable[[], _Made]]
+) -> list[_Made]:
+    """The results of calls, one of each environment, at the same time where these wait."""
+    return at_once(calls) if any(map(waits, envs)) else [call() for call in calls]
 
 
 class Expert(Protocol):
@@ -232,7 +252,10 @@ class Rollouts:
         Raises:
             ValueError: The environment has no explorer, or it solved none of the tasks.
         """
-        shown = [self._demonstration(self._envs(1)[0], task, policy) for task in tasks]
+        form = form_of(self._envs(1)[0])
+        envs = self._envs(len(tasks)) if waits(self._pool[0]) else self._pool[:1] * len(tasks)
+        plays = [partial(self._explored, env, task) for env, task in zip(envs, tasks, strict=True)]
+        shown = [_demonstration(one, policy, form) for one in _together(envs, plays)]
         solved = [episode for episode in shown if episode is not None]
         if not solved:
             raise ValueError(
@@ -241,50 +264,39 @@ class Rollouts:
             )
         return solved
 
-    def _demonstration(self, env: gym.Env[str, str], task: Task, policy: Policy) -> Episode | None:
+    def _explored(self, env: gym.Env[str, str], task: Task) -> _Explored:
+        """A task played by the explorer."""
         from trainer.sampling import FORM
-        from trainer.sft import demonstration
 
         explorer, context = explorer_of(env), self.prompt.context
         form = form_of(env) or FORM
-        observation, info = env.reset(seed=task.seed, options={"task_id": task.task_id})
-        turns: list[tuple[str, str]] = []
-        thoughts: list[str] = []
-        images: list[list[Picture]] = []
+        observation, info = _reset(env, task)
+        played = _Explored(context, info)
         done = False
         while not done:
             expert = explorer(env)
             action = expert.act()
-            text, seen = shown(env, observation, "" if turns or context == "turn" else info["goal"])
-            turns.append((text if turns or context == "turn" else opening(env, text), action))
-            images.append(seen)
-            thoughts.append(expert.think())
+            first = context == "history" and not played.turns
+            text, seen = shown(env, observation, info["goal"] if first else "")
+            played.turns.append((opening(env, text) if first else text, action))
+            played.images.append(seen)
+            played.thoughts.append(expert.think())
             reply = form.format(thought="", action=action)
-            observation, _, terminated, truncated, info = env.step(reply)
+            observation, _, terminated, truncated, played.info = env.step(reply)
             done = terminated or truncated
-        if not info["success"]:
-            return None
-        made = demonstration(
-            policy.chat,
-            turns,
-            thoughts=thoughts,
-            form=form,
-            context=context,
-            task_id=info["task_id"],
-            goal=info["goal"],
-        )
-        for step, seen in zip(made.steps, images, strict=True):
-            step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
-        return made
+        return played
 
     def _wave(
         self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
     ) -> Iterator[Episode]:
         context = self.prompt.context
         envs = self._envs(len(tasks))
+        resets = [partial(_reset, env, task) for env, task in zip(envs, tasks, strict=True)]
+        # A policy as partner may speak first, and samples in one thread.
+        openings = [reset() for reset in resets] if self.partner else _together(envs, resets)
         actors = [
-            _Actor(env, task, sampler.policy, context, self.blind)
-            for env, task in zip(envs, tasks, strict=False)
+            _Actor(env, task, opened, sampler.policy, context=context, blind=self.blind)
+            for env, task, opened in zip(envs, tasks, openings, strict=True)
         ]
         session = sampler.session(len(actors))
         active = self._fitting(actors, list(range(len(actors))), session, sampler)
@@ -298,11 +310,14 @@ class Rollouts:
             constrained = sampler.decode == "admissible"
             images = [actor.images for actor in playing]
             replies = session.reply(rows, prompts, rng, actions if constrained else None, images)
+            texts, stepped = [reply.text for reply in replies], [actor.env for actor in playing]
             if self.partner is not None:
-                texts = [reply.text for reply in replies]
-                self.partner.listen([actor.env for actor in playing], texts)
-            for actor, reply in zip(playing, replies, strict=True):
-                actor.act(reply)
+                self.partner.listen(stepped, texts)
+            blind = [actor.blinded() for actor in playing]
+            steps = [partial(env.step, text) for env, text in zip(stepped, texts, strict=True)]
+            taken = zip(playing, replies, blind, _together(stepped, steps), strict=True)
+            for actor, reply, blinded, result in taken:
+                actor.take(reply, blinded, result)
             going = [row for row in active if not actors[row].done]
             active = self._fitting(actors, going, session, sampler)
         return (actor.episode for actor in actors)
@@ -336,6 +351,38 @@ class Rollouts:
         return self._pool[:count]
 
 
+@dataclass
+class _Explored:
+    """What the explorer saw, did and thought, turn by turn, and the last info."""
+
+    context: str
+    info: dict[str, Any]
+    turns: list[tuple[str, str]] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    images: list[list[Picture]] = field(default_factory=list)
+
+
+def _demonstration(played: _Explored, policy: Policy, form: str) -> Episode | None:
+    """The episode to learn from; None where the task was not solved."""
+    from trainer.sampling import FORM
+    from trainer.sft import demonstration
+
+    if not played.info["success"]:
+        return None
+    made = demonstration(
+        policy.chat,
+        played.turns,
+        thoughts=played.thoughts,
+        form=form or FORM,
+        context=played.context,
+        task_id=played.info["task_id"],
+        goal=played.info["goal"],
+    )
+    for step, seen in zip(made.steps, played.images, strict=True):
+        step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
+    return made
+
+
 class _Actor:
     """One running episode: its environment, its next prompt, and what it has recorded."""
 
@@ -343,13 +390,15 @@ class _Actor:
         self,
         env: gym.Env[str, str],
         task: Task,
+        opened: tuple[Any, dict[str, Any]],
         policy: Policy,
+        *,
         context: str,
-        blind: tuple[str, ...] = (),
+        blind: tuple[str, ...],
     ) -> None:
         self.env, self.context, self.blind = env, context, blind
         self.policy = policy
-        observation, self.info = env.reset(seed=task.seed, options={"task_id": task.task_id})
+        observation, self.info = opened
         goal = self.info["goal"] if context == "history" else ""
         self.observation, self.images = shown(env, observation, goal)
         self.done = False
@@ -371,11 +420,14 @@ class _Actor:
         message = opening(self.env, text) if self.context == "history" else text
         return expanded(self.policy, self.policy.chat.opening(message), images)
 
-    def act(self, reply: Reply) -> None:
-        """Take one turn with a reply."""
+    def blinded(self) -> dict[str, list[int]]:
+        """The turn's prompts without what they are to leave out."""
+        return {what: self._without(what) for what in self.blind}
+
+    def take(self, reply: Reply, blind: dict[str, list[int]], result: _Result) -> None:
+        """Take one turn: the reply, its blind prompts, and what the environment's step returned."""
         before, seen, images = self.info, self.observation, self.images
-        blind = {what: self._without(what) for what in self.blind}
-        observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
+        observation, reward, terminated, truncated, self.info = result
         self.observation, self.images = shown(self.env, observation)
         self.done = terminated or truncated
         paid = float(reward)
@@ -399,7 +451,7 @@ class _Actor:
         if self.context == "turn":
             images = [] if what == "observation" else self.images
             return self._opening(self.env.blind(what), images)  # type: ignore[attr-defined]
-        seen, goal, steps = self.observation, self.info["goal"], self.episode.steps
+        seen, goal, steps = self.observation, unmarked(self.info["goal"]), self.episode.steps
         past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
             told = len(steps[0].prompt_ids) if steps else len(self.prompt)

@@ -149,9 +149,10 @@ class Session:
             trie = self._trie(admissible[i]) if admissible is not None else None
             feed = [*self._pending[place], *new_ids[i]]
             writers[place] = _Writer(feed, trie, tuple(images[i]) if images else ())
-        while active := [place for place, writer in enumerate(writers) if not writer.done]:
-            logits = self._encode(active, [writers[place].taken() for place in active])
-            self._draw(logits, [writers[place] for place in active], rng)
+        with self.sampler.policy.computing():
+            while active := [place for place, writer in enumerate(writers) if not writer.done]:
+                logits = self._encode(active, [writers[place].taken() for place in active])
+                self._draw(logits, [writers[place] for place in active], rng)
         for place, writer in enumerate(writers):
             self._pending[place] = writer.feed
             writer.reply.text = self.sampler.policy.chat.text(writer.reply.ids)

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 import credit
+from agent_envs import endpoint
 from trainer import episodes as recorded
 from trainer import evaluate, report, sft
 from trainer import recipe as recipes
@@ -63,6 +64,8 @@ FREE = {
     "eval.every",
 }
 """Options that may change when a run is resumed."""
+ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
+"""Tables of an endpoint's options; all but `endpoint.ANSWERING` may change, too."""
 _REDRAW = 10**6  # apart from any step
 _WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than this share
 
@@ -83,11 +86,17 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
     before = recipes.load(folder)
-    if changed := [key for key in recipes.changes(before, recipe) if key not in FREE]:
+    if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
         raise RunError(
             f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
             f"recipe and options (see {config}), or start another with --out DIR"
         )
+
+
+def _free(key: str) -> bool:
+    """Whether an option may change when a run is resumed."""
+    section, _, option = key.rpartition(".")
+    return key in FREE or (section in ENDPOINTS and option not in endpoint.ANSWERING)
 
 
 def train(
@@ -129,6 +138,7 @@ class _Run:
         self.update = make_update(recipe)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
+        self.used = endpoint.used()
         self.learner = self._learner()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
@@ -150,7 +160,7 @@ class _Run:
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
             stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
-            self.log.log(self.step, stage, done, values)
+            self._log(stage, done, values)
             if self.step == warm:
                 self._start()
             elif self._due(self.recipe.run.save_every, warm, total):
@@ -178,7 +188,7 @@ class _Run:
         play = Play(
             step=self.step,
             episodes=played,
-            turns=credit.Turns.from_episodes(played),
+            turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=make_rows(played, max_tokens=sampling.max_tokens),
             rng=np.random.default_rng(self._seed("credit")),
         )
@@ -258,12 +268,20 @@ class _Run:
     def _start(self) -> None:
         """The beginning of reinforcement learning: reference, fresh optimiser, checkpoint."""
         if self.step == 0:
-            self.log.log(0, "start", 1, self.evaluate())
+            self._log("start", 1, self.evaluate())
         if self.recipe.update.kl != "none" or self.method.needs_reference:
             self.policy.keep_reference()
         self.learner = self._learner()
         self.method.begin(self.policy, self.folder)
         self.checkpoints.save(self.step, self._write)
+
+    def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
+        """Log a step with what it used of endpoints, if anything."""
+        before, self.used = self.used, endpoint.used()
+        if before != self.used:
+            spent = zip(self.used._fields, before, self.used, strict=True)
+            values |= {f"endpoint_{name}": now - then for name, then, now in spent}
+        self.log.log(self.step, stage, done, values)
 
     def _due(self, every: int, *always: int) -> bool:
         return self.step in always or (every > 0 and self.step % every == 0)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs import AgentEnv, Panel, Turn
+from agent_envs import AgentEnv, Panel, Template, Turn
 
 PANEL = Panel("train", tuple(f"toy/train/{length}" for length in range(2, 8)))
+
+
+WALK = Template(
+    full="Goal: {task_description}. Done: {action_history}. Now ({current_step}): "
+    "{current_observation}. Possible: {admissible_actions}.",
+    blind="Now ({current_step}): {current_observation}. Possible: {admissible_actions}.",
+)
 
 
 class Hallway(AgentEnv):
@@ -38,6 +46,8 @@ class Hallway(AgentEnv):
         Ours.
     """
 
+    template = WALK
+
     def __init__(
         self, panel: Panel = PANEL, *, max_turns: int = 12, render_mode: str | None = None
     ) -> None:
@@ -66,10 +76,27 @@ class Hallway(AgentEnv):
             text,
             progress=1.0 if rest.get("success") else max(self.cell, 0) / (self.length + 1),
             anchor=f"{self.length}/{self.cell}",
-            admissible_actions=["left", "open", "right"],
+            admissible_actions=["left", "right", *["open"] * (self.cell == self.length)],
             extra={"cells": list(range(self.length))},
             **rest,
         )
+
+
+class Slow(Hallway):
+    """A hallway behind a server: each turn takes a while, and the floor may slip."""
+
+    waits = True
+    pause = 0.0
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        time.sleep(self.pause)
+        return super().begin(task_id)
+
+    def act(self, action: str) -> Turn:
+        time.sleep(self.pause)
+        if action == "break":
+            raise OSError(f"no answer at cell {self.cell}")
+        return super().act("left" if self.np_random.random() < 0.3 else action)
 
 
 def walk(env: gym.Env[str, str]) -> str:
@@ -79,10 +106,11 @@ def walk(env: gym.Env[str, str]) -> str:
     return "open" if hallway.cell == hallway.length else "right"
 
 
-if "Hallway-v0" not in gym.registry:
-    gym.register(
-        "Hallway-v0",
-        entry_point="hallway:Hallway",
-        order_enforce=False,
-        disable_env_checker=True,
-    )
+for name in ("Hallway", "Slow"):
+    if f"{name}-v0" not in gym.registry:
+        gym.register(
+            f"{name}-v0",
+            entry_point=f"hallway:{name}",
+            order_enforce=False,
+            disable_env_checker=True,
+        )

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import hallway
@@ -15,7 +17,11 @@ from hallway import PANEL, Hallway
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs import INFO_KEYS, AgentEnv, Malformed, Panel, Turn
+from agent_envs import INFO_KEYS, AgentEnv, ContractError, Malformed, Panel, Turn
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
 
 
 def walk_to_the_end(env: gym.Env[str, str], action: str = "") -> list[tuple]:
@@ -54,6 +60,85 @@ def test_success_terminates():
     assert last[4]["progress"] == 1.0
     assert all(step[1:4] == (0.0, False, False) for step in before)
     assert [step[4]["turn"] for step in (*before, last)] == list(range(1, len(before) + 2))
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.99, float("nan")])
+def test_a_success_without_full_progress_is_the_environments_fault(progress):
+    class Doubtful(Hallway):
+        def told(self, text, **rest):
+            return super().told(text, **rest)._replace(progress=progress)
+
+    env = Doubtful()
+    env.reset(seed=1, options={"task": 2})
+    with pytest.raises(
+        ContractError, match=rf"Doubtful reports success with progress {progress} in turn \d of"
+    ):
+        walk_to_the_end(env)
+    with pytest.raises(ResetNeeded):
+        env.step("open")
+
+
+def test_rewards_and_signals_have_exact_types():
+    class Loose(Hallway):
+        def told(self, text, **rest):
+            turn = super().told(text, **rest)
+            return turn._replace(
+                reward=int(turn.reward),
+                progress=np.float32(turn.progress),
+                valid=np.bool_(turn.valid),
+                success=int(turn.success),
+                failure=None,
+            )
+
+    env = Loose()
+    _, info = env.reset(seed=1)
+    told = [(0.0, False, False, info), *(step[1:] for step in walk_to_the_end(env))]
+    assert told[-1][0] == 1
+    for reward, terminated, truncated, one in told:
+        assert {type(terminated), type(truncated), type(one["valid"]), type(one["success"])} == {
+            bool
+        }
+        assert type(reward) is type(one["progress"]) is float
+
+
+class Checked(Hallway):
+    def __init__(
+        self,
+        size: int = 2,
+        *,
+        names: Sequence[str] = (),
+        limit: float | None = None,
+        own: Panel | None = None,
+        folder: str | os.PathLike[str] = "",
+        **rest: Any,
+    ) -> None:
+        super().__init__(PANEL, **rest)
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        (("2",), {}, "size must be an int, got '2' (str)"),
+        ((np.int64(2),), {}, "size must be an int, got np.int64(2) (int64)"),
+        ((), {"names": "ab"}, "names must be a sequence of str, got 'ab' (str)"),
+        ((), {"names": ["a", 1]}, "names must be a sequence of str, got ['a', 1] (list)"),
+        ((), {"limit": False}, "limit must be a number or None, got False (bool)"),
+        ((), {"folder": b"/"}, "folder must be a str or a path, got b'/' (bytes)"),
+        ((), {"max_turns": 2.5}, "max_turns must be an int, got 2.5 (float)"),
+        ((), {"max_turns": True}, "max_turns must be an int, got True (bool)"),
+        ((), {"render_mode": 1}, "render_mode must be a str or None, got 1 (int)"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_before_the_constructor(args, options, message):
+    with pytest.raises(TypeError, match=re.escape(f"Checked: {message}")):
+        Checked(*args, **options)
+
+
+def test_options_of_the_right_type_pass_and_own_types_are_left_to_the_constructor():
+    Checked(3, names=iter("ab"), limit=2, own="anything", folder=Path("/"), max_turns=3)
+    Checked(3, names={"a"}, limit=2.5, own=None, folder="/", render_mode="ansi")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sise'"):
+        Checked(sise=3)
 
 
 def test_failure_terminates_without_success():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from hashlib import sha256
 
 import numpy as np
@@ -63,6 +64,31 @@ def test_tasks_by_name():
         PANEL.named("heat/4")
     with pytest.raises(ValueError, match=r"no task 3 in split 'valid' of 3 tasks;"):
         PANEL.named(3)
+
+
+def test_where_tasks_come_from_is_told_and_not_hashed():
+    named = Panel("valid", PANEL.task_ids, "alfworld:games")
+    assert PANEL.source == "embedded"
+    assert named.hash == PANEL.hash
+    assert named != PANEL
+
+
+@pytest.mark.parametrize(
+    ("change", "place"), [("9", 0), ("9", 31), ("9", -1), ("", 5), ("", 40), ("00", 3), ("x", 60)]
+)
+def test_the_nearest_of_many_names_is_found_in_no_time(change, place):
+    rng = np.random.default_rng(0)
+    ids = [
+        f"alfworld/train/pick_{rng.integers(10**9)}/trial_T2019{rng.integers(10**12):012}"
+        for _ in range(100_000)
+    ]
+    wanted = ids[777]
+    place %= len(wanted)
+    given = wanted[:place] + change + wanted[place + 1 :]
+    start = time.process_time()
+    with pytest.raises(ValueError, match=f"did you mean '{wanted}'"):
+        Panel("train", ids).named(given)
+    assert time.process_time() - start < 2  # difflib over all of them took 8 s
 
 
 @pytest.mark.parametrize(

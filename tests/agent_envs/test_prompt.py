@@ -7,7 +7,7 @@ import pytest
 from hallway import Hallway
 
 from agent_envs import ParseReply, Prompt, Template
-from agent_envs.prompt import ALFWORLD
+from agent_envs.prompt import ALFWORLD, TEMPLATES
 from agent_envs.testing import check_agent_env
 
 # STAPO, Fig. 12 and Fig. 13, as printed.
@@ -42,7 +42,9 @@ def reply(action: str) -> str:
 
 
 class House(Hallway):
-    """States the goal in its first observation, as AlfWorld does."""
+    """States the goal in its first observation and has the template of AlfWorld."""
+
+    template = ALFWORLD
 
     def begin(self, task_id):
         goal, turn = super().begin(task_id)
@@ -54,15 +56,50 @@ def test_the_wording_is_the_papers():
     assert ALFWORLD.blind == FIGURE_13
 
 
+class Nameless(Hallway):
+    template = None
+
+
+def test_the_default_is_the_environments_own():
+    for env_id, template in {
+        "AlfWorld-v0": "alfworld",
+        "AppWorld-v0": "appworld",
+        "EZPoints-v0": "ezpoints",
+        "SearchQA-v0": "search",
+        "Sokoban-v0": "sokoban",
+        "Sotopia-v0": "sotopia",
+        "VisualSokoban-v0": "visual_sokoban",
+        "WebShop-v0": "webshop",
+    }.items():
+        env = gym.make(env_id)
+        assert Prompt(env).template is TEMPLATES[template]
+        assert Prompt(env, template).template is TEMPLATES[template]
+        for name, other in TEMPLATES.items():
+            if name != template:
+                for given in (name, other):
+                    with pytest.raises(ValueError, match=f"{name!r} belongs to another environm"):
+                        Prompt(env, given)
+
+
+@pytest.mark.parametrize("env", [Nameless(), gym.make("WikiSearch-v0")])
+def test_an_environment_without_a_template_needs_one(env):
+    with pytest.raises(ValueError, match="has no prompt template of its own; pass template="):
+        Prompt(env)
+    assert Prompt(env, SHORT).template is SHORT
+
+
 def test_the_opening_prompt():
-    env = Prompt(ParseReply(gym.make("Hallway-v0")))
+    class Household(Hallway):
+        template = ALFWORLD
+
+    env = Prompt(ParseReply(Household()))
     prompt, info = env.reset(seed=1, options={"task": 0})
     assert prompt.startswith(
         "You are an expert agent operating in the ALFRED embodied Environment. Your task is to: "
         "open the door 2 steps away. Prior to this step, you have already taken 0 step(s). Below "
         "are the most recent 0 observations and the corresponding actions you took: none. You are "
         "now at step 1 and your current observation is: You are in a hallway. Your admissible "
-        "actions of the current situation are: ['left', 'open', 'right'].\n\nNow it's your turn"
+        "actions of the current situation are: ['left', 'right'].\n\nNow it's your turn"
     )
     assert info["blind_prompt"].startswith(
         "You are an expert agent operating in the ALFRED Embodied Environment. You are now at step "
@@ -170,6 +207,7 @@ def test_other_keys_and_rewards_pass_through():
     ("arguments", "error", "message"),
     [
         ({"template": "alfwrld"}, ValueError, "template 'alfwrld', did you mean 'alfworld'?"),
+        ({"template": 3}, TypeError, "template must be a Template or a name, got 3"),
         ({"history": -1}, ValueError, "history counts the turns shown and is at least 0, got -1"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "Prompt needs an agent_envs.AgentEnv inside"),
     ],

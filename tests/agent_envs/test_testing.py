@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import math
 import random
+import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import hallway
+import numpy as np
 import pytest
 from hallway import PANEL, Hallway
 
@@ -46,13 +49,13 @@ class NoHeadings(Hallway):
 
 
 class WrongHash:
-    split = PANEL.split
+    split, source = PANEL.split, PANEL.source
     task_ids = PANEL.task_ids
     hash = "0" * 64
 
 
 class TwiceListed:
-    split = "train"
+    split, source = "train", "embedded"
     task_ids = ("toy/train/2", "toy/train/2")
     hash = ""
 
@@ -87,24 +90,24 @@ def info(altered) -> Hallway:
     return type("Info", (Info,), {"altered": altered, "__doc__": Hallway.__doc__})()
 
 
-class Shared(Hallway):
+class Shared(Info):
     __doc__ = Hallway.__doc__
     cells: ClassVar[list[int]] = [1, 2]
 
-    def told(self, text: str, **rest: Any) -> Turn:
-        return super().told(text, **rest)._replace(extra={"cells": self.cells})
+    def altered(self, info: dict[str, Any]) -> None:
+        info["cells"] = self.cells
 
 
-class Growing(Hallway):
+class Growing(Info):
     __doc__ = Hallway.__doc__
 
     def begin(self, task_id: str):
         self.path: list[int] = []
         return super().begin(task_id)
 
-    def told(self, text: str, **rest: Any) -> Turn:
+    def altered(self, info: dict[str, Any]) -> None:
         self.path.append(self.cell)
-        return super().told(text, **rest)._replace(extra={"path": (self.path,)})
+        info["cells"] = (self.path,)
 
 
 class GlobalRandom(Hallway):
@@ -146,8 +149,13 @@ class SharedWorld(Hallway):
         return super().begin(task_id)
 
     def act(self, action: str) -> Turn:
-        self.world["steps"] += 1
-        return super().act(action)._replace(anchor=str(self.world["steps"]))
+        turn = super().act(action)
+        self.world["steps"] += turn.valid
+        return turn
+
+    def told(self, text: str, **rest: Any) -> Turn:
+        turn = super().told(text, **rest)
+        return turn._replace(extra={**turn.extra, "steps": self.world["steps"]})
 
 
 class NoLimit(Hallway):
@@ -218,6 +226,406 @@ class Fragile(Hallway):
         return super().act(action)
 
 
+class Planted(Hallway):
+    """A hallway with one fault; `wrong` tells it, in the words of the check."""
+
+    __doc__ = Hallway.__doc__
+    wrong = ""
+
+
+class ConstantAnchor(Planted):
+    wrong = "the anchor came before, but 'open' was not listed both times"
+
+    def told(self, text, **rest):
+        return super().told(text, **rest)._replace(anchor="here")
+
+
+class ObservationAnchor(Planted):
+    wrong = r"info\['anchor'\] is the observation"
+
+    def told(self, text, **rest):
+        return super().told(text, **rest)._replace(anchor=text)
+
+
+class DigestedObservation(Planted):
+    wrong = r"an invalid turn \('unknown'\) changes anchor"
+
+    def told(self, text, **rest):
+        return super().told(text, **rest)._replace(anchor=text[::-1])
+
+
+class CountingAnchor(Planted):
+    wrong = r"an invalid turn \('\w+'\) changes anchor from '(.*)0' to '\1\d'"
+
+    def begin(self, task_id):
+        self.done = -1
+        return super().begin(task_id)
+
+    def told(self, text, **rest):
+        self.done += 1
+        turn = super().told(text, **rest)
+        return turn._replace(anchor=f"{turn.anchor}/{self.done}")
+
+
+class AddressAnchor(Planted):
+    wrong = "reset with the same seed: info differs in record 0: 'anchor'"
+
+    def begin(self, task_id):
+        self.kept = [*getattr(self, "kept", []), object()]
+        return super().begin(task_id)
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(anchor=f"{turn.anchor} {id(self.kept[-1])}")
+
+
+class AlwaysRefused(Planted):
+    wrong = r"step 1 \('dance'\): the action is in info\['admissible_actions'\] and is refused"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(admissible_actions=[*turn.admissible_actions, "dance"])
+
+
+class ListedTwice(Planted):
+    wrong = "admissible action 'left' is listed 2 times"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(admissible_actions=[*turn.admissible_actions, "left"])
+
+
+class ListedTooLong(Planted):
+    wrong = r"admissible action 'xxx\w+ is not in FreeText"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(admissible_actions=[*turn.admissible_actions, "x" * 5000])
+
+
+class ListsByTurn(Planted):
+    wrong = "the anchor came before, but 'left' was not listed both times"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(admissible_actions=turn.admissible_actions[self.turn > 3 :])
+
+
+class InvalidMoves(Planted):
+    wrong = r"an invalid turn \('unknown'\) changes anchor"
+
+    def act(self, action):
+        turn = super().act(action)
+        if turn.invalid_reason == "unknown":
+            self.cell = min(self.cell + 1, self.length)
+            turn = self.told(turn.observation, valid=False, invalid_reason="unknown")
+        return turn
+
+
+class InvalidMovesUnseen(Planted):
+    """The signals are those of before the turn."""
+
+    wrong = "an invalid turn .* changes anchor|gives another (anchor|valid|progress)"
+
+    def act(self, action):
+        turn = super().act(action)
+        if turn.invalid_reason == "unknown" and self.cell < self.length - 1:
+            self.cell += 1
+        return turn
+
+
+class Jams(Planted):
+    """The door pays less once something was said that is no action; no signal tells."""
+
+    wrong = r"after the invalid turn .* the action 'open' pays 0.5 instead of 1.0"
+
+    def begin(self, task_id):
+        self.jammed = False
+        return super().begin(task_id)
+
+    def act(self, action):
+        turn = super().act(action)
+        self.jammed |= turn.invalid_reason == "unknown"
+        return turn._replace(reward=0.5) if turn.success and self.jammed else turn
+
+
+class InvalidProgress(Planted):
+    wrong = r"an invalid turn \('unknown'\) changes progress"
+
+    def act(self, action):
+        turn = super().act(action)
+        return turn._replace(progress=0.99) if turn.invalid_reason == "unknown" else turn
+
+
+class AllValid(Planted):
+    wrong = "nonsense is valid although"
+
+    def act(self, action):
+        return super().act(action)._replace(valid=True, invalid_reason="")
+
+
+class PaysForNonsense(Planted):
+    wrong = r"a reward of 0.5 for an invalid turn \('unknown'\)"
+
+    def act(self, action):
+        turn = super().act(action)
+        return turn._replace(reward=0.5) if turn.invalid_reason == "unknown" else turn
+
+
+class FullProgress(Planted):
+    wrong = r"info\['progress'\] is 1 without success"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(progress=max(turn.progress, float(self.cell == self.length)))
+
+
+class SuccessWithoutProgress(Planted):
+    wrong = "reports success with progress 0"
+
+    def told(self, text, **rest):
+        return super().told(text, **rest)._replace(progress=0.0)
+
+
+class NoRewardAtAll(Planted):
+    wrong = "the reward is NaN"
+
+    def act(self, action):
+        return super().act(action)._replace(reward=math.nan)
+
+
+class InfiniteReward(Planted):
+    wrong = "the reward is inf"
+
+    def act(self, action):
+        return super().act(action)._replace(reward=math.inf)
+
+
+class Clock(Planted):
+    wrong = r"info\['now'\] = \d+ is the time of day"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(extra={**turn.extra, "now": int(time.time()) // 60 * 60})
+
+
+class Dated(Planted):
+    wrong = r"info\['at'\] has today's date"
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(extra={**turn.extra, "at": time.strftime("on %Y-%m-%d")})
+
+
+class NewGoal(Planted):
+    wrong = "the goal was 'open the door . steps away', now 'open any door'"
+
+    def act(self, action):
+        self.goal = "open any door"
+        return super().act(action)
+
+
+class OtherTask(Planted):
+    wrong = "the task was 'toy/train/.', now 'toy/train/2'"
+
+    def act(self, action):
+        self.task_id = PANEL.task_ids[0 if self.task_id != PANEL.task_ids[0] else 1]
+        return super().act(action)
+
+
+class HiddenKey(Planted):
+    """The door pays more to those who went left before; the anchor does not hold it."""
+
+    wrong = r"the same anchor and action have different outcomes(?s:.)*'open' gives\n  reward"
+
+    def begin(self, task_id):
+        self.key = False
+        return super().begin(task_id)
+
+    def act(self, action):
+        self.key |= action == "left"
+        turn = super().act(action)
+        return turn._replace(reward=2.0) if turn.success and self.key else turn
+
+
+class FirstVisitPays(Planted):
+    wrong = (
+        r"the same anchor and action have different outcomes(?s:.)*reward (0\.0 or 0\.1|0\.1 or)"
+    )
+
+    def begin(self, task_id):
+        self.been = {-1}
+        return super().begin(task_id)
+
+    def act(self, action):
+        turn = super().act(action)
+        new = turn.valid and self.cell not in self.been
+        self.been.add(self.cell)
+        return turn._replace(reward=turn.reward + 0.1 * new)
+
+
+class Leaking(Planted):
+    """The cell of the last episode stays where the same task comes again."""
+
+    wrong = (
+        "reset with the same seed|the same seed and actions give another outcome|differs in reco"
+    )
+
+    def begin(self, task_id):
+        before = getattr(self, "cell", None)
+        goal, turn = super().begin(task_id)
+        if before is not None and 0 < before < self.length:
+            self.cell = before
+            turn = self.told(turn.observation)
+        return goal, turn
+
+
+class OneTask(Planted):
+    wrong = "20 seeds draw one task, 'toy/train/2', of 6"
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=options or {"task": 0})
+
+
+class Entropy(Planted):
+    wrong = r"reset\(seed=7\), then reset\(\): .* the second time"
+
+    def reset(self, *, seed=None, options=None):
+        if seed is None and not options:
+            seed = random.SystemRandom().randrange(10**6)
+        return super().reset(seed=seed, options=options)
+
+
+class UsesWhatItGave(Planted):
+    wrong = "after the caller emptied the lists of each info"
+
+    def told(self, text, **rest):
+        return super().told(text, **rest)._replace(extra=None)
+
+    def step(self, action):
+        if action == "right" and not self.mine:
+            action = "left"
+        *rest, info = super().step(action)
+        self.mine = info["cells"] = [1]
+        return *rest, info
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        self.mine = info["cells"] = [1]
+        return observation, info
+
+
+class CopiesOnce(Planted):
+    """A copy made later than at the reset starts from the left end."""
+
+    wrong = "a deep copy made at turn 2, step 3"
+
+    def __deepcopy__(self, memo):
+        twin = type(self)()
+        twin.reset(seed=7)
+        if self.turn == 0:
+            twin.cell, twin.length = self.cell, self.length
+        else:
+            twin.turn, twin.cell = self.turn, 0
+        return twin
+
+
+class PanelChanges(Planted):
+    wrong = "the panel changed while episodes were played"
+
+    def act(self, action):
+        self.panel = Panel("tried", PANEL.task_ids)
+        return super().act(action)
+
+
+class EndsEarly(Planted):
+    wrong = "truncated before the turn limit of 12"
+
+    def step(self, action):
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, reward, terminated, not terminated, info
+
+
+class NumpyFlags(Planted):
+    wrong = "terminated must be a bool, got np.(True|False)_"
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, np.bool_(terminated), truncated, info
+
+
+class Silent(Planted):
+    """A hallway.
+
+    Description
+        Walk.
+    Observation
+        Where you are.
+    Action
+    Validity
+        Unknown words are.
+    Progress
+        Share.
+    Anchor
+        The cell.
+    Reward
+        1.
+    Ends
+        The door.
+    Tasks and splits
+        Six.
+    Data
+        None.
+    Source
+        Ours.
+    """
+
+    wrong = "lacks the headings Action, or has nothing under them"
+
+
+class Sourceless(Planted):
+    wrong = "panel.source must say where the tasks come from, got ''"
+
+    def __init__(self):
+        super().__init__(Panel("train", PANEL.task_ids, ""))
+
+
+FAULTS = [fault for fault in Planted.__subclasses__() if fault.wrong]
+BY_ACTIONS = {  # found in the class, the panel, or by comparing resets, not by what is done
+    "Silent",
+    "Sourceless",
+    "OneTask",
+    "Entropy",
+    "PanelChanges",
+    "SuccessWithoutProgress",  # found by the base class as it happens
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_planted_faults_are_found_and_shown(fault):
+    fault.__doc__ = fault.__doc__ if fault is Silent else Hallway.__doc__
+    with pytest.raises(ContractError, match=fault.wrong) as found:
+        check_agent_env(fault(), oracle=hallway.walk)
+    if fault.__name__ not in BY_ACTIONS:
+        assert "reset(seed=" in str(found.value)
+
+
+def test_a_violation_is_shown_with_few_actions():
+    class Trap(Hallway):
+        __doc__ = Hallway.__doc__
+
+        def told(self, text, **rest):
+            paid = -math.inf if self.cell == self.length - 1 and self.length > 3 else 0.0
+            return super().told(text, **rest)._replace(reward=paid)
+
+    with pytest.raises(ContractError, match="the reward is -inf") as found:
+        check_agent_env(Trap(max_turns=200))
+    start, actions = found.value.start, found.value.actions
+    env = Hallway()
+    env.reset(seed=start.seed, options=start.options)
+    assert actions == ("right",) * max(1, env.length - 1 - env.cell)
+
+
 class NumpyReward(Hallway):
     __doc__ = Hallway.__doc__
 
@@ -246,6 +654,14 @@ def turn_from_one(self, info):
     info["turn"] += 1
 
 
+def whole_progress(self, info):
+    info["progress"] = 1
+
+
+def valid_one(self, info):
+    info["valid"] = 1
+
+
 def drop_goal(self, info):
     del info["goal"]
 
@@ -263,11 +679,11 @@ def more_at_steps(self, info):
         (Hallway(()), "panel must have 'split'"),
         (told(progress=1.3), r"info\['progress'\] must lie in \[0, 1\], got 1.3"),
         (told(progress=float("nan")), r"must lie in \[0, 1\], got nan"),
-        (told(progress=1), r"info\['progress'\] must be a float, got 1"),
+        (info(whole_progress), r"info\['progress'\] must be a float, got 1"),
         (told(invalid_reason="typo", valid=False), "must be one of .*, got 'typo'"),
         (told(valid=False, invalid_reason=""), r"info\['valid'\] is False with .* = ''"),
         (told(valid=True, invalid_reason="unknown"), r"info\['valid'\] is True with .*'unknown'"),
-        (told(valid=1), r"info\['valid'\] must be a bool, got 1"),
+        (info(valid_one), r"info\['valid'\] must be a bool, got 1"),
         (told(anchor=""), r"info\['anchor'\] is empty"),
         (told(admissible_actions=[3]), "admissible action 3 is no str"),
         (told(extra={"cells": {1}}), r"info\['cells'\] must be of builtin types, got set"),
@@ -281,14 +697,14 @@ def more_at_steps(self, info):
         (GlobalRandom(), "Python's or NumPy's global generator"),
         (Forgetful(), "reset with the same seed: info differs in record 0: 'anchor'"),
         (Uncopyable(), "cannot be copied and pickled"),
-        (SharedWorld(), "a deep copy made at reset, step 1: info differs.*'anchor': '1' and '2'"),
+        (SharedWorld(), "a deep copy made at reset, step 1: info differs: 'steps': 0 and 1"),
         (NoLimit(), r"no end after max_turns = 12 steps"),
         (NeverOver(), r"step\(\) after the end at turn \d+ must raise .*ResetNeeded"),
         (AnyOption(), r"reset\(options={'tusk': 0}\) must raise ValueError"),
         (Deaf(), r"reset\(options={'task': 5}\) must start 'toy/train/7', got 'toy/train/2'"),
         (DrawsLess(), "again with its task named"),
         (Lenient(), r"step\(None\) must raise TypeError"),
-        (Unlimited(), "must be 'format' and leave anchor and progress, got"),
+        (Unlimited(), "must be 'format', got 'unknown'"),
         (ShortObservations(), "not .*in.* space"),
         (NumpyReward(), "the reward must be a float, got 0"),
         (UnequalEnds(), "both terminated and truncated"),
@@ -384,7 +800,7 @@ def test_discrete_actions_and_other_observations_are_welcome():
                 "goal": "wait",
                 "valid": True,
                 "invalid_reason": "",
-                "progress": self.turn / 3,
+                "progress": self.turn / 4,
                 "anchor": str(self.turn),
                 "success": False,
                 "admissible_actions": [],

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from agent_envs import FreeText, ParseReply, Prompt, make_vec
 from agent_envs.testing import check_agent_env
+from agent_envs.vector import at_once
 
 SEED = 11
 ACTIONS = [
@@ -157,7 +163,7 @@ def test_info_arrays_by_kind():
         "turn": "i",
         "cells": "O",
     }
-    assert info["admissible_actions"][1] == ["left", "open", "right"]
+    assert info["admissible_actions"][1] == ["left", "right"]
     env.close()
 
 
@@ -188,3 +194,97 @@ def test_bad_arguments_are_refused(arguments, message):
 
 def test_a_copy_keeps_the_whole_contract():
     check_agent_env(make_vec("Hallway-v0", 1).envs[0])
+
+
+def played(env, mode):
+    """All that copies show in 60 steps, resets included."""
+    try:
+        seen = [env.reset(seed=5), env.reset(seed=[9, 8, 7, None], options={"task": 2})]
+        seen.append(env.reset(seed=5))
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            actions = tuple(rng.choice(["left", "right", "right", "open", "?"], 4).tolist())
+            *step, info = env.step(actions)
+            seen.append((*step, info))
+            if mode == "disabled" and (ended := step[2] | step[3]).any():
+                seen.append(env.reset(options={"reset_mask": ended}))
+        return seen
+    finally:
+        env.close()
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
+def test_copies_that_wait_show_what_they_show_one_by_one(mode, monkeypatch):
+    together = played(make_vec("Slow-v0", 4, autoreset=mode), mode)
+    monkeypatch.setattr("hallway.Slow.waits", False)
+    alone = played(make_vec("Slow-v0", 4, autoreset=mode), mode)
+    assert repr(together) == repr(alone)
+    assert any("terminated" in repr(one) or np.any(one[2]) for one in together[3:])
+
+
+def test_copies_that_wait_do_so_at_the_same_time(monkeypatch):
+    env = make_vec("Slow-v0", 8)
+    monkeypatch.setattr("hallway.Slow.pause", 0.3)
+    for call in (lambda: env.reset(seed=1), lambda: env.step(("right",) * 8)):
+        began = time.monotonic()
+        call()
+        assert 0.3 <= time.monotonic() - began < 1.2  # 2.4 s one by one
+    env.close()
+
+
+def test_an_error_of_a_copy_that_waits_is_raised_and_nothing_is_shown_twice():
+    env = make_vec("Slow-v0", 3)
+    env.reset(seed=1)
+    with pytest.raises(OSError, match="no answer at cell"):
+        env.step(("right", "break", "break"))
+    fresh, info = env.reset(seed=1)
+    assert fresh == ("You are in a hallway.",) * 3
+    assert info["turn"].tolist() == [0, 0, 0]
+    *_, info = env.step(("right",) * 3)
+    assert info["turn"].tolist() == [1, 1, 1]
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"seed": [1, 2]}, ValueError),
+        ({"options": {"reset_mask": [True, False, False]}}, TypeError),
+        ({"options": {"reset_mask": np.array([True])}}, ValueError),
+        ({"options": {"reset_mask": np.array([1, 0, 0])}}, TypeError),
+        ({"options": {"reset_mask": np.zeros(3, bool)}}, ValueError),
+        ({"options": {"taks": 3}}, ValueError),
+    ],
+)
+def test_what_gymnasium_refuses_is_refused_of_copies_that_wait(given, error):
+    env = make_vec("Slow-v0", 3, autoreset="disabled")
+    env.reset(seed=1)
+    with pytest.raises(error):
+        env.reset(**given)
+    with pytest.raises(ValueError, match="argument"):
+        env.step(("right",) * 2)
+    env.close()
+
+
+def test_calls_at_once_keep_their_order_and_the_first_error():
+    assert at_once([]) == []
+    assert at_once([lambda i=i: time.sleep((9 - i) / 100) or i for i in range(9)]) == [*range(9)]
+    assert at_once([lambda i=i: i for i in range(1000)]) == [*range(1000)]
+    done = []
+
+    def fail(i):
+        time.sleep((3 - i) / 10)
+        done.append(i)
+        raise KeyError(i)
+
+    with pytest.raises(KeyError, match="0"):
+        at_once([lambda i=i: fail(i) for i in range(3)])
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_an_interrupt_does_not_wait_for_calls():
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        at_once([lambda: time.sleep(3)] * 3)
+    assert time.monotonic() - began < 2

@@ -113,8 +113,8 @@ mgr: gate where the trajectory succeeded (mgr)
 -np.where(signal > 0, np.asarray
 +np.where(signal < 0, np.asarray
 mgr: γ on concordant signs (mgr)
--np.where(conflict, gamma * sign * fused, fused)
-+gamma * np.where(conflict, sign * fused, fused)
+-np.where(conflict, conflict_scale * sign * fused, fused)
++conflict_scale * np.where(conflict, sign * fused, fused)
 mgr: size of the standing dropped (mgr)
 -signal * np.abs(size)
 +signal
@@ -124,6 +124,12 @@ mgr: θ_C2 inclusive (mgr)
 mgr: δ dropped (mgr)
 -1 - self.delta * completion
 +1 - completion
+turns: an outcome in the reward is not seen (turns)
+-np.array_equal(self.reward[self.last][ended], self.outcome[ended])
++False
+turns: an outcome in the reward is taken out everywhere (turns)
+-np.where(self.last, self.outcome[self.trajectory], 0.0)
++self.outcome[self.trajectory]
 mgr: p_retain can be negative (mgr)
 -max(1 - self.delta * completion, 0)
 +1 - self.delta * completion
@@ -136,6 +142,9 @@ gigpo: ω dropped (gigpo)
 gigpo: γ = 1 by default (gigpo)
 -gamma: float = 0.95
 +gamma: float = 1.0
+gigpo: means only, yet divided (gigpo)
+-if self.mode == "mean_norm":
++if self.mode == "mean":
 gigpo: states shared by tasks (relations)
 -anchors.exact(turns.anchor, turns.group_of_turn)
 +anchors.exact(turns.anchor, np.zeros(len(turns)))
@@ -161,8 +170,8 @@ stapo: quartiles at 20% and 80% (stapo)
 -[0.25, 0.75]
 +[0.2, 0.8]
 stapo: α and γ swapped (stapo)
--self.alpha * chosen, (self.penalty == "selective") * self.gamma
-+self.gamma * chosen, (self.penalty == "selective") * self.alpha
+-self.alpha * chosen, (self.penalty == "selective") * self.penalty_weight
++self.penalty_weight * chosen, (self.penalty == "selective") * self.alpha
 stapo: mask dropped (stapo)
 -chosen = self.mask(turns).astype(np.float64)
 +chosen = np.ones(len(turns))
@@ -197,16 +206,14 @@ decomposers: shift of the other sign (has)
 -return bounded - (owed
 +return bounded + (owed
 judge: malformed answers are 0 (judge)
--                if attempt == tries:
--                    raise
-+                if attempt == tries:
-+                    return [0.0] * len(texts)
+-        raise JudgeError(f"{where} is no JSON list of labels: {answer[:80]!r}")
++        return [0.0] * count
 judge: one retry too few (judge)
 -tries = self.retries + 1
 +tries = self.retries
-judge: version not in the key (judge)
--[self.version, goal, outcome, *texts]
-+[goal, outcome, *texts]
+judge: model not in the key (judge)
+-[self.model, prompt, len(texts)]
++[prompt, len(texts)]
 istar: α dropped (istar)
 -self.alpha * step
 +step

@@ -37,6 +37,24 @@ def test_step_baseline_counts_turns():
     assert GiGPO(baseline="step").episode(turns) == pytest.approx([0.5, 0.5, 0.5, -1.5], abs=1e-5)
 
 
+def test_means_only():
+    # as above, without the deviation: returns 1 and 0.9025 are 0.04875 from their mean 0.95125;
+    # outcomes 1 and 0 are half from theirs
+    turns = batch([1, 3], [1.0, 1.0], [0, 0], anchor=["s", "s", "x", "y"])
+    assert GiGPO(mode="mean_norm")(turns) == pytest.approx([0.04875, -0.04875, 0, 0])
+    turns = batch([1, 1], [1.0, 0.0], [0, 0], anchor=["x", "y"])
+    assert GiGPO(mode="mean_norm")(turns) == pytest.approx([0.5, -0.5])
+
+
+@given(batches())
+def test_means_only_and_distinct_anchors_is_dr_grpo(turns):
+    alone = batch(
+        np.bincount(turns.trajectory).tolist(), turns.outcome.tolist(), turns.group.tolist()
+    )
+    expected = credit.make("dr_grpo")(alone)
+    assert GiGPO(mode="mean_norm")(alone).tolist() == expected.tolist()
+
+
 @given(batches())
 def test_distinct_anchors_reduce_to_grpo(turns):
     alone = batch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -44,8 +45,9 @@ def test_asked_once(tmp_path):
     first = Judge(ask, cache=tmp_path / "new")(two())
     assert Judge(ask, cache=tmp_path / "new")(two()) == pytest.approx(first)
     assert len(ask.prompts) == 2
-    with pytest.raises(IndexError):  # another version asks again
-        Judge(ask, cache=tmp_path / "new", version="2")(two())
+    for other in ({"model": "other"}, {"prompt": "{turns} {goal} {count} {outcome}"}):
+        with pytest.raises(IndexError):  # asked again, and there is no answer left
+            Judge(ask, cache=tmp_path / "new", **other)(two())
 
 
 def test_equal_trajectories_are_one_question_however_many_ask(tmp_path):
@@ -99,6 +101,85 @@ def test_what_the_model_raises_is_not_caught():
         Judge(down)(two())
 
 
-def test_retries_cannot_be_negative():
-    with pytest.raises(JudgeError, match="retries must be at least 0, got -1"):
-        Judge(Scripted(), retries=-1)(two())
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"retries": -1}, "retries must be at least 0 and parallel at least 1, got -1 and 1"),
+        ({"parallel": 0}, "retries must be at least 0 and parallel at least 1, got 2 and 0"),
+        ({"prompt": '{goal} as {"label": 1}'}, "prompt is a template with"),
+        ({"prompt": "{goal"}, "prompt is a template with"),
+        ({"prompt": "{}"}, "prompt is a template with"),
+    ],
+)
+def test_options(options, says):
+    with pytest.raises(ValueError, match=says):
+        Judge(Scripted(), **options)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```json\n[0.5, -1]\n```",
+        "```\n[0.5, -1]\n```",
+        "Turn [1] helped, turn [2] did not.\n\n```json\n[\n  0.5,\n  -1\n]\n```\nThat is all.",
+        "<think>Perhaps [1, 1]? No, [0, 0].</think>\n[0.5, -1]",
+        "Perhaps [1, 1].</think>[0.5, -1]",
+        '["0.5", "-1"]',
+        '[0.5, " -1.0 "]',
+        '{"labels": [0.5, -1]}',
+        "[1, 1] at first, [0.5, -1] in the end",
+    ],
+)
+def test_labels_are_read_however_a_model_writes_them(answer):
+    assert Judge(Scripted(answer, "[1]"))(two()) == pytest.approx([0.5, -1, 1])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",
+     "[0.5, " + "9" * 400 + "]", "[0.5, " + "9" * 5000 + "]", "[" * 100_000, '["' * 100_000,
+     '[0.5, ""]', "[0.5, [1]]", None, 3, b"[0.5, -1]", ["a"]],
+    ids=lambda answer: repr(answer)[:16],
+)  # fmt: skip
+def test_what_is_no_list_of_labels_is_asked_for_again(answer):
+    assert Judge(Scripted(answer, "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
+    with pytest.raises(JudgeError, match="the judge's answer 2 of 2 ") as error:
+        Judge(Scripted(answer, answer), retries=1)(two())
+    assert len(str(error.value)) < 250
+
+
+@pytest.mark.parametrize("broken", [b"", b"\xff\xfe\x00", b"{}", b"[0.5]", b"null", b"[" * 9999])
+def test_a_broken_file_is_named(tmp_path, broken):
+    judge = Judge(Scripted("[0.5, -1]", "[1]"), cache=tmp_path)
+    judge(two())
+    file = max(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
+    file.write_bytes(broken)
+    with pytest.raises(JudgeError, match=rf"{file.name} \(delete it to ask again\)"):
+        judge(two())
+
+
+def many(count):
+    return batch([1] * count, [1.0] * count, [0] * count, action=[str(i) for i in range(count)])
+
+
+def test_trajectories_are_asked_about_at_the_same_time():
+    together = threading.Barrier(4, timeout=20)
+
+    def ask(prompt):
+        together.wait()
+        return f"[{int(prompt.split('action: ')[1].split()[0]) / 10}]"
+
+    assert Judge(ask, parallel=4)(many(8)) == pytest.approx([i / 10 for i in range(8)])
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_failure_ends_the_asking(parallel):
+    asked = []
+
+    def down(prompt):
+        asked.append(prompt)
+        raise ConnectionError("no model")
+
+    with pytest.raises(ConnectionError, match="no model"):
+        Judge(down, parallel=parallel)(many(50))
+    assert len(asked) <= parallel

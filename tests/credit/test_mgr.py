@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 import credit
 from credit.mgr import MGR, fuse
@@ -44,7 +45,7 @@ def test_each_trajectory_counts_for_itself():
     ],
 )
 def test_fusion(local, standing, gate, expected):
-    assert fuse([local], [standing], [gate], gamma=0.5)[0] == pytest.approx(expected)
+    assert fuse([local], [standing], [gate], conflict_scale=0.5)[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -113,16 +114,27 @@ def test_standing_is_rloo(turns):
     assert MGR().standing(turns).tolist() == credit.make("rloo")(turns).tolist()
 
 
-def test_without_a_generator_it_is_the_same_every_time():
+def test_the_gate_wants_a_generator():
     turns = batch([1] * 20, [1.0] * 10 + [0.0] * 10, [0] * 20)
-    assert MGR()(turns).tolist() == MGR()(turns).tolist()
+    for call in (MGR(), MGR().rewards, MGR().diagnostics, MGR(gate="turn")):
+        with pytest.raises(ValueError, match=r"make rng = np\.random\.default_rng"):
+            call(turns)
+    kept = MGR(delta=0.0, p_min=1.0)(turns, default_rng(0))
+    assert MGR(gate="none")(turns).tolist() == kept.tolist()
+
+
+def test_a_generator_goes_on_from_step_to_step():
+    turns = batch([1] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
+    rng = default_rng(0)
+    assert MGR()(turns, rng).tolist() != MGR()(turns, rng).tolist()
+    assert MGR()(turns, default_rng(0)).tolist() == MGR()(turns, default_rng(0)).tolist()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"gate": "step"}, "gate is one of trajectory, turn, none, got 'step'"),
-        ({"gamma": 0.0}, "gamma must be positive and finite because it scales rewards, got 0.0"),
+        ({"conflict_scale": 0.0}, "conflict_scale must be positive and finite .* got 0.0"),
         ({"p_min": 1.2}, r"p_min must lie in \[0, 1\]"),
         ({"alpha": -0.5}, "alpha must lie in"),
     ],

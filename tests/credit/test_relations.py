@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ METHODS = {
 METHODS |= {
     "gigpo similar": credit.make("gigpo", anchors="similar"),
     "gigpo step": credit.make("gigpo", baseline="step"),
+    "gigpo means": credit.make("gigpo", mode="mean_norm"),
     "has anchor": credit.make("has", normalize="anchor"),
     "has group": credit.make("has", normalize="group"),
     "mt_grpo anchor": credit.make("mt_grpo", normalize="anchor"),
@@ -117,16 +119,27 @@ def test_columns_near_the_largest_number_stay_finite(name):
     assert np.isfinite(METHODS[name](turns)).all()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
-@pytest.mark.parametrize("name", credit.names())
-def test_weights_are_finite_numbers(name, value):
-    turns = batch(
-        [1], [1.0], [0], entropy=[1.0], turn_reward=[[1.0]], turn_reward_names=("implicit",)
-    )
-    known = {"alpha", "beta", "gamma", "delta", "omega", "zeta", "k", "k_prime", "eps", "discount"}
-    for option in known & type(METHODS[name]).__dataclass_fields__.keys():
-        with pytest.raises(ValueError, match=r"must (lie in|be positive).* got "):
-            credit.make(name, **{option: value})(turns)
+UNBOUNDED = {"stapo.lam", "stapo_dynamic.lam"}  # no outliers at infinity
+OPTIONS = [
+    (name, option.name, option.default)
+    for name in credit.names()
+    for option in fields(type(METHODS[name]))
+]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, "1", None, [1.0], True])
+@pytest.mark.parametrize(("name", "option", "default"), OPTIONS)
+def test_options_are_checked_when_they_are_given(name, option, default, value):
+    text = isinstance(default, str)
+    if (option == "column" and isinstance(value, str)) or (option == "eps" and default is value):
+        return
+    if f"{name}.{option}" in UNBOUNDED and value == np.inf:
+        return
+    with pytest.raises((ValueError, TypeError)) as refused:
+        credit.make(name, **{option: value})
+    assert option in str(refused.value)
+    if not text:
+        assert str(value) in str(refused.value)
 
 
 def test_public_names():

@@ -43,7 +43,7 @@ def test_samples_agree_with_logits_on_average():
 def test_objective_is_on_outliers_only():
     entropy = [1.0, 1.1, 0.9, 1.0, 9.0]
     turns = batch([5], [1.0], [0], anchor=["s"] * 5, entropy=entropy)
-    method = STAPO(alpha=0.02, gamma=0.01)
+    method = STAPO(alpha=0.02, penalty_weight=0.01)
     weights = tuple(torch.as_tensor(w) for w in method.weights(turns))
     gain = selective.objective(torch.full((5,), 3.0), torch.full((5,), 2.0), weights)
     assert gain.tolist() == pytest.approx([0, 0, 0, 0, 0.02 * 3 - 0.01 * 2])

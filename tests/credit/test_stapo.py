@@ -53,7 +53,7 @@ def test_a_hard_state_is_no_outlier_where_shannon_entropy_says_so():
 
 
 def test_weights_of_the_selective_terms():
-    reward, penalty = STAPO(alpha=0.02, gamma=0.03).weights(stay())
+    reward, penalty = STAPO(alpha=0.02, penalty_weight=0.03).weights(stay())
     assert reward == pytest.approx([0] * 9 + [0.02])
     assert penalty == pytest.approx([0] * 9 + [0.03])
     reward, penalty = STAPO(penalty="single").weights(stay())
@@ -98,8 +98,8 @@ def test_dynamic_clips_higher():
     ("options", "message"),
     [
         ({"lam": -0.1}, "lam must lie in .* got -0.1"),
-        ({"gamma": -1.0}, "gamma must lie in"),
-        ({"discount": 2.0}, "gamma must lie in .* got 2.0"),
+        ({"penalty_weight": -1.0}, "penalty_weight must lie in"),
+        ({"gamma": 2.0}, "gamma must lie in .* got 2.0"),
         ({"threshold": 0.0, "anchors": "similar"}, "threshold must lie in"),
         ({"singleton": "skip"}, "singleton is one of zero, raw"),
         ({"masking": "all"}, "masking is one of both, goal, history, none"),

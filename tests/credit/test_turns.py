@@ -59,6 +59,70 @@ def test_refusals_name_column_and_row(change, message):
         Turns(**{**GOOD, **change})
 
 
+class Tensor:
+    """Stands for a tensor in bfloat16 or on a GPU, which NumPy cannot read."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"anchor": [np.zeros((2, 2))] * 3}, r"(?s)anchor row 0 is array.* \(ndarray\); .*sha256"),
+        ({"anchor": np.zeros((3, 8, 8, 3), np.uint8)}, r"anchor row 0 .*\(list\); .*sha256"),
+        ({"anchor": ["a", None, "b"]}, r"anchor row 1 is None \(NoneType\); anchor is text"),
+        ({"anchor": [1, "1", 1]}, r"anchor row 0 is 1 \(int\); anchor is text, or all integers"),
+        ({"anchor": [0.1, 0.2, 0.3]}, r"anchor row 0 is 0.1 \(float\)"),
+        ({"anchor": [b"a", b"b", b"c"]}, r"anchor row 0 is b'a' \(bytes\)"),
+        ({"action": [("go", 1)] * 3}, r"action row 0 is \('go', 1\) \(tuple\)"),
+        ({"goal": [None, "g"]}, r"goal row 0 is None"),
+        ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not int64; number them by np.uni"),
+        ({"reward": ["a", "b", "c"]}, "reward row 0 is .*a.*, not float64"),
+        ({"reward": Tensor()}, r"reward is a Tensor that NumPy cannot read .*BFloat16.*float\(\)"),
+        ({"turn_reward": Tensor(), "turn_reward_names": ("a",)}, "turn_reward is a Tensor"),
+        ({"reward": [[1.0], [1.0, 2.0], []]}, "reward is a list that NumPy cannot read"),
+    ],
+)
+def test_columns_of_another_type(change, message):
+    with pytest.raises(TypeError, match=message):
+        Turns(**{**GOOD, **change})
+
+
+def test_real_tensors():
+    torch = pytest.importorskip("torch")
+    turns = Turns(**{**GOOD, "reward": torch.tensor([0.0, 0.5, 0.0])})
+    assert turns.reward.tolist() == [0.0, 0.5, 0.0]
+    for tensor in (torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, requires_grad=True)):
+        with pytest.raises(TypeError, match=r"reward\.detach\(\)\.float\(\)\.cpu\(\)"):
+            Turns(**{**GOOD, "reward": tensor})
+
+
+def test_integers_are_keys_too():
+    turns = Turns(**{**GOOD, "anchor": np.array([3, 30, 3]), "action": [1, 2, 1]})
+    assert turns.anchor.tolist() == ["3", "30", "3"]
+    assert turns.action.tolist() == ["1", "2", "1"]
+    assert Turns(**{**GOOD, "anchor": np.array(["a", "b", "a"])}).anchor.tolist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("reward", "where"),
+    [
+        ([-0.1, 1.0, 0.3], "on the last turn of every trajectory"),  # the failure's does not matter
+        ([0.25, 0.75, 0.0], "summed over the turns"),
+    ],
+)
+def test_an_outcome_in_the_rewards_is_not_counted_twice(reward, where):
+    with pytest.raises(ValueError, match=f"reward {where}.*outcome_in_reward=True"):
+        Turns(**{**GOOD, "reward": reward})
+    assert Turns(**{**GOOD, "reward": reward}, outcome_in_reward=False).reward.tolist() == reward
+    besides = Turns(**{**GOOD, "reward": reward}, outcome_in_reward=True).reward
+    assert besides == pytest.approx(np.array(reward) - [0, 1, 0])
+
+
 def test_columns_cannot_be_written():
     given = np.zeros(3)
     turns = Turns(**{**GOOD, "reward": given})
@@ -70,7 +134,7 @@ def test_columns_cannot_be_written():
 
 def test_from_episodes():
     turn = SimpleNamespace(
-        reward=0.5, valid=True, progress=0.25, anchor="s", action="go", entropy=0.1
+        reward=0.25, valid=True, progress=0.25, anchor="s", action="go", entropy=0.1
     )
     episode = SimpleNamespace(group=4, outcome=1.0, goal="win", turns=[turn, turn])
     turns = Turns.from_episodes([episode, episode])

@@ -179,6 +179,21 @@ def test_refusals(wrapper, options, message):
         wrapper(Scripted(), **options)
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "key"),
+    [
+        (InvalidPenalty, "valid"),
+        (RepetitionPenalty, "valid"),
+        (ValiditySignal, "valid"),
+        (ProgressReward, "progress"),
+    ],
+)
+def test_an_environment_without_the_info_is_refused_at_reset(wrapper, key):
+    env = wrapper(gym.make("CartPole-v1"))
+    with pytest.raises(KeyError, match=rf"reads info\['{key}'\].*CartPole.*does not return"):
+        env.reset()
+
+
 def test_progress_is_a_share():
     env = ProgressReward(Scripted())
     env.reset()

@@ -216,7 +216,7 @@ def corridor():
 
 
 @pytest.fixture
-def endpoint():
+def endpoint(monkeypatch):
     """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -244,13 +244,13 @@ def endpoint():
             self.send_response(status if isinstance(status, int) else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(reply)))
-            self.send_header("Retry-After-Ms", "1")
             self.end_headers()
             self.wfile.write(reply)
 
         def log_message(self, *_):
             pass
 
+    monkeypatch.setattr("agent_envs.patience.BACKOFF", 0.01)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.script, server.asked = [], []
     thread = threading.Thread(target=server.serve_forever)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 
 from agent_envs import AgentEnv, Panel, Turn
+from agent_envs.prompt import ALFWORLD
 
 PANEL = Panel("train", tuple(f"corridor/{n}" for n in range(1, 6)))
 MADE = []
@@ -12,6 +13,8 @@ MADE = []
 
 class Corridor(AgentEnv):
     """Walk `n` steps east; walking north is invalid."""
+
+    template = ALFWORLD
 
     def __init__(self, split="train", data="auto", max_turns=50, render_mode=None):
         super().__init__(PANEL, max_turns=max_turns, render_mode=render_mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import socket
 import subprocess
 import sys
 
@@ -203,6 +204,22 @@ def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["agent-envs", "report", str(tmp_path)])
     with pytest.raises(FileNotFoundError):
         cli.main()
+
+
+@pytest.mark.parametrize("who", ["judge", "partner"])
+def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    endpoint = f'{{model="stub", url="{url}", retries=0, outage=0.2}}'
+    options = (
+        f"env.options.{who}={endpoint}", f"policy.model={tiny_folder}", "sft.steps=0",
+        "eval.tasks=2", "env.max_turns=1", "run.threads=1",
+    )  # fmt: skip
+    code, _, said = call("train", "sotopia_quickstart", *options, "--out", tmp_path)
+    assert code == 1
+    assert f"stub at {url} gave no answer on the conversation" in said
+    assert "refused" in said
+    assert "Traceback (" not in said
 
 
 BARE = """

@@ -18,6 +18,7 @@ def evaluation(success, **changes):
     count = len(success)
     made = Evaluation(
         split="valid_unseen",
+        source="embedded",
         panel_hash="abc",
         decoding="greedy",
         task_ids=[f"t{n}" for n in range(count)],

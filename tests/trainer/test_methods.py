@@ -16,13 +16,13 @@ import pytest
 import torch
 
 import credit
+from agent_envs.endpoint import EndpointError
 from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
 from trainer.methods import Play, critic, make, replay
 from trainer.methods.implicit import WithPRM
-from trainer.methods.judge import JudgeUnreachableError
 from trainer.methods.turnrd import hidden_states
 from trainer.policy import LoRA, Policy
 from trainer.recipe import RecipeError
@@ -333,7 +333,7 @@ def test_selective_terms_by_autograd(context, estimator, tmp_path):
     policy.keep_reference()
     with torch.no_grad():
         policy.parameters()[0].mul_(1.02)
-    options = [f"credit.options={{alpha=0.5, gamma=0.3, estimator='{estimator}'}}"]
+    options = [f"credit.options={{alpha=0.5, penalty_weight=0.3, estimator='{estimator}'}}"]
     method = make(chosen("credit.name=stapo", "update.tokens=1", *options))
     method.begin(policy, tmp_path)
     rollout = sighted(policy, context)
@@ -492,8 +492,9 @@ def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
 
 def test_a_judge_that_never_answers_stops_the_run(endpoint, tmp_path):
     endpoint.script = [500] * 100
-    method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=1")
-    with pytest.raises(JudgeUnreachableError, match=r"'stub' at http://127.* after 2 tries"):
+    method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=1", "judge.outage=0.0")
+    said = r"stub at http://127.* on the trajectory of 'An agent .* in 2 tries and \d s: HTTP 500"
+    with pytest.raises(EndpointError, match=said):
         method.credit(refusing(tiny()))
 
 
@@ -502,7 +503,7 @@ def test_a_judge_that_sends_the_key_back_does_not_make_it_known(endpoint, tmp_pa
     monkeypatch.setenv("OPENAI_API_KEY", key)
     endpoint.script = [401]
     method = judged(endpoint, tmp_path, "judge.retries=0", "judge.parallel=1")
-    with pytest.raises(JudgeUnreachableError, match=r"wrong key Bearer \*\*\*") as told:
+    with pytest.raises(EndpointError, match=r"wrong key Bearer \*\*\*") as told:
         method.credit(refusing(tiny()))
     assert key not in "".join(traceback.format_exception(told.value))
 

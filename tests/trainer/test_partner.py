@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from rich.console import Console
 
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import metrics, recipe
 from trainer.partner import PolicyPartner, prompt
@@ -82,6 +85,45 @@ def chat(tiny_folder, *options):
 
 def tasks(rollouts, count=3):
     return draw_tasks(rollouts.panel, tasks=count, rollouts=2, seed=0, step=1)
+
+
+class Waiting:
+    """A judge that waits, and notes in which threads it is asked."""
+
+    live, waits = False, True
+
+    def __init__(self):
+        self.threads = set()
+
+    def check(self, scene):
+        pass
+
+    def judge(self, talk, side):
+        self.threads.add(threading.get_ident())
+        time.sleep(0.02)
+        return Rules().judge(talk, side)
+
+
+def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder, monkeypatch):
+    def played(judge):
+        monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
+        rollouts = make_rollouts(loaded, "train")
+        sampler = make_sampler(loaded, rollouts.partner.sampler.policy, 1.0)
+        speakers, acts = set(), rollouts.partner.acts
+        monkeypatch.setattr(
+            rollouts.partner,
+            "acts",
+            lambda *given: speakers.add(threading.get_ident()) or acts(*given),
+        )
+        episodes = rollouts.play(tasks(rollouts), sampler, torch.Generator().manual_seed(0))
+        return episodes, speakers
+
+    loaded = chat(tiny_folder, "sampling.rows=6")
+    judge = Waiting()
+    together, speakers = played(judge)
+    assert speakers == {threading.get_ident()}
+    assert len(judge.threads) > 1
+    assert repr(together) == repr(played(Rules())[0])
 
 
 def test_the_partner_reads_its_own_side_only():

@@ -76,7 +76,7 @@ def test_sotopias_recipes_have_the_numbers_of_istar(name):
     assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (0.7, 2048)
     assert loaded.sampling.max_tokens == 6144 + 2048
     assert loaded.update.learning_rate == 5e-7
-    assert loaded.prompt.template == "sotopia"
+    assert (loaded.prompt.context, loaded.prompt.history) == ("turn", 10)
     assert loaded.env.max_turns == 10
     assert (loaded.prm.threshold == 0.6) == (loaded.credit.name in {"istar", "dpo"})
 
@@ -137,6 +137,10 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("update.learning_rate=nan", r"update\.learning_rate = nan: .*finite"),
         ("run.seed.deep=1", r"run\.seed = "),
         ("run=3", "no option 'run'"),
+        ("judge.timeout=0", "judge: .*timeout of an endpoint is above 0, got 0"),
+        ("judge.timeout=x", r"judge\.timeout = 'x': .*valid number"),
+        ("judge.timeut=3", r"no option 'judge\.timeut'; did you mean 'judge\.timeout'"),
+        ("judge.url=http://me:secret@h/v1", "judge: (?!.*secret).*holds a name, a password"),
     ],
 )
 def test_bad_overrides_are_refused(override, message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -245,3 +247,64 @@ def test_more_groups_than_tasks_repeat_tasks_evenly(corridor):
     drawn = draw_tasks(corridor.PANEL, tasks=12, rollouts=1, seed=1, step=1)
     assert sorted(Counter(task.task_id for task in drawn).values()) == [2, 2, 2, 3, 3]
     assert len({task.group for task in drawn}) == 12
+
+
+# environments that wait
+
+
+@pytest.fixture
+def waiting(corridor, monkeypatch):
+    """A corridor whose every reset and step takes a while, in the thread that asks."""
+    inside, most, threads = [], [0], set()
+
+    def slowly(method):
+        def call(self, *given):
+            inside.append(self)
+            most[0] = max(most[0], len(inside))
+            threads.add(threading.get_ident())
+            time.sleep(0.02)
+            inside.remove(self)
+            return method(self, *given)
+
+        return call
+
+    monkeypatch.setattr(corridor.Corridor, "begin", slowly(corridor.Corridor.begin))
+    monkeypatch.setattr(corridor.Corridor, "act", slowly(corridor.Corridor.act))
+    return most
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
+    context, corridor, waiting, monkeypatch
+):
+    def answer(text, row):
+        return "<think></think><action>" + ("north" if row == 3 else "east") + "</action>"
+
+    def played():
+        waiting[0] = 0
+        rollouts = Rollouts(
+            Env("Corridor-v0", max_turns=6), Prompt(context), "train", blind=("goal",)
+        )
+        script = Script(answer)
+        tasks = draw_tasks(rollouts.panel, tasks=4, rollouts=2, seed=1, step=1)
+        return rollouts.play(tasks, script, torch.Generator()), script.prompts, waiting[0]
+
+    alone = played()
+    monkeypatch.setattr(corridor.Corridor, "waits", True)
+    together = played()
+    assert repr(alone[:2]) == repr(together[:2])
+    assert alone[2] == 1 < together[2]
+
+
+def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
+    def shown():
+        waiting[0] = 0
+        rollouts = Rollouts(Env("Corridor-v0"), Prompt(), "train")
+        tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
+        return rollouts.demonstrate(tasks, Words()), waiting[0]
+
+    alone = shown()
+    monkeypatch.setattr(corridor.Corridor, "waits", True)
+    together = shown()
+    assert repr(alone[0]) == repr(together[0])
+    assert alone[1] == 1 < together[1]

@@ -23,7 +23,7 @@ from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
 from trainer.metrics import describe
 from trainer.parts import derive, evaluate_model
-from trainer.train import RunError, concentration, living, train
+from trainer.train import RunError, check_folder, concentration, living, train
 
 SHORT = [
     "env.id=Corridor-v0",
@@ -279,7 +279,6 @@ def test_a_run_without_checkpoint_cannot_be_evaluated(tmp_path, tiny_folder, cor
 TINY = [
     "run.threads=1",
     "env.max_turns=2",
-    "policy.dtype=float32",
     "policy.lora_rank=2",
     "sampling.tasks=2",
     "sampling.rollouts=2",
@@ -288,6 +287,24 @@ TINY = [
     "eval.tasks=2",
     "data=embedded",
 ]
+
+
+def test_a_run_is_resumed_with_other_patience_and_another_address_only(tmp_path):
+    table = "env.options.judge={model='stub', url='http://a/v1'}"
+    given = ["judge.model=stub", table]
+    tmp_path.mkdir(exist_ok=True)
+    recipe.save(recipe.load("sotopia_quickstart", given), tmp_path / "config.toml")
+    for change in (
+        "judge.outage=900", "judge.url=http://b/v1", "judge.budget_requests=9",
+        "env.options.judge.timeout=9", "env.options.judge.key=OTHER",
+    ):  # fmt: skip
+        check_folder(recipe.load("sotopia_quickstart", [*given, change]), tmp_path, resume=True)
+    for change in (
+        "judge.model=other", "judge.temperature=1", "env.options.judge.max_tokens=9",
+        "env.options.judge.model=other",
+    ):  # fmt: skip
+        with pytest.raises(RunError, match=f"another {change.partition('=')[0]};"):
+            check_folder(recipe.load("sotopia_quickstart", [*given, change]), tmp_path, resume=True)
 
 
 def take_a_step(name, model, folder, endpoint):

@@ -77,7 +77,7 @@ def test_a_text_model_leaves_the_mark_alone(tiny_policy):
 
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_sampled_logprobs_are_those_of_whole_rows(policy, context):
-    found = played(policy, f"prompt.context={context}", "prompt.template=webshop")
+    found = played(policy, f"prompt.context={context}")
     assert all(len(step.images) == 1 for episode in found for step in episode.steps)
     assert len({step.images[0] for episode in found for step in episode.steps}) > 1
     rows = make_rows(found)
@@ -181,7 +181,7 @@ def test_adapters_see_too(vision_folder):
 
 
 def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):
-    options = ["prompt.context=turn", "prompt.template=ezpoints", "prompt.history=3"]
+    options = ["prompt.context=turn", "prompt.history=3"]
     rollouts = make_rollouts(recipe.load("quickstart", [*OPTIONS, *options]), "train")
     said = "<think></think><action><image></action>"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
-from agent_envs.panels import Panel, nearest
+from agent_envs.panels import Panel, nearest, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 SPLITS = ("train", "valid_seen", "valid_unseen")
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
-USUAL = "~/.cache/alfworld"
-"""Where `alfworld-download` puts the games when $ALFWORLD_DATA is not set."""
-
 TASK = "TASK"
 """Stands in the embedded grammar where the task sentence goes."""
 
@@ -78,8 +75,8 @@ def open_library(
 ) -> Library:
     """The games of `split` whose type is asked for; all six types when none is named.
 
-    data: "auto" (`$ALFWORLD_DATA`, or `~/.cache/alfworld`, if it holds games, else embedded),
-        "embedded", or the folder that `$ALFWORLD_DATA` would name.
+    data: "auto" (the folder that `$ALFWORLD_DATA` names if it is set, else embedded), "embedded",
+        or the folder that `$ALFWORLD_DATA` would name.
     task_types: types, short names (`SHORT_NAMES`), levels (`LEVELS`), or one of them.
 
     Raises:
@@ -173,11 +170,10 @@ def _stamp(path: Path | None) -> tuple[int, ...]:
 
 def _folder(data: str | os.PathLike[str]) -> Path | None:
     """The folder of public games to use, None for the embedded set."""
+    if data == "auto":
+        data = os.environ.get("ALFWORLD_DATA") or "embedded"
     if data == "embedded":
         return None
-    if data == "auto":
-        usual = Path(os.environ.get("ALFWORLD_DATA") or USUAL).expanduser().absolute()
-        return usual if _has_games(usual) else None
     folder = Path(data).expanduser().absolute()
     if folder.name == FOLDER:
         folder = folder.parent
@@ -195,7 +191,7 @@ def _has_games(folder: Path) -> bool:
 
 @lru_cache(maxsize=16)
 def _embedded(split: str, kinds: frozenset[str]) -> Library:
-    return Library(_panel(split, kinds, embedded_games(split)), None)
+    return Library(_panel(split, kinds, embedded_games(split), "embedded"), None)
 
 
 @lru_cache(maxsize=16)
@@ -207,14 +203,15 @@ def _public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> 
             f"no games of split {split!r} in {folder}: expected {FOLDER}/{split}/<task>/<trial>/"
             f"{FILE} below it; run `alfworld-download` or use another split"
         )
-    return Library(_panel(split, kinds, [f"alfworld/{split}/{name}" for name in names]), folder)
+    ids = [f"alfworld/{split}/{name}" for name in names]
+    return Library(_panel(split, kinds, ids, source_of("alfworld", folder)), folder)
 
 
-def _panel(split: str, kinds: frozenset[str], task_ids: Iterable[str]) -> Panel:
+def _panel(split: str, kinds: frozenset[str], task_ids: Iterable[str], source: str) -> Panel:
     chosen = tuple(i for i in task_ids if i.split("/")[2].partition("-")[0] in kinds)
     if not chosen:
         raise ValueError(f"split {split!r} has no game of type {', '.join(sorted(kinds))}")
-    return Panel(split, chosen)
+    return Panel(split, chosen, source)
 
 
 def _contents(split: Path) -> str:

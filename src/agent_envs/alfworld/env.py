@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import prompt
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.genuine import genuine_engine
@@ -70,12 +71,14 @@ class AlfWorld(AgentEnv):
         "facts" (default): share of the goal's milestones reached, see `milestones`. "distance":
         1 - remaining / remaining at the start, by a shortest solution from the present state;
         privileged, for analysis; with `info["dead_end"]`, true where the goal has got out of reach
-        (progress 0). "none": 0 until the end. All are 1 exactly when the task is done.
+        (progress 0). "none": 0 until the end. All are 1 exactly when the task is done. With "facts"
+        one anchor can come with different progress: what was seen counts, and changes nothing.
 
     Anchor:
         Digest of the agent's location, the held object, what lies where, which doors are open, and
-        which objects are clean, hot, cold, sliced or switched on. What was looked at does not
-        matter, nor does the way there.
+        which objects are clean, hot, cold, sliced or switched on; where there is a knife, also at
+        which location a thing to slice was last put down. What was looked at does not matter, nor
+        does the way there.
 
     Reward:
         `success_reward` on success, else 0.
@@ -90,9 +93,9 @@ class AlfWorld(AgentEnv):
         `info["task_type"]` and `info["level"]` tell them.
 
     Data:
-        `data="auto"`: the public games that `$ALFWORLD_DATA` (else `~/.cache/alfworld`) holds,
-        otherwise the embedded set of this package's own generator. "embedded", or a folder as
-        `$ALFWORLD_DATA` would name, picks one.
+        `data="auto"`: the public games of the folder that `$ALFWORLD_DATA` names if it is set
+        (`alfworld-download` fills `~/.cache/alfworld`), otherwise the embedded set of this
+        package's own generator. "embedded", or a folder, picks one. `panel.source` reports it.
 
     Source:
         Shridhar et al., ALFWorld: Aligning Text and Embodied Environments for Interactive
@@ -106,7 +109,8 @@ class AlfWorld(AgentEnv):
         max_turns: turn limit; HAS used 40.
         progress: see Progress; "distance" asks for the native engine.
         success_reward: paid on success.
-        facts: adds `info["facts"]`, what holds now and can change.
+        facts: adds `info["facts"]`, what holds now and can change; of `objectatlocation` only what
+            is of things to slice changes what an action does, and is in the anchor.
         walkthrough: adds `info["walkthrough"]`, the game's own solution.
         dialect: "0.4", or "0.3" for the older `put O in/on R`, which is also read and printed then.
             It is untested against genuine transcripts, and native only.
@@ -118,6 +122,8 @@ class AlfWorld(AgentEnv):
         ImportError: `engine="textworld"` without its packages.
     """
 
+    template = prompt.ALFWORLD
+    audits = "agent_envs.alfworld.audits"
     world: World
 
     def __init__(

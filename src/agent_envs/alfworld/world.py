@@ -127,10 +127,15 @@ class World:
     def anchor(self) -> str:
         """Key of the state: location, what is held, lies where, is open, has which properties.
 
+        Where something can be sliced, also where that was last put down, by which `slice` goes.
         Equal iff those are, for worlds of one household; the way there does not matter.
         """
         if not self._anchor:
-            self._anchor = blake2b(self._code, digest_size=16).hexdigest()
+            digest, game = blake2b(self._code, digest_size=16), self.game
+            if game.knives and game.sliceable:
+                lying = sorted(put for put in self._object_at if put[0] in game.sliceable)
+                digest.update(repr(lying).encode())
+            self._anchor = digest.hexdigest()
         return self._anchor
 
     def facts(self) -> list[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
+from agent_envs import prompt
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
+from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.remote import HttpWorld
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import Panel, one_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class AppWorld(AgentEnv):
         A supervisor asks for something that takes one to five apps: pay back a friend, move an
         event and tell its guests, make a playlist from a note. The agent writes code, which runs
         in a sandbox where `apis.<app>.<api>(...)` calls the apps; variables stay from turn to
-        turn. Tests on the state of the apps judge what was done, and that nothing else was.
+        turn. Tests judge the state of the apps, and a ledger of what cannot be taken back (mails,
+        invitations, payments, deletions and so on): all that was asked for, and nothing else.
 
     Observation:
         First the request, who asks and how to call the apps; then what the code printed, or
@@ -60,15 +63,18 @@ class AppWorld(AgentEnv):
         A turn is invalid if its feedback has one of `replies.MARKS` in it (a failure), or if the
         reply has no block, no call of `apis.` in it, or a `<think>` of more than `max_thinking`
         characters that is not closed. "format" for the reply, "unknown" for an app or API that
-        does not exist, "refused" for what an API refuses, "timeout", else "error".
+        does not exist, "refused" for what an API refuses, "timeout", else "error". What ran before
+        a failure takes effect.
 
     Progress:
-        The share of the task's tests that pass now, of those that did not pass at the start.
-        "none": 0 until the end, then 1 for a success.
+        The share of the task's tests that pass now, of those that did not pass at the start. It is
+        1 without success where all that was asked for is done, and something else too. "none": 0
+        until the end, then 1 for a success.
 
     Anchor:
-        Digest of what changed since the start, of the log-ins and of the answer; with
-        `backend="http"` of the code run and what it printed.
+        Digest of the state of the apps, of the log-ins, of what was asked for and done already, of
+        whether harm was done, of the end, and of the interpreter's variables (where these cannot
+        be read, of the code so far); with `backend="http"` of the code run and what it printed.
 
     Reward:
         At the end: "success" (default) 1 for all tests passed, "fraction" the share of all tests
@@ -82,7 +88,8 @@ class AppWorld(AgentEnv):
     Tasks and splits:
         A task id is `<family>-<seed>`. 28 families, of difficulty 1 to 3 (one app, two, at least
         three): `train` (seeds 0-11), `val` (12-15) and `test` (16-19) of 22 of them,
-        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3.
+        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3. What a
+        task of `val` or `test` is about, no other task is about.
         `families=` keeps some. With `backend="http"` the benchmark's own: `train`, `dev`,
         `test_normal`, `test_challenge`, and `train_easy`, the part of `train` that LOOP and MGR
         train on.
@@ -92,7 +99,9 @@ class AppWorld(AgentEnv):
         `backend="http"`: the real benchmark, served by its own package at `server`; the
         lists of task ids are read below `data`, the folder that `$APPWORLD_ROOT` names by default.
         `info` also has `action`, the code that was run; `supervisor`, `datetime`; `tests`, how many
-        there are, `tests_passed`, and `failures`, names of those that fail, at the end.
+        there are, `tests_passed`, and `failures`, names of those that fail, at the end; `harm`,
+        what was done in this turn that cannot be taken back and was not asked for, a text each
+        (always empty with `backend="http"`).
 
     Source:
         Trivedi et al., AppWorld: A Controllable World of Apps and People for Benchmarking
@@ -121,8 +130,10 @@ class AppWorld(AgentEnv):
         SandboxError, BackendError: later, from `reset` and `step`: the machine's fault.
     """
 
+    audits: ClassVar[str] = "agent_envs.appworld.audits"
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    template = prompt.APPWORLD
 
     def __init__(
         self,
@@ -132,7 +143,7 @@ class AppWorld(AgentEnv):
         server: str = "http://127.0.0.1:8000",
         data: str | os.PathLike[str] = "auto",
         families: Sequence[str] | None = None,
-        train_seeds: int = tasks.TRAIN_SEEDS,
+        train_seeds: int = TRAIN_SEEDS,
         reward: str = "success",
         progress: str = "tests",
         timeout: float = 30.0,
@@ -144,16 +155,24 @@ class AppWorld(AgentEnv):
         one_of("backend", backend, BACKENDS)
         one_of("reward", reward, REWARDS)
         one_of("progress", progress, PROGRESS)
-        if backend == "http" and train_seeds != tasks.TRAIN_SEEDS:
+        if backend == "http" and train_seeds != TRAIN_SEEDS:
             raise ValueError(
                 f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
             )
-        self.world: World = (
-            MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
-            if backend == "mini"
-            else HttpWorld(server, data=data, timeout=timeout)
-        )
-        panel = Panel(split, _kept(self.world.task_ids(split), families))
+        self.world: World
+        if backend == "mini":
+            source = "embedded"
+            self.world = MiniWorld(
+                timeout=timeout,
+                sandbox=sandbox,
+                train_seeds=train_seeds,
+                max_executions=max(1, max_turns),  # never fewer: the turns left are no state
+            )
+        else:
+            self.world = remote = HttpWorld(server, data=data, timeout=timeout)
+            source = source_of("appworld", remote.root)
+        self.waits = backend == "http" and "{port}" in server  # else one server has one world
+        panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
 
@@ -206,6 +225,7 @@ class AppWorld(AgentEnv):
                 "tests": len(judged.passes) + len(judged.failures),
                 "tests_passed": len(judged.passes),
                 "failures": list(judged.failures) if last else [],
+                "harm": list(self.world.harm()) if code else [],
             },
         )
 

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 import weakref
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest.wire import receive, send
@@ -35,6 +36,7 @@ DIED = (
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 MALFORMED = "it sent what is no call"
 _TRIES = 2
+_KEY = 32  # characters of a key; an interpreter may send anything
 
 
 class _Ended(Exception):
@@ -59,6 +61,10 @@ class Interpreter:
         seed: of its random numbers.
         timeout: seconds that one piece of code may take, calls included.
         sandbox: see `sandbox.warden`.
+
+    Attributes:
+        journal: The code that ran, each with the replies that its calls got.
+        key: Key of all that later code can find; equal for equal variables.
     """
 
     def __init__(self, now: str, seed: str, *, timeout: float, sandbox: str = "strict") -> None:
@@ -66,6 +72,8 @@ class Interpreter:
         self.timeout = timeout
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[Reply]]] = []
+        self.key = ""
+        self._variables: str | None = ""
         self._process: _Process | None = None
 
     def execute(self, code: str, answer: Answer) -> str:
@@ -97,6 +105,7 @@ class Interpreter:
                 self.close()
                 raise
             self.journal.append((code, replies))
+            self.key = self._key(code, replies)
             return output
         raise AssertionError("unreachable")
 
@@ -105,6 +114,16 @@ class Interpreter:
         if self._process is not None and self._process.owner == os.getpid():
             self._process.end()
         self._process = None
+
+    def _key(self, code: str, replies: list[Reply]) -> str:
+        """The key after code that ran: that of the variables.
+
+        Where they cannot be read it is made of the key before, the code and its replies.
+        """
+        if self._variables is not None:
+            return self._variables
+        text = repr((self.key, code, replies)).encode("utf-8", "backslashreplace")
+        return blake2b(text, digest_size=16).hexdigest()
 
     def _run(self, code: str, answer: Answer, replies: list[Reply]) -> str:
         if self._process is None or self._process.owner != os.getpid():
@@ -159,6 +178,8 @@ class Interpreter:
             raise _Ended(process.end()) from error
         try:
             if "output" in message:
+                key = message["variables"]
+                self._variables = None if key is None else str(key)[:_KEY]
                 return str(message["output"])
             app, api, given = message["call"]
             return str(app), str(api), dict(given)

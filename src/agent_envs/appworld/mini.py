@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from agent_envs.appworld import tasks
-from agent_envs.appworld.families.plan import verdict
+from agent_envs.appworld.families.plan import verdict, wanted_effects
 from agent_envs.appworld.interpreter import Interpreter
+from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.sandbox import SANDBOXES
 from agent_envs.appworld.session import Session
-from agent_envs.appworld.tasks import TRAIN_SEEDS
 from agent_envs.appworld.world import MAXIMUM, Judged, Opened
 from agent_envs.panels import one_of
 
@@ -43,6 +45,7 @@ class MiniWorld:
         self.train_seeds = train_seeds
         self.task_id = ""
         self._executed = 0
+        self._harmed = 0
         self._interpreter: Interpreter | None = None
 
     def task_ids(self, split: str) -> tuple[str, ...]:
@@ -53,11 +56,11 @@ class MiniWorld:
         """Start a task; its interpreter starts with the first execution."""
         self.close()
         task = tasks.task(task_id)
-        self.task_id, self._executed = task_id, 0
-        self._session = Session(task.household, task.instruction)
+        self.task_id, self._executed, self._harmed = task_id, 0, 0
+        self._session = Session(task.household, task.instruction, wanted_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
-            f"agent of {task_id}",  # not what the world was drawn with
+            "agent",  # in every task: chance tells nothing of the task
             timeout=self.timeout,
             sandbox=self.sandbox,
         )
@@ -72,6 +75,8 @@ class MiniWorld:
         """
         if self._interpreter is None:
             raise RuntimeError("no task is open: call open(task_id) first")
+        self._session.begin()
+        self._harmed = len(self._session.ledger.unasked)
         if self._executed >= self.max_executions:
             return MAXIMUM.format(self.max_executions)
         self._executed += 1
@@ -84,12 +89,18 @@ class MiniWorld:
     def evaluate(self) -> Judged:
         """The tests of the task: each change, nothing else changed, completed, the answer."""
         session, plan = self._session, tasks.task(self.task_id).plan
-        told = verdict(plan, session.before, session.state, session.ended)
+        told = verdict(plan, session)
         return Judged(tuple(told.passes), tuple(told.failures))
 
+    def harm(self) -> tuple[str, ...]:
+        """What the last execution did that cannot be taken back and was not asked for."""
+        return tuple(map(str, self._session.ledger.unasked[self._harmed :]))
+
     def digest(self) -> str:
-        """Key of what changed since the opening, of the log-ins and of the end."""
-        return self._session.digest()
+        """Key of the state, of the log-ins, the effects, the end, and of the interpreter."""
+        known = "" if self._interpreter is None else self._interpreter.key
+        facts = repr((self._session.key, known)).encode("utf-8", "backslashreplace")
+        return blake2b(facts, digest_size=16).hexdigest()
 
     def solution(self) -> tuple[str, ...]:
         """Code that solves the task, turn by turn."""

@@ -6,14 +6,18 @@ A task family adds to a `Draft` what it is about; `Draft.household` makes the st
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.appworld import words
 from agent_envs.appworld.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
+TRAIN_SEEDS = 12  # the first of each family; more to train on come after those of all splits
+SCENARIOS = 20  # seeds with a scenario of their own
+Value = TypeVar("Value")
 APPS_WITH_ACCOUNTS = (
     "calendar",
     "contacts",
@@ -43,15 +47,19 @@ class Household(NamedTuple):
 class Draft:
     """A world being made: rows by table, without ids.
 
-    Attributes:
+    Args:
         rng: where all chance comes from.
+        seed: the number of the task in its family, which decides its scenario.
+
+    Attributes:
+        rng: as given.
         now: the time of the task, on the hour.
         me: the supervisor's email address.
         contacts: rows of all contacts.
     """
 
-    def __init__(self, rng: Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: Random, seed: int) -> None:
+        self.rng, self._seed = rng, seed
         day = datetime(2024, 3, 4) + timedelta(days=rng.randrange(180))  # noqa: DTZ001  a wall clock
         self.now = day.replace(hour=rng.randrange(9, 18))
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
@@ -70,6 +78,18 @@ class Draft:
             self._contact(name, family, relationship)
         self.contacts = self.rows["contacts"]
         self._everyday()
+
+    def scenario(self, values: Sequence[Value]) -> Value:
+        """What this task is about: of the values, each of the seeds 0-19 has one for itself.
+
+        Further seeds draw from those that 12-19 do not have, so that what is asked for in the
+        splits `val` and `test` is never asked for in `train`.
+        """
+        if len(values) < SCENARIOS or len(set(values)) < len(values):
+            raise ValueError(f"a family has {SCENARIOS} different scenarios, got {values}")
+        if self._seed < SCENARIOS:
+            return values[self._seed]
+        return self.rng.choice([*values[:TRAIN_SEEDS], *values[SCENARIOS:]])
 
     def people(self, count: int, *relationships: str) -> list[dict[str, Any]]:
         """Different contacts of these relationships, any where none is named."""
@@ -199,7 +219,8 @@ class Draft:
         for subject, body in words.MAILS:
             (sender,) = self.people(1)
             self.mail(sender["email"], subject, body, days=rng.randrange(2, 40))
-        for address, subject, body in words.NEWSLETTERS:
+        for name, subject, body in rng.sample(words.NEWSLETTERS, 4):
+            address = f"news@{name}.example"
             for _ in range(rng.randrange(2, 4)):
                 self.mail(address, subject, body, days=rng.randrange(1, 60))
         for address, subject, body in words.SPAM:
@@ -228,16 +249,18 @@ class Draft:
     def _music(self) -> None:
         rng = self.rng
         titles = [f"{one} {other}" for one in words.SONG_STARTS for other in words.SONG_ENDS]
+        artists = rng.sample(words.ARTISTS, 12)
+        genres = rng.sample(words.GENRES, 6)
         lengths = rng.sample(range(120, 420), 48)
         plays = rng.sample(range(2, 400), 48)
         for place, title in enumerate(rng.sample(titles, 48)):
-            artist = words.ARTISTS[place % len(words.ARTISTS)]
+            artist = artists[place % len(artists)]
             self.add(
                 "songs",
                 title=title,
                 artist=artist,
                 album=words.ALBUM_WORDS[(place * 5 + len(artist)) % len(words.ALBUM_WORDS)],
-                genre=rng.choice(words.GENRES),
+                genre=rng.choice(genres),
                 year=rng.randrange(1985, 2024),
                 seconds=lengths[place],
                 plays=plays[place],
@@ -245,7 +268,7 @@ class Draft:
                 rating=rng.choice((0, 0, 3, 4, 5)),
             )
         rng.shuffle(self.rows["songs"])
-        for title in ("On the road", "Sunday morning"):
+        for title in rng.sample(words.PLAYLISTS, 2):
             ids = rng.sample(range(FIRST_ID, FIRST_ID + 48), 6)
             self.add("playlists", title=title, song_ids=ids)
 

@@ -48,6 +48,7 @@ class HttpWorld:
 
     Raises:
         ValueError: No such address, or a time that is not above 0.
+        MissingAsset: "auto" without `$APPWORLD_ROOT`.
     """
 
     def __init__(
@@ -55,9 +56,15 @@ class HttpWorld:
     ) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout is in seconds and above 0, got {timeout}")
-        given = os.environ.get("APPWORLD_ROOT", ".") if data == "auto" else data
+        elsewhere = None if "{port}" in server else Elsewhere(server)
+        given = os.environ.get("APPWORLD_ROOT") if data == "auto" else data
+        if not given:
+            raise MissingAsset(
+                "no folder with the benchmark's data: name it by data= or $APPWORLD_ROOT; "
+                "`agent-envs assets appworld` tells how to get it"
+            )
         self.root = Path(given).expanduser().absolute()
-        self.server: Server = Own(server, self.root) if "{port}" in server else Elsewhere(server)
+        self.server: Server = elsewhere or Own(server, self.root)
         self.timeout = timeout
         self.task_id = ""
         self._tasks = 0
@@ -122,6 +129,10 @@ class HttpWorld:
             return Judged(passes, failures)
         except (KeyError, TypeError) as error:
             raise self._error(f"gave no verdict: {told!r:.200}") from error
+
+    def harm(self) -> tuple[str, ...]:
+        """The server does not tell: nothing."""
+        return ()
 
     def digest(self) -> str:
         """Key of the code run and what it printed."""

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.apps.app import Refusal, checked
+from agent_envs.appworld.ledger import Ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agent_envs.appworld.apps import App
+    from agent_envs.appworld.ledger import Effect
     from agent_envs.appworld.people import Household
     from agent_envs.appworld.state import State
 
@@ -19,6 +23,13 @@ UNKNOWN_API = "No API named {!r} found in the {} app."
 REFUSED = "Response status code is {}:\n{}"
 _NOT_LOGGED_IN = "The access_token is wrong or of another app; call login of this app."
 _ENDED = "The task is completed; nothing more can be done."
+CALLS = 500  # that one turn may make
+_TOO_MANY = {  # one object, however often it is the reply
+    "error": REFUSED.format(
+        429,
+        json.dumps({"message": f"Too many calls: one turn may make {CALLS}; go on in the next."}),
+    )
+}
 
 
 class Session:
@@ -27,11 +38,19 @@ class Session:
     Args:
         household: whose world it is, and its state at the opening.
         instruction: what is asked for.
+        wanted: the effects that the task asks for, which the ledger is held against.
+
+    Attributes:
+        before, state: The state at the opening and now.
+        ledger: What happened that cannot be taken back.
+        ended: The answer and the status that completed the task; None until then.
     """
 
     apps: dict[str, type[App]] = APPS
 
-    def __init__(self, household: Household, instruction: str) -> None:
+    def __init__(
+        self, household: Household, instruction: str, wanted: Iterable[Effect] = ()
+    ) -> None:
         self.before = household.state
         self.state: State = household.state.copy()
         self.now = household.now
@@ -41,10 +60,19 @@ class Session:
         self.passwords = household.passwords
         self.instruction = instruction
         self.logged_in: set[str] = set()
+        self.ledger = Ledger(wanted)
         self.ended: tuple[Any, str] | None = None
+        self._calls = 0
+
+    def begin(self) -> None:
+        """A new turn, with all of its calls left."""
+        self._calls = 0
 
     def call(self, app: str, api: str, given: dict[str, Any]) -> dict[str, Any]:
         """A call's reply: its value, or the text of its error."""
+        self._calls += 1
+        if self._calls > CALLS:
+            return _TOO_MANY
         kind = self.apps.get(app)
         if kind is None:
             return {"error": UNKNOWN_APP.format(app)}
@@ -71,7 +99,8 @@ class Session:
         if given.get("access_token", known) != known:
             raise Refusal(401, _NOT_LOGGED_IN)
 
-    def digest(self) -> str:
-        """Key of what changed, of the log-ins and of the end."""
-        facts = repr((self.state.since(self.before), sorted(self.logged_in), self.ended))
-        return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal iff the state, the log-ins, what was asked for and done, harm and end are equal."""
+        done = self.ledger.missing, bool(self.ledger.unasked)
+        return (self.state.key, tuple(sorted(self.logged_in)), done, self.ended)

@@ -1,15 +1,18 @@
 """The state of a small world: rows in tables, and what changed since it was opened.
 
 Rows are never changed in place: a change puts a new row in the place of the old one. So a copy of
-the state is a copy of the tables, and what changed is what is not the same object any more.
+the state is a copy of the tables, and what changed is what is not the same object any more. The key
+of a state is kept up to date with every change, so that asking for it costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
+_KEYS = 2**128
 
 
 class Changes(NamedTuple):
@@ -25,23 +28,31 @@ class State:
 
     Args:
         tables: rows by table, each an iterable of rows without ids.
+
+    Attributes:
+        tables: rows by table and id, in the order of their ids.
     """
 
     def __init__(self, tables: Mapping[str, Iterable[Row]]) -> None:
-        self.tables: dict[str, dict[int, Row]] = {}
-        self._last: dict[str, int] = {}
-        for name, rows in tables.items():
-            self.tables[name] = {}
-            self._last[name] = 100
-            for row in rows:
-                self.add(name, **row)
+        self.tables: dict[str, dict[int, Row]] = {
+            name: {row_id: {"id": row_id, **row} for row_id, row in enumerate(rows, 101)}
+            for name, rows in tables.items()
+        }
+        self._last = {name: 100 + len(rows) for name, rows in self.tables.items()}
+        self._sum = 0  # of the keys of rows that came, less those of rows that went
 
     def copy(self) -> State:
         """Another state with the same rows; changes to one are not seen in the other."""
         other = State({})
         other.tables = {name: dict(rows) for name, rows in self.tables.items()}
         other._last = dict(self._last)
+        other._sum = self._sum
         return other
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal, of two that began as one, iff all rows and the ids of the next ones are."""
+        return (self._sum, *self._last.values())
 
     def rows(self, table: str, **fields: Any) -> list[Row]:
         """The rows whose fields have these values, in the order of their ids."""
@@ -58,16 +69,19 @@ class State:
     def add(self, table: str, **fields: Any) -> int:
         """Add a row: its id."""
         row_id = self._last[table] = self._last[table] + 1
-        self.tables[table][row_id] = {"id": row_id, **fields}
+        self.tables[table][row_id] = row = {"id": row_id, **fields}
+        self._sum = (self._sum + _key(table, row)) % _KEYS
         return row_id
 
     def change(self, table: str, row_id: int, **fields: Any) -> None:
         """Give fields of a row new values."""
-        self.tables[table][row_id] = {**self.tables[table][row_id], **fields}
+        old = self.tables[table][row_id]
+        self.tables[table][row_id] = new = {**old, **fields}
+        self._sum = (self._sum + _key(table, new) - _key(table, old)) % _KEYS
 
     def remove(self, table: str, row_id: int) -> None:
         """Remove a row."""
-        del self.tables[table][row_id]
+        self._sum = (self._sum - _key(table, self.tables[table].pop(row_id))) % _KEYS
 
     def since(self, before: State) -> dict[str, Changes]:
         """What changed in each table since `before`; tables without changes are left out."""
@@ -77,6 +91,11 @@ class State:
             if any(changes):
                 found[name] = changes
         return found
+
+
+def _key(table: str, row: Row) -> int:
+    text = repr((table, row)).encode("utf-8", "backslashreplace")
+    return int.from_bytes(blake2b(text, digest_size=16).digest())
 
 
 def _changes(before: Mapping[int, Row], now: Mapping[int, Row]) -> Changes:

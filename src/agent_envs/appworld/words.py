@@ -30,10 +30,23 @@ STREETS = _names("""
 Birch Lane|Canal Street|Church Road|Elm Avenue|Harbour Street|Hill Road|Mill Lane|Orchard Way|
 Park Street|Station Road
 """)
-GENRES = ("blues", "classical", "electronic", "folk", "jazz", "rock")
+GENRES = _words("""
+blues classical electronic folk jazz rock ambient bluegrass country disco funk gospel house latin
+metal pop punk reggae soul techno
+""")
 ARTISTS = _names("""
 Amber Parade|Blue Lanterns|Cedar & Clay|Dora Vance|Eleven Rivers|Fennel Street Band|Golden Hours|
-Hollow Pines|Iris Calloway|June Tremaine|Kestrel Quartet|Low Harbour
+Hollow Pines|Iris Calloway|June Tremaine|Kestrel Quartet|Low Harbour|Marble Arcade|Nora Lindgren|
+Old Ferry Line|Paper Comets|Quiet Engines|Rosewood Nine|Silver Attic|Tomas Avel|Umber & Ash|
+Velvet Orchard|Wren Holloway|Yellow Tram|Zinnia Road|Copper Moon|Distant Cousins|Evening Post|
+Felix Amaro|Glass Meridian|Harvest Signal|Ivory Lake
+""")
+PLAYLISTS = _names("""
+On the road|Sunday morning|Rainy days|Long runs|Cooking|Deep focus|Old friends|Night shift|
+First coffee|Garden work|Slow evening|Train rides|Winter walk|Moving house|Early birds|
+Window seat|Paint the hall|Campfire|City lights|Last dance|Warm up|Cool down|Quiet hours|
+Loud hours|Dish washing|Open windows|Lake house|Spring again|Half asleep|New shoes|Ironing|
+Back then
 """)
 SONG_STARTS = _words("""
 After Autumn Broken Distant Early Empty Falling Gentle Golden Hidden Last Little Lonely Lost
@@ -51,10 +64,16 @@ oranges paprika pasta peppers potatoes rice salmon spinach sugar tofu tomatoes w
 yoghurt
 """)
 RESTAURANTS = _names("""
-The Copper Kettle|Casa Miralba|The Drowsy Heron|Saffron Yard|Noodle Lantern|The Old Granary
+The Copper Kettle|Casa Miralba|The Drowsy Heron|Saffron Yard|Noodle Lantern|The Old Granary|
+Bistro Calder|The Blue Plate|Trattoria Lumo|Pepper & Pine|The Salt Cellar|Villa Andora|
+Golden Ladle|The Brass Fork|Kitchen Ostara|Osteria Fiume|The Hungry Mason|Olive Terrace|
+Station Grill|The Paper Crane|Chez Marlow|The Corner Oven
 """)
 SHOPS = _names("""
-Brightside Books|Corner Hardware|Fern & Fox Florist|Pedal Works|The Tea Cabinet|Tidewater Sports
+Brightside Books|Corner Hardware|Fern & Fox Florist|Pedal Works|The Tea Cabinet|Tidewater Sports|
+Alder Pharmacy|Button Box|Candle Loft|Daisy Bakery|Echo Records|Falcon Cameras|Granite Kitchens|
+Harbour Fish|Inkwell Stationers|Juniper Garden Centre|Kite Toys|Lantern Lighting|Maple Furniture|
+Nimbus Computers|Orchard Grocers|Pine Outfitters
 """)
 
 NOTES = (
@@ -102,19 +121,32 @@ MAILS = (
     ("Garden", "The tomatoes are out of control. Come and take some, please."),
 )
 NEWSLETTERS = (
+    ("gardenweekly", "This week in the garden", "Sow spinach now and prune the roses."),
+    ("tidewater", "New in the shop", "Trail shoes are twenty per cent off."),
+    ("cityguide", "What is on in town", "Street music, a flea market and a late film."),
+    ("longreads", "Three good reads", "On bridges, on bees and on being late."),
+    ("kitchennotes", "What to cook", "Leek pie, plum cake and a soup for cold days."),
+    ("cyclingclub", "Rides of the month", "Flat on Saturday, hills on Sunday."),
+    ("museumfriends", "In the museum", "The map room is open again."),
+    ("startalk", "The sky tonight", "Two planets meet above the harbour."),
+    ("oldmaps", "A map a week", "An island that was never there."),
+    ("quizpost", "The quiz", "Ten questions about rivers."),
     (
-        "news@gardenweekly.example",
-        "This week in the garden",
-        "Sow spinach now and prune the roses.",
+        "teamasters",
+        "Leaves of the season",
+        "A green one from the hills, a smoky one from the coast.",
     ),
-    ("offers@tidewater.example", "New in the shop", "Trail shoes are twenty per cent off."),
-    (
-        "hello@cityguide.example",
-        "What is on in town",
-        "Street music, a flea market and a late film.",
-    ),
-    ("digest@longreads.example", "Three good reads", "On bridges, on bees and on being late."),
+    ("boardgames", "On the table", "A game about lighthouses for two."),
+    ("railnews", "On the line", "The night train stops in Carrow again."),
+    ("woodwork", "From the workshop", "A stool without a single screw."),
+    ("birdwatch", "Seen this week", "Swifts are back, and a stork on the chimney."),
+    ("runnersworld", "On your feet", "Four weeks to the autumn run."),
+    ("chesspost", "The problem", "White to move and win in three."),
+    ("slowtravel", "By foot and ferry", "Five islands without a car."),
+    ("homelibrary", "Shelf talk", "How to lend books and see them again."),
+    ("knitcircle", "Stitches", "A hat in an evening, a scarf in a week."),
 )
+"""Name of the sender, whose address is news@<name>.example; subject; text."""
 SPAM = (
     ("winner@prizes.example", "You have won", "Claim your prize today by sending your details."),
     ("doctor@pills.example", "A better you", "Lose ten kilos in a week without trying."),

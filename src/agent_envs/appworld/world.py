@@ -56,8 +56,15 @@ class World(Protocol):
         """The outcome of the task's tests as things are."""
         ...
 
+    def harm(self) -> tuple[str, ...]:
+        """What the last execution did that cannot be taken back and was not asked for.
+
+        Empty where a backend does not tell.
+        """
+        ...
+
     def digest(self) -> str:
-        """Key of the state; equal iff what matters of it is equal."""
+        """Key of the state; equal iff what later code does is equal."""
         ...
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.ezpoints import cards
 from agent_envs.ezpoints.rules import (
@@ -54,8 +55,9 @@ class EZPoints(AgentEnv):
 
     Validity:
         "format" for what is none of the thirteen symbols, "unknown" for a number that is not on the
-        cards, "refused" for one that is used up, and where "rl4vlm" has no room left. The signs are
-        always valid, sensible or not.
+        cards, "refused" for one that is used up, and where "rl4vlm" has no room left. With "rl4vlm"
+        such a number takes effect, as a blank in the formula. The signs are always valid, sensible
+        or not.
 
     Progress:
         Share of a shortest solution that is done, in quarters; 0 once the formula cannot make 12
@@ -103,6 +105,8 @@ class EZPoints(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
+    template = prompt.EZPOINTS
+    audits = "agent_envs.ezpoints.audits"
 
     def __init__(
         self,

@@ -6,9 +6,7 @@ Left out: proxies, passwords, and answers kept for later (`Cached` keeps those).
 from __future__ import annotations
 
 import json
-import os
 from itertools import count
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,19 +15,17 @@ from agent_envs.panels import one_of
 from agent_envs.patience import pause, retry_after, tries
 from agent_envs.retrieval.corpus import passage_of
 from agent_envs.retrieval.passages import Passage, check
+from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from urllib3 import BaseHTTPResponse, PoolManager
-
 DIALECTS = ("auto", "queries", "query")
-_CONNECTIONS = 64  # that threads sharing a client keep open
-_PART = 1 << 16  # bytes that are read at a time, at most
+_LARGEST = 1 << 26  # bytes of an answer
 _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
 
-class RetrievalError(RuntimeError):
+class RetrievalError(ServerError):
     """A server gave no passages; the message has its address, what happened and how many tries.
 
     `status` is that of its HTTP answer, 0 where there was none.
@@ -61,22 +57,22 @@ class Http:
     """Passages from the server at `url`, which is asked anew when it does not answer.
 
     It asks again after a failed connection, a time-out, HTTP 429 and 5xx, each time later, or when
-    a server says so (`Retry-After`); never after another refusal. Copies have connections of
-    their own, and so has a forked process.
+    a server says so (`Retry-After`); never after another refusal. An answer has at most 64 MiB.
 
     Args:
         url: The server's address; without a path it is that of `/retrieve`.
         api: How it wants to be asked: "queries" (Search-R1, verl: all at once), "query"
             (verl-agent, SkyRL: one a request), or "auto", which is "queries" until a server
             refuses that with HTTP 422, and "query" from then on.
-        timeout: Seconds that a connection may take to be made, that the server may be silent, and
-            that the body of an answer may take, however it drips.
+        timeout: Seconds for a whole answer, from the look-up of the address to the last byte.
         retries: Further tries of a request.
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
         ValueError: No such address, dialect, time-out or number of tries.
     """
+
+    waits = True
 
     def __init__(
         self, url: str, *, api: str = "auto", timeout: float = 30.0, retries: int = 3
@@ -87,13 +83,11 @@ class Http:
             raise ValueError(f"an address is like 'http://127.0.0.1:8000/retrieve', got {url!r}")
         if timeout <= 0 or retries < 0:
             raise ValueError(f"timeout is above 0 and retries at least 0, got {timeout}, {retries}")
-        require("urllib3", "search")
+        require("httpx2", "search")
         self.url = url if parts.path.strip("/") else parts._replace(path="/retrieve").geturl()
         self.api = api
         self.timeout = timeout
         self.retries = retries
-        self._pool: PoolManager | None = None
-        self._process = 0
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """At most `k` passages for each query, best first, as the server says; none is an answer.
@@ -140,52 +134,15 @@ class Http:
         return reply.data
 
     def _try(self, body: bytes) -> _Reply:
-        from urllib3 import exceptions
-
+        here = process()
+        asked = here.post(self.url, body, {}, timeout=self.timeout, largest=_LARGEST)
         try:
-            answer = self._connections().request(
-                "POST",
-                self.url,
-                body=body,
-                headers={"Content-Type": "application/json"},
-                timeout=self.timeout,
-                retries=False,  # nor redirects
-                preload_content=False,
-            )
-            data = self._read(answer)
-        except (exceptions.TimeoutError, exceptions.ProtocolError) as error:
+            reply = here.run(asked)
+        except NoAnswerError as error:
             return _Reply(0, str(error).encode())
-        except exceptions.HTTPError as error:
-            raise RetrievalError(f"{self.url} cannot be asked: {error}") from error
-        return _Reply(answer.status, data, retry_after(answer.headers.get("Retry-After")))
-
-    def _read(self, answer: BaseHTTPResponse) -> bytes:
-        """The body of an answer, within the time for one.
-
-        Raises:
-            TimeoutError: It takes longer (one of urllib3's).
-        """
-        from urllib3.exceptions import TimeoutError as TooSlowError
-
-        data, until = b"", monotonic() + self.timeout
-        while part := answer.read1(_PART):
-            data += part
-            if monotonic() > until:
-                answer.close()
-                raise TooSlowError(f"the answer took more than {self.timeout:g} s: timed out")
-        answer.release_conn()
-        return data
-
-    def _connections(self) -> PoolManager:
-        """Those of this process: two that shared one would read each other's answers."""
-        if self._pool is None or self._process != os.getpid():
-            from urllib3 import PoolManager
-
-            self._pool, self._process = PoolManager(maxsize=_CONNECTIONS), os.getpid()
-        return self._pool
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}
+        except BadAnswerError as error:
+            raise RetrievalError(f"{self.url} gave no passages: {error}") from error
+        return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
 
     def __repr__(self) -> str:
         return (

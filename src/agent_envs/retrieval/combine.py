@@ -92,6 +92,11 @@ class Cached:
         self._kept: OrderedDict[tuple[str, int], list[Passage]] = OrderedDict()
         self._stored([], 0)  # refuses a file that is none, before anything is searched
 
+    @property
+    def waits(self) -> bool:
+        """Whether the retriever waits for a server."""
+        return bool(getattr(self.retriever, "waits", False))
+
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """What the retriever finds or found.
 
@@ -100,7 +105,8 @@ class Cached:
         """
         check(queries, k)
         wanted = dict.fromkeys(queries)
-        known = {query: self._kept[query, k] for query in wanted if (query, k) in self._kept}
+        seen = {query: self._kept.get((query, k)) for query in wanted}  # threads may share it
+        known = {query: passages for query, passages in seen.items() if passages is not None}
         known |= self._stored([query for query in wanted if query not in known], k)
         fresh = [query for query in wanted if query not in known]
         if fresh:
@@ -108,8 +114,8 @@ class Cached:
             self._store(answers, k)
             known |= answers
         for query in wanted:
+            self._kept.pop((query, k), None)
             self._kept[query, k] = known[query]
-            self._kept.move_to_end((query, k))
         while len(self._kept) > self.size:
             self._kept.popitem(last=False)
         return [list(known[query]) for query in queries]

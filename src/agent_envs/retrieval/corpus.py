@@ -100,24 +100,19 @@ def passage_of(record: Any) -> Passage:
         record = {"contents": record} if found else {"text": first + rest}
     if not isinstance(record, dict):
         raise TypeError(f"a passage is an object or a text, got {record!r:.60}")
-    title, text = record.get("title", ""), record.get("text")
+    title, text, contents = record.get("title", ""), record.get("text"), record.get("contents")
+    if text is None and not isinstance(contents, str):
+        raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
+    first, _, rest = str(contents or "").partition("\n")
     if text is None:
-        contents = record.get("contents")
-        if not isinstance(contents, str):
-            raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
-        first, _, text = contents.partition("\n")
-        title = title or _unquoted(first)
+        within = len(first) > 1 and first[0] == first[-1] == '"'
+        title, text = title or (first[1:-1] if within else first), rest
     if not isinstance(title, str) or not isinstance(text, str):
         raise TypeError(f"title and text are strings, got {record!r:.60}")
     known = record.get("id")
     if known is None:
         known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
-    return Passage(str(known), title, text)
-
-
-def _unquoted(title: str) -> str:
-    quoted = len(title) > 1 and title[0] == title[-1] == '"'
-    return title[1:-1] if quoted else title
+    return Passage(str(known), title, text, quoted=contents is None or first != title)
 
 
 def unpacked(path: Path) -> bytes:

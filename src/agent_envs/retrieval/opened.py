@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.options import require_methods
 from agent_envs.panels import one_of
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.client import Http
@@ -39,8 +40,10 @@ def open_retriever(
 
     Raises:
         ValueError: An unknown name, no corpus to search, or no model.
+        TypeError: Neither a name nor a retriever.
     """
     if not isinstance(named, str):
+        require_methods("retriever", named, "search")
         return named
     if named.startswith(("http://", "https://")):
         return Cached(Http(named), size=_REMEMBERED)

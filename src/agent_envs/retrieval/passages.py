@@ -13,12 +13,22 @@ if TYPE_CHECKING:
 
 
 class Passage(NamedTuple):
-    """A passage of a corpus; `score` is that of the search which found it, higher is better."""
+    """A passage of a corpus.
+
+    score: that of the search which found it, higher is better.
+    quoted: whether the title has double quotes around it in `contents`, as Search-R1's corpus has.
+    """
 
     id: str
     title: str
     text: str
     score: float = 0.0
+    quoted: bool = True
+
+    @property
+    def heading(self) -> str:
+        """The title as it is in `contents`."""
+        return f'"{self.title}"' if self.quoted else self.title
 
 
 @runtime_checkable

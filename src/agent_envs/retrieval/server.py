@@ -206,7 +206,7 @@ def _queries(fields: dict[str, Any]) -> list[str]:
 def _item(passage: Passage, scored: bool) -> dict[str, Any]:
     document = {
         "id": passage.id,
-        "contents": f'"{passage.title}"\n{passage.text}',
+        "contents": f"{passage.heading}\n{passage.text}",
         "title": passage.title,
         "text": passage.text,
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset, asset, require
 from agent_envs.contract import encodable
-from agent_envs.panels import Panel, nearest, one_of
+from agent_envs.panels import Panel, nearest, one_of, source_of
 from agent_envs.retrieval.corpus import open_corpus, unpacked
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class Data:
                 f"split {split!r} has no questions: there are {len(self.questions)} in all; "
                 "use split='all'"
             )
-        return Panel(split, tuple(ids))
+        source = source_of("search_qa", self.folder) if self.folder else "embedded"
+        return Panel(split, tuple(ids), source)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
         return self

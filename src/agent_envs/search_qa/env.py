@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
 from agent_envs.search_qa import search_r1, verl_agent
-from agent_envs.search_qa.answers import METRICS, exact_match, in_any
+from agent_envs.search_qa.accepted import Accepted
+from agent_envs.search_qa.answers import METRICS, in_any
 from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.mt_grpo import WEIGHTS
-from agent_envs.search_qa.replies import asked_for, shown
+from agent_envs.search_qa.replies import asked_for, harmless, shown
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
@@ -36,9 +38,10 @@ class SearchQA(AgentEnv):
         The agent reads a question, searches a corpus as often as the protocol allows and answers.
         `protocol="search_r1"` speaks as Search-R1 does, in one growing conversation (4 searches),
         "verl_agent" as verl-agent, on which GiGPO and STAPO build (3 searches).
-        By default only the one answer that the agent gave counts, nothing in a passage can pass
-        for a tag, and searching too often is refused. `strict_compat=True` is the public code to
-        the byte, with its faults (docs/search_qa.md lists them).
+        By default only the one answer that the agent gave counts, nothing in a question or passage
+        can pass for a tag or a control token, and searching too often is refused.
+        `strict_compat=True` is the public code to the byte, with its faults (docs/search_qa.md
+        lists them).
 
     Observation:
         "search_r1": first the prompt with the question, then the passages found, as
@@ -52,20 +55,28 @@ class SearchQA(AgentEnv):
 
     Validity:
         "format" for a reply without exactly one search or answer outside its thoughts, or with an
-        `<information>` of its own; "refused" for a search when there are none left.
+        `<information>` of its own; "refused" for a search when there are none left. With
+        `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
         The share of the question's gold passages found so far; where these are not known, 1 once
-        an accepted answer stands in a passage found. 1 for a right answer.
+        an accepted answer stands in a passage found; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
-        "facts" (default): digest of the question and of the set of passages seen. "text": the
-        latest passages as shown, the question before any (for grouping by likeness).
+        "facts" (default): digest of the question, the set of passages seen, whether one showed the
+        answer, the searches left, and with `reward="format"` whether all replies were well formed.
+        With `strict_compat` of what the rewards will read of the conversation instead of the last
+        two. "text": the latest passages as shown, the question before any, for grouping by
+        likeness as published; it leaves state out.
 
     Reward:
-        With the answer: "em" (default) 1 for an accepted one, "f1" the overlap of words, "sub_em"
-        1 if it contains an accepted one, "format" Search-R1's variant that also pays for form
-        and for passages with the answer, at the end of any episode. Else 0.
+        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "f1" the
+        overlap of words, "sub_em" 1 if it is an accepted one with at most three words more,
+        "format" 1 for an accepted one (0.8 if a reply was not well formed) and 0.1 for another
+        after a passage that showed the answer. Where the question names the answer or asks for yes
+        or no, nothing but the answer itself is paid. Else 0. With `strict_compat` what the public
+        code pays, "format" at the end of any episode.
 
     Ends:
         An answer terminates, a success if it is an accepted one. `max_turns` truncates.
@@ -84,7 +95,10 @@ class SearchQA(AgentEnv):
         `info` also has `answers`, the accepted ones; `action`, the tag that was acted on; `query`;
         `answer`; `passages`, those found this turn; `gold_hits`, ids of the gold passages seen;
         `searches_left`; `turn_reward`, MT-GRPO's two rewards of a turn by name, for turn-level
-        credit: 0.2 for a search that ran, 0.5 for the first that finds an accepted answer.
+        credit: 0.2 for a search that finds a gold passage not yet seen, 0.5 for the first that
+        finds a gold passage with an accepted answer (all of them, where the question names the
+        answer or asks for yes or no). Where gold passages are not known, for the first passage with
+        an accepted answer. With `strict_compat` 0.2 for any search.
 
     Source:
         Jin et al., Search-R1, 2025 (PeterGriffinJin/Search-R1 at a14dc3a4); verl-agent's search
@@ -117,6 +131,8 @@ class SearchQA(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits: ClassVar[str] = "agent_envs.search_qa.audits"
+    template = prompt.SEARCH
 
     def __init__(
         self,
@@ -163,23 +179,23 @@ class SearchQA(AgentEnv):
             raise ValueError(f"max_searches is at least 0, got {allowed}")
         self.max_searches = turns - 1 if strict_compat else allowed
         self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+        self.waits = bool(getattr(self.retriever, "waits", False))
         self.protocol, self.strict, self.k = protocol, strict_compat, k
         self.reward, self.by, self.passage_characters = reward, anchor, passage_characters
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
         self.question = self.data.questions[task_id]
-        self.facts = Facts(self.question.id)
-        opening = self.question.text
-        if self.protocol == "search_r1":
-            opening = search_r1.prompt(opening)
+        self.accepted = Accepted(self.question.answers, self.question.text)
+        self.facts = Facts(self.question.id, self.question.gold if self._known() else ())
+        asked = self.question.text if self.strict else harmless(self.question.text)
+        opening = search_r1.prompt(asked) if self.protocol == "search_r1" else asked
         self._said: list[str] = []
-        self._block, self._neat, self._answered = opening, True, False
-        return self.question.text, self._turn(opening, "")
+        self._block, self._neat = opening, True
+        return asked, self._turn(opening, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for."""
-        self._neat = False
+        """A turn in which nothing was asked for; the state stays."""
         return self._turn(notice, "", invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -187,14 +203,14 @@ class SearchQA(AgentEnv):
         if self.strict:
             return self._act_strictly(action)
         asked = asked_for(action, _KINDS, "information")
-        self._neat = self._neat and asked.neat
         if not asked.kind:
             return self._turn(_NOT_UNDERSTOOD, "", invalid="format")
         tag = f"<{asked.kind}>{asked.content}</{asked.kind}>"
+        if asked.kind == "search" and not self.searches_left:
+            return self._turn(_NO_SEARCH_LEFT.format(self.max_searches), tag, invalid="refused")
+        self._neat = self._neat and asked.neat
         if asked.kind == "answer":
             return self._turn("", tag, answer=asked.content)
-        if not self.searches_left:
-            return self._turn(_NO_SEARCH_LEFT.format(self.max_searches), tag, invalid="refused")
         found = self._search(asked.content)
         fit = [
             p._replace(title=shown(p.title, 200), text=shown(p.text, self.passage_characters))
@@ -233,7 +249,13 @@ class SearchQA(AgentEnv):
 
     def _search(self, query: str) -> list[Passage]:
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], self.k)
-        self.facts = self.facts.after(found, self.question.answers)
+        if self.strict:
+            told = in_any(self.question.answers, map(whole, found))
+            self.facts = self.facts.after(found, answered=told)
+        else:
+            self.facts = self.facts.after(
+                found, answered=self.facts.answer_in(found, self.accepted)
+            )
         return found
 
     def _information(self, passages: list[Passage]) -> str:
@@ -259,14 +281,13 @@ class SearchQA(AgentEnv):
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
         right = answer is not None and self._right(answer)
-        facts, before = self.facts, self._answered
-        self._answered = facts.answered
+        facts = self.facts
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=1.0 if right else facts.progress(self.question.gold if self._known() else ()),
-            anchor=facts.anchor if self.by == "facts" else self._block,
+            progress=1.0 if right else facts.progress,
+            anchor=facts.anchor(*self._else()) if self.by == "facts" else self._block,
             reward=self._paid(answer) if ended else 0.0,
             success=right,
             failure=answer is not None and not right,
@@ -275,40 +296,60 @@ class SearchQA(AgentEnv):
                 "query": query,
                 "answer": answer or "",
                 "answers": list(self.question.answers),
-                "passages": [passage._asdict() for passage in found or ()],
+                "passages": [listed(passage) for passage in found or ()],
                 "gold_hits": [gold for gold in self.question.gold if gold in facts.seen],
                 "searches_left": self.searches_left,
-                "turn_reward": {
-                    "tool_execution": WEIGHTS["tool_execution"] * (found is not None),
-                    "result_has_answer": WEIGHTS["result_has_answer"]
-                    * (facts.answered and not before),
-                },
+                "turn_reward": self._turn_reward(searched=found is not None),
             },
         )
+
+    def _turn_reward(self, *, searched: bool) -> dict[str, float]:
+        """MT-GRPO's rewards of a turn: for any search in strict mode, else for what it found."""
+        ran = searched and (self.strict or self.facts.gained)
+        return {
+            "tool_execution": WEIGHTS["tool_execution"] * ran,
+            "result_has_answer": WEIGHTS["result_has_answer"]
+            * (searched and self.facts.first_answered),
+        }
+
+    def _else(self) -> tuple[object, ...]:
+        """What decides on later turns besides the passages seen: the budget, what a reward reads.
+
+        With `strict_compat` the turn limit is the budget, and rewards read the whole conversation.
+        """
+        if not self.strict:
+            return (self.searches_left, self._neat if self.reward == "format" else None)
+        if self.reward == "f1":
+            return ()
+        if self.protocol == "verl_agent":
+            return (search_r1.pending("".join(self._said[1:])),)
+        if self.reward == "format":
+            return search_r1.pending_form(self._marked(), self.question.answers)
+        return (search_r1.pending("".join(self._said)),)
 
     def _known(self) -> bool:
         """Whether ids of passages mean something: those of the data's own corpus do."""
         return self.data.corpus is not None
 
     def _right(self, answer: str) -> bool:
-        if not self.strict:
-            return exact_match(answer, self.question.answers) == 1
-        return self._strict_reward("em") == 1
+        return self._strict_reward("em") == 1 if self.strict else self.accepted.right(answer)
 
     def _paid(self, answer: str | None) -> float:
         if self.strict and self.reward != "f1":
             return self._strict_reward(self.reward)
+        if answer is None:
+            return 0.0
+        if self.strict:
+            return METRICS[self.reward](answer, self.question.answers)
         if self.reward == "format":
             return self._form(answer)
-        return METRICS[self.reward](answer or "", self.question.answers)
+        return self.accepted.paid(self.reward, answer)
 
-    def _form(self, answer: str | None) -> float:
-        """Search-R1's variant on what happened, not on what is written of it."""
-        if answer is not None and exact_match(answer, self.question.answers):
+    def _form(self, answer: str) -> float:
+        """Search-R1's variant on what happened: form is paid with a right answer, not by itself."""
+        if self.accepted.right(answer):
             return 1.0 if self._neat else 1.0 - search_r1.STRUCTURE
-        if self._neat and answer is not None:
-            return search_r1.STRUCTURE + search_r1.RETRIEVAL * self.facts.answered
-        return search_r1.FINAL * (answer is not None)
+        return search_r1.RETRIEVAL * (self._neat and self.facts.answered)
 
     def _strict_reward(self, reward: str) -> float:
         said, golds = self._said, self.question.answers
@@ -316,10 +357,15 @@ class SearchQA(AgentEnv):
             score = verl_agent.sub_em_reward if reward == "sub_em" else verl_agent.em_reward
             return score("".join(said[1:]), golds)
         if reward == "format":
-            text = f"<|im_start|>user\n{said[0]}<|im_end|>\n{search_r1.ASSISTANT}\n"
-            return search_r1.format_reward(text + "".join(said[1:]), golds)
+            return search_r1.format_reward(self._marked(), golds)
         paid = search_r1.sub_em_reward if reward == "sub_em" else search_r1.em_reward
         return paid("".join(said), golds)
+
+    def _marked(self) -> str:
+        """The conversation with the chat marks of Qwen."""
+        return f"<|im_start|>user\n{self._said[0]}<|im_end|>\n{search_r1.ASSISTANT}\n" + "".join(
+            self._said[1:]
+        )
 
 
 _NOT_UNDERSTOOD = (
@@ -331,28 +377,68 @@ _NO_SEARCH_LEFT = (
 )
 
 
+def whole(passage: Passage) -> str:
+    """A passage as one text."""
+    return f"{passage.title}\n{passage.text}"
+
+
+def listed(passage: Passage) -> dict[str, Any]:
+    """A passage as `info` has it."""
+    return {field: getattr(passage, field) for field in ("id", "title", "text", "score")}
+
+
 class Facts(NamedTuple):
-    """What is known of an episode: the passages seen and whether one has the answer."""
+    """What is known of an episode: the passages seen, and whether one showed the answer.
+
+    gold: ids of the passages that tell the answer, where they are known.
+    gained, first_answered: whether the latest search found a gold passage that was not yet seen (or
+        the answer, where these are not known), and whether it was the first to show the answer.
+    """
 
     question: str
+    gold: tuple[str, ...] = ()
     seen: frozenset[str] = frozenset()
     searches: int = 0
     answered: bool = False
+    gained: bool = False
+    first_answered: bool = False
 
-    def after(self, found: list[Passage], golds: tuple[str, ...]) -> Facts:
+    def answer_in(self, found: Sequence[Passage], accepted: Accepted) -> bool:
+        """Whether passages show the answer.
+
+        Where the gold passages are known, only these can, as a word may be anywhere; for a choice,
+        whose question has the answer in it, when all have been seen.
+        """
+        if accepted.choice and self.gold:
+            return self.seen.union(passage.id for passage in found).issuperset(self.gold)
+        able = [p for p in found if p.id in self.gold] if self.gold else found
+        return accepted.shown(map(whole, able))
+
+    def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:
         """After a search."""
-        answered = self.answered or in_any(golds, (f"{p.title}\n{p.text}" for p in found))
-        seen = self.seen | {passage.id for passage in found}
-        return Facts(self.question, seen, self.searches + 1, answered)
-
-    def progress(self, gold: tuple[str, ...]) -> float:
-        """Share of the gold passages seen; without any, whether an answer was."""
-        if gold:
-            return len(self.seen.intersection(gold)) / len(set(gold))
-        return float(self.answered)
+        seen = self.seen.union(passage.id for passage in found)
+        first = answered and not self.answered
+        return self._replace(
+            seen=seen,
+            searches=self.searches + 1,
+            answered=self.answered or answered,
+            gained=not (seen - self.seen).isdisjoint(self.gold) if self.gold else first,
+            first_answered=first,
+        )
 
     @property
-    def anchor(self) -> str:
-        """Digest of the question and the passages seen."""
-        facts = repr((self.question, sorted(self.seen)))
+    def helped(self) -> bool:
+        """Whether any search found a gold passage, or the answer where these are not known."""
+        return not self.seen.isdisjoint(self.gold) if self.gold else self.answered
+
+    @property
+    def progress(self) -> float:
+        """Share of the gold passages seen; where these are not known, whether an answer was."""
+        if self.gold:
+            return len(self.seen.intersection(self.gold)) / len(set(self.gold))
+        return float(self.answered)
+
+    def anchor(self, *others: object) -> str:
+        """Digest of the question, the passages seen, whether one shows the answer, and `others`."""
+        facts = repr((self.question, sorted(self.seen), self.answered, others))
         return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

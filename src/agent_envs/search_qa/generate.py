@@ -13,6 +13,7 @@ import json
 import lzma
 import sys
 from hashlib import blake2b
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from agent_envs.search_qa.tables import versions
 from agent_envs.search_qa.world import read_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from agent_envs.search_qa.questions import Question
     from agent_envs.search_qa.sentences import Article
@@ -63,11 +64,11 @@ def encyclopaedia(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str
         {"id": ids[Gold(a.entity, a.topic)], "title": a.title, "text": a.text} for a in articles
     ]
     questions = _ask(world, writer, articles)
-    return corpus, [_line(number, split, q, ids) for number, (split, q) in enumerate(questions)]
+    return corpus, [_line(number, split, q, ids) for number, split, q in questions]
 
 
-def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[str, Question]]:
-    """The questions, each with its split: that of all the entities its passages are about."""
+def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[int, str, Question]]:
+    """The questions, each with its number and the split of all that its passages are about."""
     split_of = splits(world, articles)
     facts = all_facts(world)
     texts = {Gold(article.entity, article.topic): article.text for article in articles}
@@ -87,30 +88,50 @@ def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[st
         if len(homes) == 1 and alone and not gives_away(question, texts):
             families = ready.setdefault((question.kind, homes.pop()), {})
             families.setdefault(question.family, []).append(question)
+    more: dict[tuple[str, str], Iterator[Question]] = {}
     for (kind, split), families in sorted(ready.items()):
-        for question in _varied(writer, families, round(COUNTS[kind] * SHARES[split])):
+        more[kind, split] = _varied(writer, families)
+        for question in islice(more[kind, split], round(COUNTS[kind] * SHARES[split])):
             chosen.setdefault(question.text, (split, question))
     found = list(chosen.values())
-    return [found[place] for place in _shuffled(writer, len(found))]
+    return _unrepeated([found[place] for place in _shuffled(writer, len(found))], more)
+
+
+def _unrepeated(
+    asked: list[tuple[str, Question]], more: dict[tuple[str, str], Iterator[Question]]
+) -> list[tuple[int, str, Question]]:
+    """The questions with their numbers; one that asks again what another does is exchanged.
+
+    The one in its place is of the same type and split and has a number that was not yet used, so
+    that a number always means the same question.
+    """
+    first: dict[object, int] = {}
+    for number, (_, question) in enumerate(asked):
+        first.setdefault(question.asks, number)
+    numbered, unused = [], count(len(asked))
+    for number, (split, question) in enumerate(asked):
+        if first[question.asks] != number:
+            fresh = next(new for new in more[question.kind, split] if new.asks not in first)
+            first[fresh.asks] = next(unused)
+            numbered.append((first[fresh.asks], split, fresh))
+        else:
+            numbered.append((number, split, question))
+    return numbered
 
 
 def _shuffled(writer: Writer, count: int) -> list[int]:
     return sorted(range(count), key=writer.rng.random(count).__getitem__)
 
 
-def _varied(
-    writer: Writer, families: dict[tuple[str, ...], list[Question]], count: int
-) -> list[Question]:
-    """So many questions, of all families alike as far as they reach, none twice."""
+def _varied(writer: Writer, families: dict[tuple[str, ...], list[Question]]) -> Iterator[Question]:
+    """The questions, of all families alike as far as they reach, none twice."""
     queues = []
     for _, questions in sorted(families.items()):
         first = {question.text: question for question in questions}
         found = list(first.values())
         queues.append([found[place] for place in _shuffled(writer, len(found))])
-    chosen: list[Question] = []
-    while len(chosen) < count and any(queues):
-        chosen += [queue.pop() for queue in queues if queue][: count - len(chosen)]
-    return chosen
+    while any(queues):
+        yield from [queue.pop() for queue in queues if queue]
 
 
 def splits(world: World, articles: Iterable[Article]) -> dict[str, str]:

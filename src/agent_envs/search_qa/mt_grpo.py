@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agent_envs.contract import encodable
@@ -162,6 +163,13 @@ def rewards(
     return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
 
+def forms(conversation: Conversation) -> list[tuple[float, float]]:
+    """The form of each of the agent's messages and its use of tags, sorted."""
+    return sorted(
+        (formed(text.strip()), used(text)) for role, text in conversation if role == "assistant"
+    )
+
+
 def answer_in(conversation: Conversation) -> str | None:
     """The first answer of the last of the agent's messages that has one."""
     for role, text in reversed(conversation):
@@ -222,4 +230,4 @@ def _occurs(tag: str, text: str) -> bool:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return fsum(values) / len(values) if values else 0.0  # in any order the same to the last bit

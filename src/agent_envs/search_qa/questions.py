@@ -30,6 +30,15 @@ class Question:
     gold: tuple[Gold, ...]
     steps: tuple[dict[str, Any], ...]  # question, answer and gold of each
 
+    @property
+    def asks(self) -> tuple[object, ...]:
+        """Equal for questions that ask the same in other words or by another name.
+
+        Those are the ones of the same passages with the same answer, and all comparisons of the
+        same two, be it for the greater or for the less.
+        """
+        return frozenset(self.gold), self.kind == "comparison" or self.answers
+
 
 FOLLOWS = {
     "country": "capital currency language calling-code domain three-letters two-letters continent "

@@ -7,8 +7,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 TAGS = ("think", "search", "information", "answer", "reasoning", "tool", "result")
-CHAT = ("s", "start_of_turn", "end_of_turn")
-_MARK = re.compile(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS + CHAT)})\b|\|)", re.IGNORECASE)
+_MARK = re.compile(
+    rf"<(?=[^\s=]|\s*(?:/\s*)?(?i:{'|'.join(TAGS)})\b)"
+    r"|\[(?=[/|@]|(?:[a-z]\w{1,40}|\w{0,20}[A-Z_]{2}\w{0,40})\]|\w~)|\](?=~)"
+    r"|\|(?=\|\|\w{1,40}\|\|\|)"
+)
+"""What may begin a control token of some chat template or tokenizer, or a tag of the protocols.
+
+Every `<` before a letter, a digit or a mark, so that it takes no list of names (`<s>`, `</s>`,
+`<|im_end|>`, `<｜User｜>`, `<start_of_turn>`, `<tool_call>`, `<<SYS>>`, `>>A<<`); `[` of one word
+or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but not of chemistry
+(`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
+"""
+_SHOWN = {"<": "&lt;", "[": "&#91;", "]": "&#93;", "|": "&#124;"}
 _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
@@ -60,4 +71,9 @@ def shown(text: str, limit: int) -> str:
     if len(text) > limit:
         blank = text.rfind(" ", limit // 2, limit)
         text = f"{text[: blank if blank >= 0 else limit]} ..."
-    return _MARK.sub("&lt;", text)
+    return harmless(text)
+
+
+def harmless(text: str) -> str:
+    """A text from outside in which no tag, chat mark or control token is one, see `_MARK`."""
+    return _MARK.sub(lambda mark: _SHOWN[mark[0]], text)

@@ -37,7 +37,6 @@ STRUCTURE, FINAL, RETRIEVAL = 0.2, 0.1, 0.1
 _ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _INFORMATION = re.compile(r"<information>(.*?)</information>", re.DOTALL)
-_TAGS = ("think", "search", "information", "answer")
 _SPLIT = re.compile(r"(</?(?:think|search|information|answer)>)")
 _NEXT = {
     ("start", "<think>"): "in think",
@@ -80,7 +79,7 @@ def action_in(reply: str) -> tuple[str, str]:
 
 def information(passages: Sequence[Passage]) -> str:
     """The block that answers a search."""
-    docs = (f'Doc {i}(Title: "{p.title}") {p.text}\n' for i, p in enumerate(passages, 1))
+    docs = (f"Doc {i}(Title: {p.heading}) {p.text}\n" for i, p in enumerate(passages, 1))
     return f"\n\n<information>{''.join(docs).strip()}</information>\n\n"
 
 
@@ -121,16 +120,40 @@ def format_reward(
 
 def well_formed(text: str) -> bool:
     """Whether what follows the assistant's mark is think, (search, information, think)*, answer."""
+    return _form(text) == "end"
+
+
+def _form(text: str) -> str:
+    """Where in that order a conversation is; "" for out of it."""
     _, marked, said = text.partition(ASSISTANT)
-    if not marked or any(said.count(f"<{tag}>") != said.count(f"</{tag}>") for tag in _TAGS):
-        return False
-    state = "start"
+    state = "start" if marked else ""
     for part in _SPLIT.split(said):
         if _SPLIT.fullmatch(part):
             state = _NEXT.get((state, part), "")
         elif part.strip() and not state.startswith("in "):
-            return False
-    return state == "end"
+            return ""
+    return state
+
+
+def pending(text: str, tag: str = "answer") -> str:
+    """What follows a tag that was opened and not closed, with the tag; "" for none.
+
+    Together with what comes next it decides what the rewards read as an answer.
+    """
+    opens, closes = f"<{tag}>", f"</{tag}>"
+    at = text.find(opens)
+    while at >= 0 and (end := text.find(closes, at)) >= 0:
+        at = text.find(opens, end)
+    return text[at:] if at >= 0 else ""
+
+
+def pending_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:
+    """All of a conversation without an answer that decides what `format_reward` will pay."""
+    form = _form(text)
+    if not form:
+        return form, pending(text)
+    found = str(retrieved(text, golds))
+    return form, pending(text), pending(text, "information"), found
 
 
 def retrieved(text: str, golds: Sequence[str]) -> bool:

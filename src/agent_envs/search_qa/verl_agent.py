@@ -47,7 +47,7 @@ def action_in(action: str) -> tuple[str, str]:
 
 def information(passages: Sequence[Passage], *, ascii_only: bool, nothing: str = "") -> str:
     """The block that answers a search: one JSON string of all passages, or of `nothing`."""
-    docs = [f'Doc {i}: "{p.title}"\n{p.text}'.strip() + "\n" for i, p in enumerate(passages, 1)]
+    docs = [f"Doc {i}: {p.heading}\n{p.text}".strip() + "\n" for i, p in enumerate(passages, 1)]
     told = json.dumps({"result": "".join(docs) or nothing}, ensure_ascii=ascii_only)
     return f"<information>{told}</information>"
 

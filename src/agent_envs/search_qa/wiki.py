@@ -10,19 +10,20 @@ from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
 from agent_envs.search_qa import mt_grpo
-from agent_envs.search_qa.answers import METRICS, exact_match, normalised
+from agent_envs.search_qa.accepted import Accepted
+from agent_envs.search_qa.answers import METRICS, in_any
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.env import Facts
+from agent_envs.search_qa.env import Facts, whole
 from agent_envs.search_qa.mt_grpo import Tool, ToolError
 from agent_envs.search_qa.pages import pages_of
-from agent_envs.search_qa.replies import asked_for, shown
+from agent_envs.search_qa.replies import asked_for, harmless, shown
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Retriever
+    from agent_envs.retrieval.passages import Passage, Retriever
     from agent_envs.search_qa.pages import Section
 
 TURNS = {"mt_grpo": 2, "wiki_pages": 10}
@@ -64,9 +65,9 @@ class WikiSearch(AgentEnv):
         `protocol="mt_grpo"` is the environment of MT-GRPO: one call of `wiki_search`, which gives
         the best article, then an answer, with verifiable rewards of the turn and of the outcome.
         "wiki_pages" has three tools to find pages, list their sections and read one.
-        By default only the one answer that the agent gave counts and nothing in an article can
-        pass for a tag. `strict_compat=True` is MT-GRPO's public code, with its faults
-        (docs/search_qa.md lists them).
+        By default only the one answer that the agent gave counts and nothing in a question or
+        article can pass for a tag or a control token. `strict_compat=True` is MT-GRPO's public
+        code, with its faults (docs/search_qa.md lists them).
 
     Observation:
         First the prompt with the tools and the question, then `<result>...</result>` of a call, in
@@ -81,19 +82,25 @@ class WikiSearch(AgentEnv):
         "format" for a reply without exactly one call or answer outside its reasoning, with a
         `<result>` of its own, or for a call that is no JSON object with a name; "unknown" for a
         tool, argument, page or section that there is not; "refused" for "mt_grpo"'s second call.
+        With `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
         The share of the question's gold passages read so far; where these are not known, 1 once
-        an accepted answer stands in a text read. 1 for a right answer.
+        an accepted answer stands in a text read; so it can be 1 without success. 1 for a right
+        answer.
 
     Anchor:
-        Digest of the question and of the set of passages read.
+        Digest of the question, the set of passages read, whether one showed the answer, with
+        "mt_grpo" whether the call was made, and with "outcome" and "merged" the form of the replies
+        so far.
 
     Reward:
-        At the end: "em" (default), "f1" or "sub_em" of the answer; "outcome" the sum of MT-GRPO's
-        four outcome rewards, at most 1.9; "merged" of all six, at most 2.6. Before it 0.
-        `info["turn_reward"]` has the two rewards of the turn by name, and
-        `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only).
+        At the end: "em" (default), "f1" or "sub_em" of the answer, as of `SearchQA-v0`; "outcome"
+        the sum of MT-GRPO's four outcome rewards, at most 1.9; "merged" of all six, at most 2.6.
+        Before it 0. `info["turn_reward"]` has the two rewards of the turn by name, as of
+        `SearchQA-v0`, and `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only): 0.5
+        for what "sub_em" pays, 1 for what "em" pays, and with either up to 0.2 for the form of the
+        replies and 0.2 for the use of tags. With `strict_compat` as in the public code.
 
     Ends:
         An answer terminates, a success if it is an accepted one. A second call of "mt_grpo"
@@ -134,6 +141,7 @@ class WikiSearch(AgentEnv):
 
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    audits: ClassVar[str] = "agent_envs.search_qa.audits"
 
     def __init__(
         self,
@@ -170,20 +178,21 @@ class WikiSearch(AgentEnv):
         self.pages = pages_of(self.data.corpus)
         if protocol == "mt_grpo":
             self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
+            self.waits = bool(getattr(self.retriever, "waits", False))
         self.observation_space = FreeText(ARTICLE_LENGTH + 100)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
         self.question = self.data.questions[task_id]
-        self.facts = Facts(self.question.id)
+        self.accepted = Accepted(self.question.answers, self.question.text)
+        self.facts = Facts(self.question.id, self.question.gold)
         self._said: list[tuple[str, str]] = []
         self.called = False
-        opening = f"{PROMPTS[self.protocol]}\n\nQuestion: {self.question.text}\n"
-        return self.question.text, self._turn(opening)
+        asked = self.question.text if self.strict else harmless(self.question.text)
+        return asked, self._turn(f"{PROMPTS[self.protocol]}\n\nQuestion: {asked}\n", first=True)
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for."""
-        self._said.append(("assistant", ""))
+        """A turn in which nothing was asked for; the state stays."""
         return self._turn(notice, invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -195,22 +204,33 @@ class WikiSearch(AgentEnv):
             reply, asked = action, asked_for(action, _KINDS, "result")
             answer = asked.content if asked.kind == "answer" else None
             command = asked.content if asked.kind == "tool" else None
-        self._said.append(("assistant", reply))
         if answer is not None:
+            self._say(reply)
             return self._turn("", action=f"<answer>{answer}</answer>", answer=answer)
         if command is None:
+            self._say(reply, mt_grpo.NO_COMMAND, invalid=True)
             return self._turn(mt_grpo.NO_COMMAND, invalid="format")
         tag = f"<tool>{command}</tool>"
         if self.protocol == "mt_grpo" and self.called:
+            self._say(reply)
             return self._turn("", action=tag, invalid="refused", over=True)
-        self.called = True
         try:
             result, invalid = mt_grpo.call(command, self._tools()), ""
         except ToolError as error:
             result, invalid = f"Error: {error}", error.reason
-        if not self.strict:
-            result = shown(result, self.article_characters)
-        return self._turn(mt_grpo.told(result[:ARTICLE_LENGTH]), action=tag, invalid=invalid)
+        self.called = self.called or self.strict or not invalid
+        result = mt_grpo.told(
+            (result if self.strict else shown(result, self.article_characters))[:ARTICLE_LENGTH]
+        )
+        self._say(reply, result, invalid=bool(invalid))
+        return self._turn(result, action=tag, invalid=invalid, call=True)
+
+    def _say(self, reply: str, result: str | None = None, *, invalid: bool = False) -> None:
+        """Keep a reply for the rewards of form, and its result; by default not one that failed."""
+        if self.strict or not invalid:
+            self._said.append(("assistant", reply))
+            if result is not None and self.turn + 1 < self.max_turns:
+                self._said.append(("user", result))
 
     def _tools(self) -> dict[str, Tool]:
         if self.protocol == "mt_grpo":
@@ -227,7 +247,7 @@ class WikiSearch(AgentEnv):
         if not found:
             return mt_grpo.MISS
         article = self.pages.titled(found[0].title) or found
-        self.facts = self.facts.after(article, self.question.answers)
+        self._read(article)
         return "\n".join([article[0].title, *(passage.text for passage in article)])
 
     def _search_pages(self, query: str) -> str:
@@ -243,10 +263,16 @@ class WikiSearch(AgentEnv):
         page_id = section_id.partition(":")[0]
         for section in self._sections(page_id):
             if section.id == section_id:
-                read = self.pages.passages(page_id) or []
-                self.facts = self.facts.after(read, self.question.answers)
+                self._read(self.pages.passages(page_id) or [])
                 return section.text
         raise ToolError(f"Section not found: {section_id}")
+
+    def _read(self, passages: Sequence[Passage]) -> None:
+        if self.strict:
+            answered = in_any(self.question.answers, map(whole, passages))
+        else:
+            answered = self.facts.answer_in(passages, self.accepted)
+        self.facts = self.facts.after(passages, answered=answered)
 
     def _sections(self, page_id: str) -> list[Section]:
         sections = self.pages.sections(page_id)
@@ -262,53 +288,86 @@ class WikiSearch(AgentEnv):
         answer: str | None = None,
         invalid: str = "",
         over: bool = False,
+        call: bool = False,
+        first: bool = False,
     ) -> Turn:
         golds = self.question.answers
-        replied = bool(self._said)
         over = over or answer is not None
-        ended = over or (replied and self.turn + 1 >= self.max_turns)
-        if replied and not ended:
-            self._said.append(("user", observation))
-        right = answer is not None and exact_match(answer, golds) == 1
+        ended = over or (not first and self.turn + 1 >= self.max_turns)
         if self.strict:
             right = answer is not None and answer.lower() in [
                 gold.lower().strip() for gold in golds
             ]
+        else:
+            right = answer is not None and self.accepted.right(answer)
         extra: dict[str, Any] = {
             "action": action,
             "answer": answer or "",
             "answers": list(golds),
             "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
         }
-        paid = self._paid(answer, extra, ended=ended)
+        paid = self._paid(answer, extra, ended=ended, call=call)
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=1.0 if right else self.facts.progress(self.question.gold),
-            anchor=self.facts.anchor,
+            progress=1.0 if right else self.facts.progress,
+            anchor=self.facts.anchor(*self._else()),
             reward=paid if ended else 0.0,
             success=right,
             failure=over and not right,
             extra=extra,
         )
 
-    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool) -> float:
+    def _else(self) -> tuple[object, ...]:
+        """What decides on later turns besides the pages read: the one call, what the sums read."""
+        if self.protocol != "mt_grpo":
+            return ()
+        if self.reward not in MERGED:
+            return (self.called,)
+        six = mt_grpo.rewards(self._said, self.question.answers, None)
+        turn = [six[name] for name in mt_grpo.TURN] if self.strict else []
+        return self.called, turn, mt_grpo.forms(self._said)
+
+    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool, call: bool) -> float:
         """What the end pays; `extra` gets MT-GRPO's rewards by name."""
         if self.protocol == "mt_grpo":
-            six = self._six(self._said, answer)
-            latest = self._six(self._said[-2:], None)
-            extra["turn_reward"] = {name: latest[name] for name in mt_grpo.TURN}
+            six = self._six(answer)
+            extra["turn_reward"] = self._turn_reward(call=call)
             extra["outcome_reward"] = {name: six[name] * ended for name in mt_grpo.OUTCOME}
             if self.reward in MERGED:
                 names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
                 return sum(six[name] for name in names)
-        return METRICS.get(self.reward, exact_match)(answer or "", self.question.answers)
-
-    def _six(self, conversation: mt_grpo.Conversation, answer: str | None) -> dict[str, float]:
-        """MT-GRPO's rewards; by default no accepted answer is empty, nor found in an error."""
-        golds = self.question.answers
         if self.strict:
-            return mt_grpo.rewards(conversation, golds, answer)
-        six = mt_grpo.rewards(conversation, [gold for gold in golds if normalised(gold)], answer)
-        return six if six["tool_execution"] else {**six, "result_has_answer": 0.0}
+            return METRICS[self.reward](answer or "", self.question.answers)
+        return self.accepted.paid(self.reward, answer or "")
+
+    def _turn_reward(self, *, call: bool) -> dict[str, float]:
+        """MT-GRPO's two rewards of the turn; by default for what was found, not for the call."""
+        if self.strict:
+            latest = mt_grpo.rewards(self._said[-2:] if call else [], self.question.answers, None)
+            return {name: latest[name] for name in mt_grpo.TURN}
+        shares = call and self.facts.gained, call and self.facts.first_answered
+        return {
+            name: mt_grpo.WEIGHTS[name] * share
+            for name, share in zip(mt_grpo.TURN, shares, strict=True)
+        }
+
+    def _six(self, answer: str | None) -> dict[str, float]:
+        """MT-GRPO's rewards.
+
+        By default of what happened: the turn's for what was found, and those of form only with an
+        answer that has an accepted one in it.
+        """
+        six = mt_grpo.rewards(self._said, self.question.answers, answer)
+        if self.strict:
+            return six
+        contains = answer is not None and self.accepted.paid("sub_em", answer)
+        shares = {
+            "tool_execution": self.facts.helped,
+            "result_has_answer": self.facts.answered,
+            "answer_contains": contains,
+            "exact": answer is not None and self.accepted.right(answer),
+        }
+        form = {name: six[name] * bool(contains) for name in ("xml_format", "xml_usage")}
+        return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()} | form

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gymnasium.spaces import Discrete
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sokoban.board import DIRECTIONS, LAYOUTS, SYMBOLS, anchor, text
+from agent_envs.sokoban.distances import solver_of
 from agent_envs.sokoban.generate import Settings
 from agent_envs.sokoban.levels import Levels, open_levels
 from agent_envs.sokoban.rooms import Made
-from agent_envs.sokoban.solver import BUDGET, solver_of
+from agent_envs.sokoban.solver import BUDGET
 from agent_envs.sokoban.sprites import image
 
 if TYPE_CHECKING:
@@ -65,9 +67,10 @@ class Sokoban(AgentEnv):
     Progress:
         1 - remaining actions of a shortest solution / those at the start, at least 0; 0 where
         there is no solution any more, with `info["dead_end"]`. `info["remaining"]` has the number,
-        -1 at a dead end. A search that looked at `solver_budget` positions gives up: then it is
-        the least that remain, `info["exact"]` is False, and progress may be too high. Where the
-        search at the start gave up, progress may be too low later on.
+        -1 at a dead end. It is exact in rooms of up to 2 million states. In larger ones a search
+        that looked at `solver_budget` positions gives up: then the number is a lower bound,
+        `info["exact"]` is False, and progress may be too high. Where the search at the start gave
+        up, progress may be too low later on.
 
     Anchor:
         Digest of walls, targets, boxes and player.
@@ -117,6 +120,8 @@ class Sokoban(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
+    template = prompt.SOKOBAN
+    audits = "agent_envs.sokoban.audits"
 
     def __init__(
         self,

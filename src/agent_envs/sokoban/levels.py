@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.panels import Panel, one_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, cells, waves
 from agent_envs.sokoban.rooms import SHARES, split_of
 
@@ -88,7 +88,8 @@ def _opened(
     if not rooms:
         raise ValueError(f"no level in {folder} belongs to split {split!r}; use split='all'")
     shape = max(r.height for r in rooms.values()), max(r.width for r in rooms.values())
-    return Levels(Panel(split, tuple(rooms)), rooms, shape)
+    source = source_of("levels", files[0] if len(files) == 1 else folder)
+    return Levels(Panel(split, tuple(rooms), source), rooms, shape)
 
 
 def read_levels(file: Path) -> list[Room]:

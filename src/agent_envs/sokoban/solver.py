@@ -7,7 +7,7 @@ four boxes or walls in a square.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,7 +67,7 @@ class Solver:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return solver_of, (self.room, self.budget)
+        return Solver, (self.room, self.budget)
 
     def bound(self, boxes: int) -> int:
         """Pushes needed at least, from wherever the player is; all boxes are on live cells."""
@@ -79,17 +79,8 @@ class Solver:
 
     @cached_property
     def needed(self) -> dict[int, int]:
-        """Pushes from a cell to the nearest target for a box alone, where there is a way."""
-        floor = self.room.floor
-        needed = dict.fromkeys(cells(self.room.targets), 0)
-        queue = list(needed)
-        for cell in queue:
-            for step in self.room.steps:
-                before, player = cell - step, cell - 2 * step
-                if floor >> before & 1 and floor >> player & 1 and before not in needed:
-                    needed[before] = needed[cell] + 1
-                    queue.append(before)
-        return needed
+        """As `needed_pushes` of the room."""
+        return needed_pushes(self.room)
 
     @cached_property
     def _alive(self) -> int:
@@ -183,7 +174,15 @@ class Solver:
         return directions
 
 
-@lru_cache(maxsize=1024)
-def solver_of(room: Room, budget: int) -> Solver:
-    """The one solver of a room in this process, as long as it is among the latest."""
-    return Solver(room, budget)
+def needed_pushes(room: Room) -> dict[int, int]:
+    """Pushes from a cell to the nearest target for a box alone, where there is a way."""
+    floor = room.floor
+    needed = dict.fromkeys(cells(room.targets), 0)
+    queue = list(needed)
+    for cell in queue:
+        for step in room.steps:
+            before, player = cell - step, cell - 2 * step
+            if floor >> before & 1 and floor >> player & 1 and before not in needed:
+                needed[before] = needed[cell] + 1
+                queue.append(before)
+    return needed

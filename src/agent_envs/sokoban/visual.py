@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium.spaces import Box
 
+from agent_envs import prompt
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.sokoban.sprites import SIDE
 
@@ -49,6 +50,8 @@ class VisualSokoban(Sokoban):
     Source:
         As `Sokoban`'s.
     """
+
+    template = prompt.VISUAL_SOKOBAN
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.conduct import harm
 from agent_envs.sotopia.friends import Friends
 from agent_envs.sotopia.speech import heard
 
@@ -29,11 +30,12 @@ class Manner(NamedTuple):
     hints: bool
 
 
+_NEVER = 99
 MANNERS = {
-    "stubborn": Manner(4, 1, 99, False, False),
-    "generous": Manner(6, 3, 99, True, True),
+    "stubborn": Manner(4, 1, _NEVER, False, False),
+    "generous": Manner(6, 3, _NEVER, True, True),
     "impatient": Manner(3, 2, 5, False, False),
-    "fair": Manner(5, 2, 99, True, False),
+    "fair": Manner(5, 2, _NEVER, True, False),
 }
 _TRAITS = 2  # that it bears to be asked about at once
 
@@ -61,17 +63,20 @@ class Acquaintance:
 
     @property
     def state(self) -> str:
-        """What matters of it, as text."""
-        return repr(self.mood._replace(asked=frozenset())) + repr(sorted(self.mood.asked))
+        """What its next answers depend on, as text; of the turns as with a `Negotiator`."""
+        matters = min(self.mood.turn, self.manner.hurry if self.manner.hurry < _NEVER else 1)
+        mood = self.mood._replace(turn=matters, asked=frozenset())
+        return repr(mood) + repr(sorted(self.mood.asked))
 
     def reply(self, talk: Talk) -> Act:
         """Its next act; remembers the mood it is in."""
         self.mood = mood = self.mood._replace(turn=self.mood.turn + 1)
-        if talk.agreed is not None:
+        if talk.taken is not None:
             done, self.mood = mood.settled, mood._replace(settled=True)
             return Act("leave") if done else speak("What a small world! It was nice to meet you.")
+        self.mood = mood = mood._replace(settled=False)
         act = talk.said[-1].act if talk.said else Act("none")
-        line = self._line(talk, act.argument if act.kind == "speak" else "")
+        line = self._line(talk, act)
         if mood.turn >= self.manner.hurry:
             self._lose(1)
         if self.mood.patience <= 0 and not self.mood.settled:
@@ -79,16 +84,20 @@ class Acquaintance:
         greeting = self.scene.openings[self.side] if mood.turn == 1 else ""
         idle = 1 + (mood.turn + 1 >= self.manner.hurry)  # what an idle turn costs next
         warning = "I have to go soon." if self.mood.patience <= idle else ""
-        return speak(" ".join(filter(None, (greeting, line, warning))))
+        said = speak(" ".join(filter(None, (greeting, line, warning))))
+        known = (self.game.shared,) if self.mood.settled else None
+        return said._replace(offer=known, worded=True)
 
-    def _line(self, talk: Talk, text: str) -> str:
+    def _line(self, talk: Talk, act: Act) -> str:
         """The answer to what was said."""
+        text = act.argument if act.kind == "speak" else ""
         words = heard(text)
-        self._lose(2 * (words.insults + 2 * words.threatens))
+        self._lose(2 * harm(act.argument, deed=act.kind != "speak").rude)
         if talk.said and talk.said[-1] in talk.said[:-1]:
             self._lose(1)
             return "You said that before."
-        names, traits = self.game.named(text), self.game.described(text)
+        names = list(dict.fromkeys([*(act.offer or ()), *self.game.named(text)]))
+        traits = self.game.described(text)
         if len(names) > 1:
             self._lose(2)
             return "Please, do not just read out names."
@@ -96,7 +105,7 @@ class Acquaintance:
             return self._about_name(names[0])
         if traits and words.asks and " ".join(traits) not in self.mood.asked:
             return self._about_traits(traits)
-        return self._small_talk(asked=words.asks)
+        return self._small_talk(asked=words.inquires)
 
     def _about_name(self, place: int) -> str:
         name = self.game.friends[place].name

@@ -1,10 +1,13 @@
-"""Acts: what a character does in its turn, how one is written and how the others read it."""
+"""Acts: what a character does in its turn, how an act is written and how the others read it."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from agent_envs.sotopia.scene import Deal, Game
 
 KINDS = ("speak", "non-verbal communication", "action", "leave", "none")
 WITH_ARGUMENT = KINDS[:3]
@@ -18,23 +21,51 @@ _MARKED = re.compile(r"\[(action|non-verbal communication)\]\s*(.*)", re.DOTALL)
 
 
 class Act(NamedTuple):
-    """One act; `leave` and `none` need no argument."""
+    """One act; `leave` and `none` need no argument.
+
+    offer, accept: what a speaker binds itself to beside its words; None for neither.
+    worded: the argument states the offer or the acceptance, so that it is not shown again.
+    """
 
     kind: str
     argument: str = ""
+    offer: Deal | None = None
+    accept: bool | None = None
+    worded: bool = False
 
-    def told(self, name: str) -> str:
-        """The act as the others read it; its own quotation marks cannot end what is said."""
+    @property
+    def structured(self) -> bool:
+        """Whether the act itself says what it offers or accepts, and its words need no reading."""
+        return self.offer is not None or self.accept is not None
+
+    def told(self, name: str, terms: str = "") -> str:
+        """The act as the others read it; its own quotation marks cannot end what is said.
+
+        terms: the act's offer in words.
+        """
         if self.kind == "speak":
             said = self.argument.replace('"', "'")
-            return f'{name} said: "{said}"'
+            return f'{name} said: "{said}"{self._bound(terms)}'
         if self.kind in WITH_ARGUMENT:
             return f"{name} [{self.kind}] {self.argument}"
         return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
 
-    def written(self) -> str:
-        """The act as JSON, which `read` reads."""
-        return json.dumps({"action_type": self.kind, "argument": self.argument})
+    def _bound(self, terms: str) -> str:
+        if self.worded or not self.structured:
+            return ""
+        if self.offer is not None:
+            return f" [offers: {terms}]"
+        return " [accepts the offer]" if self.accept else " [does not accept]"
+
+    def written(self, game: Game | None = None, side: int = 0) -> str:
+        """The act as JSON, which `read` reads; an offer needs the game and whose it is."""
+        fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
+        if self.offer is not None:
+            assert game is not None  # noqa: S101  only games have offers
+            fields["offer"] = game.offer(self.offer, side)
+        if self.accept is not None:
+            fields["accept"] = self.accept
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def speak(text: str) -> Act:
@@ -42,30 +73,34 @@ def speak(text: str) -> Act:
     return Act("speak", text)
 
 
-def read(text: str) -> Act:
+def read(text: str, game: Game | None = None, side: int = 0) -> Act:
     """The act that a text stands for: JSON where it begins with a brace, else something said.
 
     Plain text written as others' acts are shown (`[action] ...`, `left the conversation`) is that.
+    Offers are read in the terms of `game`, as made by `side`.
 
     Raises:
         ValueError: it is none; the message says how one is written.
     """
     text = text.strip()
     if text.startswith("{"):
-        return _from_json(text)
+        return _from_json(text, game, side)
     marked = _MARKED.fullmatch(text)
     if marked:
-        return checked(*marked.groups())
+        return checked({"action_type": marked[1], "argument": marked[2]})
     silent = {LEFT: "leave", NOTHING: "none"}.get(text.lower().rstrip("."))
-    return Act(silent) if silent else checked("speak", text)
+    return Act(silent) if silent else checked({"action_type": "speak", "argument": text})
 
 
-def checked(kind: object, argument: object) -> Act:
-    """The act of these two fields, on one line: a second one could pass for another's act.
+def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
+    """The act of JSON fields, on one line: a second line could pass for another's act.
 
     Raises:
-        ValueError: no such kind, or no argument where one is needed.
+        ValueError: no such kind, no argument where one is needed, or no possible offer.
     """
+    if not isinstance(fields, dict) or "action_type" not in fields:
+        raise ValueError(f"The field action_type is missing. {HOW}")
+    kind, argument = fields["action_type"], fields.get("argument", "")
     if kind not in KINDS:
         raise ValueError(f"{kind!r:.60} is no kind of act. {HOW}")
     if not isinstance(argument, str):
@@ -76,14 +111,27 @@ def checked(kind: object, argument: object) -> Act:
     argument = " ".join(argument.split())
     if kind in WITH_ARGUMENT and not argument:
         raise ValueError(f"To {kind} needs an argument, which is empty. {HOW}")
-    return Act(str(kind), argument)
+    return _binding(Act(str(kind), argument), fields, game, side)
 
 
-def _from_json(text: str) -> Act:
+def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:
+    """The act with its offer and acceptance, where it has such fields."""
+    offer, accept = fields.get("offer"), fields.get("accept")
+    if offer is None and accept is None:
+        return act
+    if game is None:
+        raise ValueError("Nothing can be offered or accepted here by a field; only say it.")
+    if act.kind != "speak":
+        raise ValueError(f"Only who speaks offers or accepts, and this is {act.kind!r}.")
+    if accept is not None and not isinstance(accept, bool):
+        raise ValueError(f"accept is true or false, got {accept!r:.60}.")
+    deal = None if offer is None else game.offered(offer, side)
+    return act._replace(offer=deal, accept=accept)
+
+
+def _from_json(text: str, game: Game | None, side: int) -> Act:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(f"This is no JSON: {text[:60]!r}. {HOW}") from None
-    if not isinstance(fields, dict) or "action_type" not in fields:
-        raise ValueError(f"The field action_type is missing. {HOW}")
-    return checked(fields["action_type"], fields.get("argument", ""))
+    return checked(fields, game, side)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene
+from agent_envs.sotopia.scene import Scene, no_offer
 
 if TYPE_CHECKING:
     from random import Random
@@ -31,12 +31,14 @@ class Amount:
     """One amount; each side wants it as far as can be from its own limit, towards the other's.
 
     limits: what sides 0 and 1 can just live with. unit: what stands behind an amount.
-    gains: whether each side's own money is at stake.
+    gains: whether each side's own money is at stake. name: of the amount in a written offer.
     """
 
+    asks: ClassVar[bool] = False
     limits: tuple[int, int]
     unit: str = ""
     gains: tuple[bool, bool] = (True, True)
+    name: str = "price"
 
     @cached_property
     def deals(self) -> tuple[Deal, ...]:
@@ -57,6 +59,28 @@ class Amount:
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
         """`$45`, and for a donation `$45 a month`."""
         return f"${deal[0]}{self.unit}"
+
+    terms = tell
+
+    @property
+    def form(self) -> str:
+        """`{"price": <whole dollars>}`."""
+        return f'{{"{self.name}": <whole dollars>}}'
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+        """`{"price": 45}`."""
+        return {self.name: deal[0]}
+
+    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+        """The amount, from 0 to ten million.
+
+        Raises:
+            ValueError: something else.
+        """
+        amount = offer.get(self.name) if isinstance(offer, dict) and len(offer) == 1 else None
+        if type(amount) is not int or not 0 <= amount < _HIGHEST:
+            raise no_offer(self.form, offer)
+        return (amount,)
 
     def value(self, deal: Deal, side: int) -> float:
         """0 at the side's own limit, 1 just before the other's; beyond the limit below 0."""
@@ -213,7 +237,7 @@ def donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
             (rng.choice(_BUDGETS), rng.choice(_GIVING),
              "I would give for a long time because I do not like to quit."),
         ),
-        game=Amount((least, most), unit=" a month", gains=(False, True)),
+        game=Amount((least, most), " a month", (False, True), "monthly"),
         family="donation",
         temper=temper,
         openings=(f"Hello! I collect for {cause}.", f"Hello! So you collect for {cause}?"),

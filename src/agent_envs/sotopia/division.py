@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable
+from agent_envs.sotopia.scene import Scene, attainable, no_offer
 
 if TYPE_CHECKING:
     from random import Random
@@ -44,6 +44,7 @@ class Division:
     with, and hopes for.
     """
 
+    asks: ClassVar[bool] = False
     things: tuple[Thing, ...]
     worth: tuple[tuple[int, ...], tuple[int, ...]]
     least: tuple[int, int]
@@ -112,6 +113,36 @@ class Division:
         if not mine:
             return f"you get {yours}"
         return f"I keep {mine}, you get {yours}" if yours else f"I keep {mine}"
+
+    terms = tell
+
+    @property
+    def form(self) -> str:
+        """`{"keep": {"lamp": <how many>, ...}}`."""
+        counts = ", ".join(f'"{thing.one}": <0 to {thing.total}>' for thing in self.things)
+        return f'{{"keep": {{{counts}}}}}'
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:
+        """`{"keep": {"lamp": 2}}`: what the speaker keeps; the rest goes to the other."""
+        kept = [n if side == 0 else t.total - n for t, n in zip(self.things, deal, strict=True)]
+        return {"keep": {t.one: n for t, n in zip(self.things, kept, strict=True)}}
+
+    def offered(self, offer: object, side: int) -> Deal:
+        """The division; what is not named goes to the other.
+
+        Raises:
+            ValueError: no such things, or more than there are.
+        """
+        kept = offer.get("keep") if isinstance(offer, dict) and len(offer) == 1 else None
+        counts = dict.fromkeys(self.things, 0)
+        if not isinstance(kept, dict):
+            raise no_offer(self.form, offer)
+        for name, number in kept.items():
+            thing = next((t for t in self.things if name in (t.one, t.many)), None)
+            if thing is None or type(number) is not int or not 0 <= number <= thing.total:
+                raise no_offer(self.form, offer)
+            counts[thing] = number
+        return tuple(n if side == 0 else t.total - n for t, n in counts.items())
 
     def _listed(self, share: Deal) -> str:
         parts = [t.listed(n) for t, n in zip(self.things, share, strict=True) if n]

@@ -6,22 +6,24 @@ from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
 from agent_envs.sotopia.acts import read
-from agent_envs.sotopia.models import ModelJudge, ModelPartner, open_judge, open_partner
+from agent_envs.sotopia.models import open_judge, open_partner
 from agent_envs.sotopia.published import open_published
-from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict
+from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
 from agent_envs.sotopia.talk import Talk
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from agent_envs.endpoint import Endpoint
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
-    from agent_envs.sotopia.scene import Scene
+    from agent_envs.sotopia.scene import Deal, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
 
 REWARDS = ("goal", "weighted", "success")
@@ -36,8 +38,9 @@ class Sotopia(AgentEnv):
     Description:
         The agent plays one side of a scene: it has a character, a secret and a goal, sees of the
         other what their relationship allows, and talks, acts or leaves. The other side is a
-        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat).
-        At the end a judge gives seven scores: rules for generated scenes, or a model.
+        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat);
+        then the goal changes from turn to turn, to that of the side whose turn it is. At the end a
+        judge gives seven scores: rules for generated scenes, or a model.
 
     Observation:
         At first the situation, the own character, what is known of the other, the goal, and the
@@ -48,23 +51,45 @@ class Sotopia(AgentEnv):
         JSON `{"action_type": "speak", "argument": "..."}` with the types speak, non-verbal
         communication, action, leave and none, or plain text, which is said.
 
+        In generated scenes who speaks can bind itself by a field. `"accept": true` takes the
+        other's open offer, `"accept": false` declines it or takes one's word back, and `"offer"`
+        proposes:
+        `{"price": 40}` (bargain), `{"monthly": 20}` (donation), `{"keep": {"lamp": 2, "rug": 0}}`
+        (divide; the rest goes to the other), `{"hours": 3, "return": "dinner"}` (favour),
+        `{"day": "Tuesday", "hour": 15}` (schedule), `{"friend": "Anouk"}` (friend). The first
+        observation says which form is the scene's. Fields bind at once, and the words beside them
+        are then only words.
+
+        Words alone bind nobody at once. What they offer or accept is read (see `reading`). When
+        both sides have taken the same terms, each side that did so in words is told, as `You agreed
+        to this: $40. Say otherwise in your next turn to withdraw.` The deal binds when these sides
+        have done their next act and have not refused, hedged or proposed other terms in it; a
+        question keeps it open. Hedges, questions, refusals and what is unclear never bind.
+
     Validity:
-        "format" for what is no act or lacks its argument; the other does not notice. "refused" for
-        saying or doing again word by word what the own side did before; it happens all the same.
+        "format" for what is no act, lacks its argument or has an impossible offer, and "refused"
+        for accepting where nothing is on offer; the other does not notice either. Also "refused"
+        for saying or doing again word by word what the own side did before; a repetition takes
+        effect, the other hears it.
 
     Progress:
-        The rule judge's goal score so far, in tenths: that of the agreed deal, or a quarter of what
-        the other's open offer would bring. With another judge 0 until the end, and
-        `info["progress_known"]` is False.
+        The rule judge's goal score so far as a share of 6, which a success exceeds; at most 1. The
+        goal score is that of the deal, or a quarter of what the open terms would bring. It can be 1
+        without success: before the talk has ended, and where the score is just 6. With another
+        judge it is 0 until the end, and `info["progress_known"]` is False.
 
     Anchor:
-        Digest of the state of the negotiation: terms on the table, what is agreed, the scripted
-        partner's mood. With other partners digest of the conversation.
+        Digest of all that can change what an act does: open offers, who is bound to what, the
+        scripted partner's mood, and the own acts so far, since repeating one is invalid; under
+        `reward="weighted"` also how often each was done and which facts the other told. With other
+        partners digest of the conversation.
 
     Reward:
         At the end, else 0. "goal" (default): the goal score in tenths. "weighted": the mean of all
-        scores, each brought to [0, 1] by its range, weighted by `weights`. "success": 1 for a goal
-        score above 6. NaN where the judge failed and `on_judge_error="flag"`.
+        scores, each brought to [0, 1] by its range, weighted by `weights`, times the share of a
+        talk that took place: three different lines of one's own with an answer, or a deal, are all
+        of it, so that leaving at once pays nothing. "success": 1 for a goal score above 6. NaN
+        where the judge failed and `on_judge_error="flag"`.
 
     Ends:
         Someone leaves or both do nothing one after the other: terminated. 20 acts in all, which are
@@ -82,8 +107,10 @@ class Sotopia(AgentEnv):
         scenes. "embedded", or a folder with the public profiles, picks one. No rule judges and no
         script plays the public scenes, so they need `partner` and `judge`.
         `info` also has `scores`, `reasons` (a sentence for each) and `partner_scores`, empty until
-        known; `overall`, their mean; `agreed`, the terms; `speaker`, the side whose turn it is;
-        `progress_known`; `judge_error`.
+        known; `overall`, the mean of the scores; `partner_reward` and `partner_progress`, as reward
+        and progress are for the task's side, 0 until known (in self-chat with the rules progress is
+        known at every turn); `agreed`, the terms that bind; `pending`, those that someone can still
+        take back; `speaker`, the side whose turn it is; `progress_known`; `judge_error`.
 
     Source:
         Zhou et al., SOTOPIA: Interactive Evaluation for Social Intelligence in Language Agents,
@@ -94,8 +121,10 @@ class Sotopia(AgentEnv):
         data: see Data.
         family: one family of generated scenes, or "all".
         partner: "scripted", "scripted:<temper>" (stubborn, generous, impatient, fair), "echo",
-            "external" (self-chat), "openai:<model>@<base url>", or a `Partner`.
-        judge: "rules", "none", "openai:<model>@<base url>", or a `Judge`.
+            "external" (self-chat), "openai:<model>@<base url>", an `agent_envs.endpoint.Endpoint`
+            or a table of its options, or a `Partner`.
+        judge: "rules", "none", "openai:<model>@<base url>", an `Endpoint` or a table of its
+            options, or a `Judge`.
         on_judge_error: "raise", or "flag" to go on without scores, with `info["judge_error"]`.
         reward: see Reward.
         weights: of "weighted", by dimension; those not named count 1.
@@ -107,14 +136,17 @@ class Sotopia(AgentEnv):
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
+    template = prompt.SOTOPIA
+    audits = "agent_envs.sotopia.audits"
+
     def __init__(
         self,
         *,
         split: str = "train",
         data: str | os.PathLike[str] = "auto",
         family: str = "all",
-        partner: str | Partner = "scripted",
-        judge: str | Judge = "rules",
+        partner: str | Mapping[str, Any] | Endpoint | Partner = "scripted",
+        judge: str | Mapping[str, Any] | Endpoint | Judge = "rules",
         on_judge_error: str = "raise",
         reward: str = "goal",
         weights: Mapping[str, float] | None = None,
@@ -125,7 +157,8 @@ class Sotopia(AgentEnv):
         one_of("on_judge_error", on_judge_error, ON_JUDGE_ERROR)
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
-        folder = environ.get("SOTOPIA_DATA", "embedded") if data == "auto" else data
+        self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
+        folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
         self.published = None if folder == "embedded" else open_published(folder)
         if self.published is not None and family != "all":
             raise ValueError(f"only generated scenes have families, got family={family!r}")
@@ -152,11 +185,13 @@ class Sotopia(AgentEnv):
 
     def act(self, action: str) -> Turn:
         """One act, and the other's answer."""
+        side, game = self.next, self.talk.scene.game
         try:
-            act = read(action)
+            act = read(action, game, side)
         except ValueError as error:
             return self.reject("format", str(error))
-        side = self.next
+        if act.accept and act.offer is None and not self.talk.can_accept(side):
+            return self.reject("refused", "There is no open offer that you could accept.")
         repeated = self.talk.repeats(side, act)
         self.talk = self.talk.after(side, act)
         if self.external:
@@ -168,8 +203,7 @@ class Sotopia(AgentEnv):
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn that the other does not notice."""
-        self.talk = self.talk.spoilt(self.next)
-        return self._turn(notice, reason)
+        return self._turn(self._noted(notice), reason)
 
     def _scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
@@ -186,12 +220,6 @@ class Sotopia(AgentEnv):
         if self.partner is not None:
             self.partner.check(scene)
 
-    def close(self) -> None:
-        """Close the connections to endpoints."""
-        for one in (self.partner, self.judge):
-            if isinstance(one, (ModelPartner, ModelJudge)):
-                one.endpoint.close()
-
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one
         act: Act = self.speaker.reply(self.talk)
@@ -207,10 +235,15 @@ class Sotopia(AgentEnv):
         """What whose turn it is now reads: the other's act, in self-chat at first everything."""
         if self.external and len(self.talk.said) == 1:
             return self._opening()
-        who, act = self.talk.said[-1]
-        if self.external or who != side:
-            return act.told(self.talk.scene.label(who))
-        return "The conversation is over."
+        latest = self.talk.said[-1]
+        if not self.external and latest.side == side:
+            return "The conversation is over."
+        return self._noted(self.talk.told(latest, 1 - latest.side))
+
+    def _noted(self, text: str) -> str:
+        """A text, and below it what can still be taken back."""
+        notice = "" if self.talk.ended else self.talk.notice(self.next)
+        return f"{text}\n{notice}" if notice else text
 
     def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
         ended = self.talk.ended
@@ -222,12 +255,19 @@ class Sotopia(AgentEnv):
         others, failed = self._judged(1 - self.side, wanted=both)
         goal = verdict.scores.get("goal", 0.0)
         success = over and goal > SUCCESS
+        if self.external and live and not both:
+            others, failed = self._judged(1 - self.side, wanted=True)
         extra = {
             "scores": dict(verdict.scores),
             "reasons": dict(verdict.reasons),
             "overall": _overall(verdict.scores),
-            "partner_scores": dict(others.scores),
-            "agreed": self._agreed(),
+            "partner_scores": dict(others.scores) if over else {},
+            "partner_progress": _progress(others.scores),
+            "partner_reward": self._paid(1 - self.side, others.scores, error or failed)
+            if both
+            else 0.0,
+            "agreed": self._terms(self.talk.agreed),
+            "pending": self._terms(self.talk.pending and self.talk.pending.deal),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
             "judge_error": error or failed,
@@ -236,9 +276,9 @@ class Sotopia(AgentEnv):
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=goal / RANGES["goal"][1],
+            progress=_progress(verdict.scores),
             anchor=self._anchor(),
-            reward=self._paid(verdict.scores, error) if over else 0.0,
+            reward=self._paid(self.side, verdict.scores, error) if over else 0.0,
             success=success,
             failure=ended and not success,
             extra=extra,
@@ -255,30 +295,44 @@ class Sotopia(AgentEnv):
                 raise
             return Verdict({}, {}), str(error)
 
-    def _agreed(self) -> str:
+    def _terms(self, deal: Deal | None) -> str:
         game = self.talk.scene.game
-        if game is None or self.talk.agreed is None:
-            return ""
-        return game.tell(self.talk.agreed, self.side)
+        return game.terms(deal, self.side) if game is not None and deal is not None else ""
 
     def _anchor(self) -> str:
-        talk = self.talk
+        """Digest of all that can change what an act does, valid, reward and end included.
+
+        With a scripted partner that is what both can take or take back, its mood, and what was said
+        before, which would be a repetition; for scores of the manner of talking also how often, and
+        what was learnt. Otherwise it is the whole conversation.
+        """
+        talk, side = self.talk, self.side
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
         if self.speaker is not None and self.speaker.state:
-            facts += talk.standing, talk.agreed, self.speaker.state
+            own = sorted(repr(act) for who, act in talk.said if who == side and act.argument)
+            facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
+            facts += talk.accepted_by, self.speaker.state
+            facts += (own if self.reward == "weighted" else sorted(set(own)),)
+            if self.reward == "weighted":
+                facts += (facts_told(talk, 1 - side),)
         else:
             facts += talk.said
         return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
-    def _paid(self, scores: dict[str, float], error: str) -> float:
+    def _paid(self, side: int, scores: dict[str, float], error: str) -> float:
         if error:
             return float("nan")
         if not scores:
             return 0.0
         if self.reward == "weighted":
-            return _weighted(scores, self.weights)
+            return self.talk.exchanged(side) * _weighted(scores, self.weights)
         goal = scores["goal"]
         return goal / RANGES["goal"][1] if self.reward == "goal" else float(goal > SUCCESS)
+
+
+def _progress(scores: Mapping[str, float]) -> float:
+    """How near the goal score is to what a success needs: 1 at 6."""
+    return min(1.0, scores.get("goal", 0.0) / SUCCESS)
 
 
 def _weights(given: Mapping[str, float]) -> dict[str, float]:

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable
+from agent_envs.sotopia.scene import Scene, attainable, no_offer
 
 if TYPE_CHECKING:
     from random import Random
@@ -52,6 +52,7 @@ class Favour:
     costs: what each return costs side 0. gains: what it is worth to side 1.
     """
 
+    asks: ClassVar[bool] = False
     costs: tuple[int, ...]
     gains: tuple[int, ...]
 
@@ -76,6 +77,33 @@ class Favour:
         if side == 0:
             return f"{time} of your help, and I {RETURNS[deal[1]].promised}"
         return f"{time} of my help, and I {RETURNS[deal[1]].wished}"
+
+    terms = tell
+
+    @property
+    def form(self) -> str:
+        """`{"hours": <1 to 6>, "return": <dinner, ...>}`."""
+        words = ", ".join(one.word for one in RETURNS)
+        return f'{{"hours": <{HOURS[0]} to {HOURS[-1]}>, "return": "<{words}>"}}'
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  both may say either
+        """`{"hours": 3, "return": "dinner"}`."""
+        return {"hours": deal[0], "return": RETURNS[deal[1]].word}
+
+    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+        """The hours and the return; without one it is nothing.
+
+        Raises:
+            ValueError: no such hours or return.
+        """
+        given: dict[str, Any] = {"return": RETURNS[0].word}
+        given |= offer if isinstance(offer, dict) else {}
+        hours, words = given.get("hours"), [one.word for one in RETURNS]
+        if len(given) != 2 or type(hours) is not int or hours not in HOURS:  # noqa: PLR2004
+            raise no_offer(self.form, offer)
+        if given["return"] not in words:
+            raise no_offer(self.form, offer)
+        return hours, words.index(given["return"])
 
     def points(self, deal: Deal, side: int) -> int:
         """Help and friendship less what they cost."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene
+from agent_envs.sotopia.scene import Scene, no_offer
 
 if TYPE_CHECKING:
     from random import Random
@@ -41,6 +41,7 @@ class Friends:
     known: the friends of each side. shared: the one both know.
     """
 
+    asks: ClassVar[bool] = True
     friends: tuple[Friend, ...]
     known: tuple[frozenset[int], frozenset[int]]
     shared: int
@@ -82,6 +83,30 @@ class Friends:
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  both ask alike
         """`Do you know Anouk?`."""
         return f"Do you know {self.friends[deal[0]].name}?"
+
+    def terms(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
+        """`Anouk is the friend in common`."""
+        return f"{self.friends[deal[0]].name} is the friend in common"
+
+    @property
+    def form(self) -> str:
+        """`{"friend": "<name>"}`."""
+        return '{"friend": "<name>"}'
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+        """`{"friend": "Anouk"}`."""
+        return {"friend": self.friends[deal[0]].name}
+
+    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+        """The friend, of those that either side knows.
+
+        Raises:
+            ValueError: nobody knows such a one.
+        """
+        name = offer.get("friend") if isinstance(offer, dict) and len(offer) == 1 else None
+        if not isinstance(name, str) or name not in self._places:
+            raise no_offer(self.form, offer)
+        return (self._places[name],)
 
     def value(self, deal: Deal, side: int) -> float:  # noqa: ARG002  a friend is shared or not
         """1 for the friend in common, else -1."""

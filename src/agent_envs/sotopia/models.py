@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.endpoint import Endpoint, EndpointError, number, open_endpoint
+from agent_envs.options import require_methods
 from agent_envs.panels import nearest
-from agent_envs.sotopia.acts import KINDS, Act, checked
-from agent_envs.sotopia.endpoint import Endpoint, EndpointError, open_endpoint
+from agent_envs.sotopia.acts import KINDS, checked
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, Scripted
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.rules import Judge
-    from agent_envs.sotopia.scene import Scene
+    from agent_envs.sotopia.scene import Game, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
     from agent_envs.sotopia.talk import Talk
 
+_TEMPERATURE = 0.7  # of partners
 _PARTNERS = ("scripted", "scripted:<temper>", "echo", "external", "openai:<model>@<base url>")
 _JUDGES = ("rules", "none", "openai:<model>@<base url>")
 
@@ -31,15 +31,7 @@ _ROLE = (
     f"one of {', '.join(KINDS)}; argument is what you say or do, empty for leave and none. Leave "
     "when all is settled or nothing more is to be gained."
 )
-_ACT = {
-    "type": "object",
-    "properties": {
-        "action_type": {"type": "string", "enum": list(KINDS)},
-        "argument": {"type": "string"},
-    },
-    "required": ["action_type", "argument"],
-    "additionalProperties": False,
-}
+_ACT = {"action_type": {"type": "string", "enum": list(KINDS)}, "argument": {"type": "string"}}
 _MEANING = {
     "believability": "speaks and acts as this person naturally would, without repeating itself",
     "relationship": "how the relationship changed: -5 ruined, 0 as before, 5 much closer",
@@ -63,17 +55,20 @@ _VERDICT = {
 }
 
 
-def open_partner(given: str | Partner) -> Partner | None:
+def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner | None:
     """The partner that an option means; None for "external".
 
     Raises:
-        ValueError: no such partner.
+        ValueError: no such partner. TypeError: neither a name nor a partner.
     """
+    if isinstance(given, (Endpoint, Mapping)) or (
+        isinstance(given, str) and given.startswith("openai:")
+    ):
+        return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
+        require_methods("partner", given, "check", "begin")
         return given
     kind, _, temper = given.partition(":")
-    if kind == "openai":
-        return ModelPartner(open_endpoint(given))
     if kind == "scripted":
         return Scripted(temper)
     if given not in ("echo", "external"):
@@ -84,16 +79,19 @@ def open_partner(given: str | Partner) -> Partner | None:
     return Echo() if given == "echo" else None
 
 
-def open_judge(given: str | Judge) -> Judge | None:
+def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | None:
     """The judge that an option means; None for "none".
 
     Raises:
-        ValueError: no such judge.
+        ValueError: no such judge. TypeError: neither a name nor a judge.
     """
-    if not isinstance(given, str):
-        return given
-    if given.startswith("openai:"):
+    if isinstance(given, (Endpoint, Mapping)) or (
+        isinstance(given, str) and given.startswith("openai:")
+    ):
         return ModelJudge(open_endpoint(given))
+    if not isinstance(given, str):
+        require_methods("judge", given, "check", "judge")
+        return given
     if given not in ("rules", "none"):
         raise ValueError(
             f"unknown judge {given!r}{nearest(given, _JUDGES)}; known are {', '.join(_JUDGES)}, "
@@ -102,11 +100,37 @@ def open_judge(given: str | Judge) -> Judge | None:
     return Rules() if given == "rules" else None
 
 
+def _act_schema(game: Game | None) -> dict[str, Any]:
+    """The JSON schema of an act; in a game with an offer and an acceptance, null for neither."""
+    if game is None:
+        return _object(_ACT)
+    offer = _schema(game.offer(game.deals[0], 0))
+    accept = {"type": ["boolean", "null"]}
+    return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
+
+
+def _schema(example: object) -> dict[str, Any]:
+    """The JSON schema of values like this one, of objects, texts and whole numbers."""
+    if isinstance(example, dict):
+        return _object({name: _schema(value) for name, value in example.items()})
+    return {"type": "integer" if isinstance(example, int) else "string"}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {
+        "type": "object", "properties": dict(properties), "required": required,
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
 class ModelPartner:
     """A model that plays the other side."""
 
-    def __init__(self, endpoint: Endpoint, *, temperature: float = 0.7) -> None:
-        self.endpoint, self.temperature = endpoint, temperature
+    waits = True
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
 
     def check(self, scene: Scene) -> None:
         """It plays every scene."""
@@ -130,29 +154,22 @@ class _Modelled:
         """
         so_far = "\n".join(talk.script(self.side)) or "(nothing yet; you begin)"
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
-        return self.partner.endpoint.ask(
+        return self.partner.endpoint.ask_json(
             [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
-            schema=_ACT,
-            temperature=self.partner.temperature,
-            read=_act,
+            schema=_act_schema(talk.scene.game),
+            read=lambda answer: checked(answer, talk.scene.game, self.side),
             about=_about(talk),
         )
 
 
 class ModelJudge:
-    """A model that scores talks; what it was asked before it is not asked again.
-
-    Args:
-        endpoint: where it is.
-        cache: folder that keeps answers; None keeps them while the judge lives.
-    """
+    """A model that scores talks."""
 
     live = False
+    waits = True
 
-    def __init__(self, endpoint: Endpoint, *, cache: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.cache = None if cache is None else Path(cache)
-        self._kept: dict[str, Verdict] = {}
 
     def check(self, scene: Scene) -> None:
         """It judges every scene."""
@@ -164,19 +181,12 @@ class ModelJudge:
             JudgeError: none, or not all seven, or some out of range.
         """
         messages = [{"role": "user", "content": self.question(talk, side)}]
-        asked = json.dumps([self.endpoint.model, self.endpoint.url, messages])
-        key = sha256(asked.encode()).hexdigest()
-        kept = self._kept.get(key) or self._read(key)
-        if kept is None:
-            try:
-                kept = self.endpoint.ask(
-                    messages, schema=_VERDICT, temperature=0, read=_verdict, about=_about(talk)
-                )
-            except EndpointError as error:
-                raise JudgeError(str(error)) from error
-            self._write(key, kept)
-        self._kept[key] = kept
-        return kept
+        try:
+            return self.endpoint.ask_json(
+                messages, schema=_VERDICT, read=_verdict, about=_about(talk)
+            )
+        except EndpointError as error:
+            raise JudgeError(str(error)) from error
 
     def question(self, talk: Talk, side: int) -> str:
         """The prompt about one side of a talk."""
@@ -195,33 +205,6 @@ class ModelJudge:
             "", "Give for each dimension a short reasoning and a score:", *meaning,
         ])  # fmt: skip
 
-    def _read(self, key: str) -> Verdict | None:
-        path = None if self.cache is None else self.cache / f"{key}.json"
-        if path is None or not path.exists():
-            return None
-        try:
-            return _verdict(json.loads(path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise JudgeError(f"{path} holds no scores, delete it: {error}") from error
-
-    def _write(self, key: str, verdict: Verdict) -> None:
-        """Keep an answer, whole or not at all."""
-        if self.cache is None:
-            return
-        self.cache.mkdir(parents=True, exist_ok=True)
-        answer = {
-            name: {"reasoning": verdict.reasons[name], "score": verdict.scores[name]}
-            for name in RANGES
-        }
-        unfinished = self.cache / f"{key}.{os.getpid()}"
-        unfinished.write_text(json.dumps(answer), encoding="utf-8")
-        unfinished.replace(self.cache / f"{key}.json")
-
-
-def _act(answer: Any) -> Act:
-    fields = answer if isinstance(answer, dict) else {}
-    return checked(fields.get("action_type"), fields.get("argument"))
-
 
 def _verdict(answer: Any) -> Verdict:
     """Scores and reasons of an answer.
@@ -233,12 +216,13 @@ def _verdict(answer: Any) -> Verdict:
     for name, (low, high) in RANGES.items():
         given = answer.get(name) if isinstance(answer, dict) else None
         fields = given if isinstance(given, dict) else {}
-        score = fields.get("score")
-        if isinstance(score, bool) or not isinstance(score, (int, float)):
-            raise ValueError(f"the dimension {name!r} has no score")  # noqa: TRY004  as the rest
-        if not low <= score <= high:  # nor is NaN
-            raise ValueError(f"{name!r} must be within {low:g} to {high:g}, got {score}"[:200])
-        scores[name], reasons[name] = float(score), str(fields.get("reasoning", ""))
+        try:
+            score = number(fields.get("score"))
+        except ValueError as error:
+            raise ValueError(f"the dimension {name!r} has no score: {error}") from error
+        if not low <= score <= high:
+            raise ValueError(f"{name!r} must be within {low:g} to {high:g}, got {score}")
+        scores[name], reasons[name] = score, str(fields.get("reasoning", ""))
     return Verdict(scores, reasons)
 
 

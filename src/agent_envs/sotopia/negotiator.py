@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.conduct import harm
 from agent_envs.sotopia.speech import heard
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ class Temper(NamedTuple):
     hurry: int
 
 
+_NEVER = 99
 TEMPERS = {
-    "stubborn": Temper(0.90, 0.35, 0.8, 0.03, 0.05, 4, 99),
-    "generous": Temper(0.70, 0.05, 1.4, 0.08, 0.06, 7, 99),
+    "stubborn": Temper(0.90, 0.35, 0.8, 0.03, 0.05, 4, _NEVER),
+    "generous": Temper(0.70, 0.05, 1.4, 0.08, 0.06, 7, _NEVER),
     "impatient": Temper(0.85, 0.20, 1.2, 0.05, 0.02, 3, 3),
-    "fair": Temper(0.80, 0.20, 1.0, 0.05, 0.05, 5, 99),
+    "fair": Temper(0.80, 0.20, 1.0, 0.05, 0.05, 5, _NEVER),
 }
 _ASKER_MOVED = 2.0  # donors are moved by reasons more than others
 _BETTER = 0.02  # by how much an offer must be better to count as a concession
@@ -92,25 +94,30 @@ class Negotiator:
 
     @property
     def state(self) -> str:
-        """What matters of it, as text."""
-        return repr(self.mood)
+        """What its next decisions depend on, as text.
+
+        Of the turns only whether it spoke and how near it is to hurrying; nothing of them where it
+        never hurries.
+        """
+        matters = min(self.mood.turn, self.temper.hurry if self.temper.hurry < _NEVER else 1)
+        return repr(self.mood._replace(turn=matters))
 
     def decide(self, talk: Talk) -> tuple[Mood, Move]:
         """Mood and move after the talk's latest act, which is the other's; nothing is done."""
         mood, kind, fact = self.weigh(talk)
-        if kind in ("counter", "answer"):
+        if kind in ("counter", "answer", "ask"):
             deal = self._counter(mood, talk)
-            if deal == talk.standing[self.side]:
+            if deal == talk.standing[self.side] and kind != "ask":
                 kind = "stand" if talk.standing[1 - self.side] is None else "stay"
             return mood, Move(kind, deal, fact)
-        return mood, Move(kind, talk.agreed or talk.standing[1 - self.side])
+        return mood, Move(kind, talk.taken or talk.standing[1 - self.side])
 
     def weigh(self, talk: Talk) -> tuple[Mood, str, str]:
         """Mood, kind of the move, and the fact that it tells."""
         mood = self.mood._replace(turn=self.mood.turn + 1)
-        if talk.agreed is not None:
-            accepted_now = not mood.settled and talk.accepted_by != self.side
-            return mood._replace(settled=True), "settle" if accepted_now else "leave", ""
+        if talk.taken is not None:
+            return self._settled(mood, talk)
+        mood = mood._replace(settled=False)  # where it was, the other took its word back
         if not talk.said:
             return mood, "counter", ""
         mood, fact = self._listen(mood, talk, talk.said[-1].act)
@@ -119,25 +126,37 @@ class Negotiator:
         offered = talk.standing[1 - self.side]
         if offered is not None and self.game.value(offered, self.side) >= mood.demand:
             return mood._replace(settled=True), "accept", ""
+        if talk.did == "unclear":
+            return mood, "ask", fact
         return mood, "answer" if fact else "counter", fact
+
+    def _settled(self, mood: Mood, talk: Talk) -> tuple[Mood, str, str]:
+        """What it does when both took the same terms: it says so once, then it leaves.
+
+        While the other can still take its word back it waits, but not for ever.
+        """
+        if not mood.settled and talk.taken_by != self.side:
+            return mood._replace(settled=True), "settle", ""
+        if talk.agreed is None and mood.patience > 1:
+            return mood._replace(settled=True, patience=mood.patience - 1), "wait", ""
+        return mood, "leave", ""
 
     def _listen(self, mood: Mood, talk: Talk, act: Act) -> tuple[Mood, str]:
         """Mood after an act, and the fact that answers it if it asks for one."""
         line = heard(act.argument) if act.kind == "speak" else None
         fact = ""
         useful = mood.turn == 1
+        mood = self._offended(mood, act)
         if line is not None:
-            mood = self._offended(mood, line)
-            mood, fact, listened = self._talked(
-                mood, line, repeated=talk.said[-1] in talk.said[:-1]
-            )
+            means = [talk.means(who, done) for who, done in talk.said if who != self.side]
+            mood, fact, listened = self._talked(mood, line, repeated=means[-1] in means[:-1])
             mood, better = self._offered(mood, talk.standing[1 - self.side])
             useful = useful or listened or better
         lost = (not useful) + (mood.turn >= self.temper.hurry)
         return mood._replace(patience=mood.patience - lost), fact
 
-    def _offended(self, mood: Mood, line: Heard) -> Mood:
-        rude = line.insults + 2 * line.threatens
+    def _offended(self, mood: Mood, act: Act) -> Mood:
+        rude = harm(act.argument, deed=act.kind != "speak").rude
         demand = min(1.0, mood.demand + 0.1 * rude)
         return mood._replace(demand=round(demand, 4), patience=mood.patience - 2 * rude)
 
@@ -154,7 +173,7 @@ class Negotiator:
             demand -= self.temper.moved / 2
             mood = mood._replace(thanked=True)
         facts = self.scene.facts[self.side]
-        if line.asks and mood.questions < _QUESTIONS:
+        if line.inquires and mood.questions < _QUESTIONS:
             mood, listened = mood._replace(questions=mood.questions + 1), True
             if mood.told < len(facts):
                 fact = facts[mood.told]
@@ -200,7 +219,12 @@ class Negotiator:
         greeting = self.scene.openings[self.side] if self.mood.turn == 1 else ""
         idle = 1 + (self.mood.turn + 1 >= self.temper.hurry)  # what an idle turn costs next
         warning = _WARNING if self.mood.patience <= idle and not self.mood.settled else ""
-        return speak(" ".join(filter(None, (greeting, move.fact, warning, line))))
+        said = speak(" ".join(filter(None, (greeting, move.fact, warning, line))))
+        if move.kind in ("settle", "wait"):
+            return said
+        if move.kind == "accept":
+            return said._replace(accept=True, worded=True)
+        return said._replace(offer=move.deal, worded=True)
 
 
 _WARNING = "I have to go soon."
@@ -218,6 +242,11 @@ _WORDINGS = {
         "Not on these terms. I still say: {terms}.",
     ),
     "answer": ("As for the terms, I suggest: {terms}.", "And my proposal is: {terms}."),
+    "ask": (
+        "I am not sure how you mean that. My proposal is: {terms}. Yes or no?",
+        "Is that a yes or a no? I propose: {terms}.",
+    ),
+    "wait": ("So, is it settled?", "Then we have a deal?"),
     "accept": ("Agreed: {terms}.", "Very well, I accept: {terms}."),
     "settle": ("Good, then it is settled. See you!", "Fine, so we have a deal. Goodbye!"),
 }

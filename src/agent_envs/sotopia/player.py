@@ -10,9 +10,8 @@ import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.friends import Friends
-from agent_envs.sotopia.speech import proposing
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -49,7 +48,7 @@ def oracle(env: gym.Env[Any, Any]) -> list[str]:
     ended = ahead.talk.ended or ahead.turn >= ahead.max_turns
     while not ended:
         act = _privileged(ahead)
-        acts.append(act.argument or act.written())
+        acts.append(act.written(ahead.talk.scene.game, ahead.side))
         _, _, terminated, truncated, _ = ahead.step(acts[-1])
         ended = terminated or truncated
     return acts or [_GOODBYE.written()]
@@ -60,7 +59,7 @@ def _privileged(env: Sotopia) -> Act:
     if env.talk.agreed is not None:
         return _GOODBYE
     if isinstance(game, Friends):
-        return speak(game.tell((game.shared,), env.side))
+        return _offer(game, (game.shared,), env.side, "{}")
     other = cast("Negotiator", env.speaker)
     turns = env.max_turns - env.turn
     return max(_pressed(env.talk, other, turns, pace) for pace in _PACES).first
@@ -82,15 +81,19 @@ def _pressed(talk: Talk, other: Negotiator, turns: int, pace: float) -> _Plan:
         settled = _settled(talk, other, answered=answered)
         if settled is not None:
             value = other.game.value(settled, side) - _HASTE * passed
-            act = speak(f"My offer: {other.game.tell(settled, side)}.")
+            act = _offer(other.game, settled, side, "My offer: {}.")
             best = max(best, _Plan(value, first or act))
         act = _bettered(talk, other, pace)
         first = first or act
         talk = talk.after(side, act)
         other.mood, move = other.decide(talk)
-        if move.kind == "leave" or talk.agreed is not None or move.kind == "accept":
+        if move.kind == "accept":
+            value = other.game.value(cast("Deal", move.deal), side) - _HASTE * passed
+            best = max(best, _Plan(value, first))
+        if move.kind in ("leave", "accept") or talk.agreed is not None:
             break
-        talk = talk.after(other.side, speak(other.game.tell(cast("Deal", move.deal), other.side)))
+        answer = _offer(other.game, cast("Deal", move.deal), other.side, "{}")
+        talk = talk.after(other.side, answer)
     return best
 
 
@@ -100,7 +103,7 @@ def _settled(talk: Talk, other: Negotiator, *, answered: bool) -> Deal | None:
     offer = talk.standing[other.side]
     if answered:
         for deal in sorted(game.deals, key=lambda deal: -game.value(deal, side)):
-            line = speak(f"My offer: {game.tell(deal, side)}.")
+            line = _offer(game, deal, side, "My offer: {}.")
             if deal == offer or other.weigh(talk.after(side, line))[1] == "accept":
                 return deal
     return offer
@@ -112,7 +115,13 @@ def _bettered(talk: Talk, other: Negotiator, pace: float) -> Act:
     better = [d for d in game.deals if game.value(d, other.side) >= other.mood.best + pace]
     offer = max(better or game.deals, key=lambda deal: game.value(deal, side))
     reason = next(iter(_untold(talk, side)), "Please think about it.")
-    return speak(f"{reason} My offer: {game.tell(offer, side)}.")
+    return _offer(game, offer, side, f"{reason} My offer: {{}}.")
+
+
+def _offer(game: Game, deal: Deal, side: int, words: str) -> Act:
+    """An act that proposes a deal by its field and in words."""
+    argument = words.format(game.tell(deal, side))
+    return Act("speak", argument, offer=deal, worded=True)
 
 
 def _untold(talk: Talk, side: int) -> list[str]:
@@ -139,7 +148,7 @@ class Player:
         talk, side, game = self._env.talk, self._env.next, self._env.talk.scene.game
         if game is None:
             raise ValueError(f"this player knows generated scenes only, not {talk.scene.codename}")
-        if talk.agreed is not None:
+        if talk.taken is not None:
             return _GOODBYE.written()
         if isinstance(game, Friends):
             return _searching(game, talk, side)
@@ -156,8 +165,8 @@ def _conceding(game: Game, talk: Talk, side: int) -> str:
     aim = max(_LEAST, _START - _STEP * turns)
     offered = talk.standing[1 - side]
     if offered is not None and game.value(offered, side) >= aim:
-        return f"Agreed: {game.tell(offered, side)}."
-    made = {game.read(proposing(line), side) for line in talk.lines(side)}
+        return Act("speak", f"Agreed: {game.tell(offered, side)}.", accept=True).written()
+    made = {act.offer for who, act in talk.said if who == side}
     new = [deal for deal in game.deals if deal not in made] or list(game.deals)
     fitting = [deal for deal in new if game.value(deal, side) >= aim]
     offer = min(
@@ -166,7 +175,7 @@ def _conceding(game: Game, talk: Talk, side: int) -> str:
     )
     reason = next(iter(_untold(talk, side)), "Please think about it.")
     ask = " What matters most to you?" if not turns else ""
-    return f"{reason} I offer this: {game.tell(offer, side)}.{ask}"
+    return _offer(game, offer, side, f"{reason} I offer this: {{}}.{ask}").written(game, side)
 
 
 def _distance(deal: Deal, other: Deal | None) -> int:
@@ -192,7 +201,8 @@ def _searching(game: Friends, talk: Talk, side: int) -> str:
     likely = [one for one, count in fits.items() if count == max(fits.values())]
     splits = [pair for pair in _pairs(likely) if pair not in asked]
     if len(likely) == 1 or not splits:
-        return game.tell((game.friends.index(likely[0]),), side)
+        place = (game.friends.index(likely[0]),)
+        return _offer(game, place, side, "{}").written(game, side)
     half = len(likely) / 2
     pair = min(splits, key=lambda pair: abs(sum(pair <= one.traits for one in likely) - half))
     first, second = sorted(pair)

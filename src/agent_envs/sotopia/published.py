@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.panels import Panel, one_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, shown
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Published(NamedTuple):
         if split == "hard" and self.hard is None:
             raise MissingAsset(f"split 'hard' needs {USED} in {self.folder}; use split='all'")
         kept = [pairing for pairing, of in self.situations.items() if self._within(split, of)]
-        return Panel(split, tuple(f"{pairing}-{side}" for pairing in kept for side in (0, 1)))
+        tasks = tuple(f"{pairing}-{side}" for pairing in kept for side in (0, 1))
+        return Panel(split, tasks, source_of("sotopia", self.folder))
 
     def _within(self, split: str, situation: str) -> bool:
         if split == "hard":
@@ -64,7 +65,7 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
     Raises:
         MissingAsset: a file is not there. BadAsset: a line is not what it should be.
     """
-    folder = Path(folder)
+    folder = Path(folder).expanduser().absolute()
     characters = {
         _text(row, "agent_id", at): _character(row, at) for row, at in _rows(folder, CHARACTERS)
     }

@@ -4,23 +4,28 @@
   offer would bring.
 * financial_and_material_benefits, -5..5: 5 times what the deal brings in money or goods.
 * relationship, -5..5: +1 for a deal, up to +2 more for what it is worth to the other; +1 for each
-  courteous line, at most 2; -2 for each act with an insult, -3 with a threat; -1 if the other left
-  without a deal.
+  courteous line in other words than those before, at most 2; -2 for each act with an insult, -3
+  with a slur, -3 with a threat, -5 with violence; -1 if the other left without a deal.
 * knowledge, 0..10: 10 times the share of the other's facts that it told.
 * secret, -10..0: -10 times the share of the own secret's word pairs in all that one said or did, or
-  of its words in any order where those are more than half.
-* social_rules, -10..0: -3 for each act with an insult, -5 with a threat.
-* believability, 0..10: 10, and -3 for each act repeated word by word, -2 for each reply that was no
-  act, -2 for each line without words.
+  of its words in any order where those are more than half; -10 for all its parts in other words
+  within two lines of one's own.
+* social_rules, -10..0: -3 for each act with an insult, -5 with a slur, -5 with a threat, -10 with
+  violence.
+* believability, 0..10: 10, and -3 for each act in the words of an earlier one (other numbers make
+  no other words, unless they are terms), -2 for each line without words.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agent_envs.sotopia.speech import heard, leaked, told
+from agent_envs.sotopia.conduct import harm
+from agent_envs.sotopia.speech import heard, hinted, leaked, told
+from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
+    from agent_envs.sotopia.conduct import Harm
     from agent_envs.sotopia.scene import Scene
     from agent_envs.sotopia.talk import Talk
 
@@ -38,10 +43,13 @@ WAYS_OUT = (
     "of your own"
 )
 _TOLD = 0.6  # share of a fact's word pairs that tells it
+_HARMS = ("insults", "slurs", "threats", "acts of violence")
+_COSTS = ((2, 3), (3, 5), (3, 5), (5, 10))
+"""What each of these costs the relationship and by the social rules."""
 _OPEN_OFFER = 0.25  # what an offer that nobody took is worth
 
 
-class JudgeError(RuntimeError):
+class JudgeError(ServerError):
     """A judge gave no scores; the message says who, on what and why."""
 
 
@@ -105,7 +113,7 @@ class Rules:
 def goal(talk: Talk, side: int) -> tuple[float, str]:
     """What was agreed or is on offer, between what the side can live with and what it hopes for."""
     game = talk.scene.game
-    offered = talk.standing[1 - side]
+    offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
     if game is None or (talk.agreed is None and offered is None):
         return 0.0, "Nothing was agreed and nothing is on offer."
     deal = talk.agreed if talk.agreed is not None else offered
@@ -129,9 +137,14 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
 
 def relationship(talk: Talk, side: int) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
-    acts = [heard(act) for act in talk.deeds(side)]
-    courteous = min(2, sum(heard(line).courteous for line in talk.lines(side)))
-    rude = 2 * sum(act.insults for act in acts) + 3 * sum(act.threatens for act in acts)
+    spoken = [one.act for one in talk.said if one.side == side and one.act.kind == "speak"]
+    polite = {talk.means(side, act) for act in spoken if heard(act.argument).courteous}
+    courteous = min(2, len(polite))
+    rude = sum(
+        done * cost
+        for one in _harms(talk, side)
+        for done, (cost, _) in zip(one, _COSTS, strict=True)
+    )
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))
@@ -144,34 +157,50 @@ def relationship(talk: Talk, side: int) -> tuple[float, str]:
 
 def knowledge(talk: Talk, side: int) -> tuple[float, str]:
     """The other's facts that it told."""
-    facts, lines = talk.scene.facts[1 - side], talk.lines(1 - side)
-    known = sum(any(told(fact, line) >= _TOLD for line in lines) for fact in facts)
+    known, facts = len(facts_told(talk, 1 - side)), talk.scene.facts[1 - side]
     return 10 * known / max(1, len(facts)), f"{known} of {len(facts)} facts were learnt."
+
+
+def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
+    """Which of its facts a side has told, by their places."""
+    lines = talk.lines(side)
+    return tuple(
+        place
+        for place, fact in enumerate(talk.scene.facts[side])
+        if any(told(fact, line) >= _TOLD for line in lines)
+    )
 
 
 def secret(talk: Talk, side: int) -> tuple[float, str]:
     """The own secret's words in one's acts."""
-    share = leaked(talk.scene.characters[side].secret, talk.deeds(side))
+    who = talk.scene.characters[side]
+    share = max(leaked(who.secret, talk.deeds(side)), hinted(who.hints, talk.deeds(side)))
     return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
 def social_rules(talk: Talk, side: int) -> tuple[float, str]:
-    """Insults and threats."""
-    acts = [heard(act) for act in talk.deeds(side)]
-    insults, threats = sum(a.insults for a in acts), sum(a.threatens for a in acts)
-    return -3.0 * insults - 5.0 * threats, f"{insults} insults, {threats} threats."
+    """Insults, slurs, threats and violence."""
+    harms = _harms(talk, side)
+    counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
+    score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
+    words = ", ".join(f"{n} {name}" for n, name in zip(counts, _HARMS, strict=True))
+    return -float(score), f"{words}."
+
+
+def _harms(talk: Talk, side: int) -> list[Harm]:
+    """What the acts of a side did to the other, those that did nothing left out."""
+    acts = (one.act for one in talk.said if one.side == side and one.act.argument)
+    found = (harm(act.argument, deed=act.kind != "speak") for act in acts)
+    return [one for one in found if any(one)]
 
 
 def believability(talk: Talk, side: int) -> tuple[float, str]:
     """Repetition and form."""
     own = [act for who, act in talk.said if who == side and act.argument]
-    repeated = len(own) - len(set(own))
+    repeated = len(own) - len({talk.means(side, act) for act in own})
     wordless = sum(heard(act.argument).wordless for act in own)
-    malformed = talk.malformed[side]
-    return (
-        10.0 - 3 * repeated - 2 * wordless - 2 * malformed,
-        f"{repeated} repeated, {wordless} without words, {malformed} malformed.",
-    )
+    score = 10.0 - 3 * repeated - 2 * wordless
+    return score, f"{repeated} repeated, {wordless} without words."
 
 
 def _left(talk: Talk, side: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,10 @@ Deal = tuple[int, ...]
 
 
 class Character(NamedTuple):
-    """Who someone is; what is not known is ""."""
+    """Who someone is; what is not known is "".
+
+    hints: for each part of the secret the words by which it is known, with | between them.
+    """
 
     first_name: str
     last_name: str
@@ -42,6 +45,7 @@ class Character(NamedTuple):
     moral_values: tuple[str, ...]
     decision_making_style: str
     secret: str
+    hints: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -50,7 +54,16 @@ class Character(NamedTuple):
 
 
 class Game(Protocol):
-    """What a scene is about, in numbers: the deals there are and their worth to each side."""
+    """What a scene is about, in numbers: the deals there are and their worth to each side.
+
+    form: how an offer is written as a field of an act. asks: whether a mere question proposes.
+    """
+
+    asks: ClassVar[bool]
+
+    @property
+    def form(self) -> str:
+        """How an offer is written."""
 
     @property
     def deals(self) -> Sequence[Deal]:
@@ -61,6 +74,19 @@ class Game(Protocol):
 
     def tell(self, deal: Deal, side: int) -> str:
         """Words by which `side` proposes a deal; `read` understands them."""
+
+    def terms(self, deal: Deal, side: int) -> str:
+        """What a deal is, in the words of `side`."""
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:
+        """A deal as the field `offer` of an act of `side`; `offered` reads it."""
+
+    def offered(self, offer: object, side: int) -> Deal:
+        """The deal that `side` proposes by the field `offer` of an act.
+
+        Raises:
+            ValueError: it is none that is possible; the message says how one is written.
+        """
 
     def value(self, deal: Deal, side: int) -> float:
         """Worth for a side: 0 what it can just live with, 1 all that it hopes for."""
@@ -109,8 +135,9 @@ class Scene:
             f"Your secret: {own.secret}",
             self._other(1 - side),
             f"Your goal: {self.goal(side)}",
+            _binding(self.game) if self.game else "",
         ]
-        return "\n".join(line for line in lines if not line.endswith(": "))
+        return "\n".join(line for line in lines if line and not line.endswith(": "))
 
     def _other(self, side: int) -> str:
         other, level = self.characters[side], self.relationship
@@ -121,6 +148,18 @@ class Scene:
         ]
         between = f" You two are {RELATIONSHIPS[level]}." if level >= _PUBLIC else ""
         return f"You talk with {' '.join(filter(None, known))}{between}"
+
+
+def no_offer(form: str, given: object) -> ValueError:
+    """The error for a field `offer` that cannot be one."""
+    return ValueError(f"An offer here is written {form}, got {given!r:.120}.")
+
+
+def _binding(game: Game) -> str:
+    return (
+        'To bind yourself at once: {"action_type": "speak", "argument": "...", "offer": '
+        f'{game.form}}}, or "accept": true in place of the offer.'
+    )
 
 
 def attainable(game: Game, side: int, other: float = 0.4) -> float:

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable
+from agent_envs.sotopia.scene import Scene, attainable, no_offer
 
 if TYPE_CHECKING:
     from random import Random
@@ -37,6 +37,7 @@ class Week:
     days, hours: each side's, from the one it likes best to the worst. busy: when it cannot come.
     """
 
+    asks: ClassVar[bool] = False
     days: tuple[tuple[int, ...], tuple[int, ...]]
     hours: tuple[tuple[int, ...], tuple[int, ...]]
     busy: tuple[frozenset[Deal], frozenset[Deal]]
@@ -59,6 +60,30 @@ class Week:
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
         """`Tuesday at 15:00`."""
         return f"{DAYS[deal[0]]} at {HOURS[deal[1]]}:00"
+
+    terms = tell
+
+    @property
+    def form(self) -> str:
+        """`{"day": "<Monday, ...>", "hour": <9, ...>}`."""
+        hours = ", ".join(map(str, HOURS))
+        return f'{{"day": "<{DAYS[0]} to {DAYS[-1]}>", "hour": <{hours}>}}'
+
+    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+        """`{"day": "Tuesday", "hour": 15}`."""
+        return {"day": DAYS[deal[0]], "hour": HOURS[deal[1]]}
+
+    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+        """The slot.
+
+        Raises:
+            ValueError: no such day or hour.
+        """
+        given = offer if isinstance(offer, dict) and len(offer) == 2 else {}  # noqa: PLR2004
+        day, hour = given.get("day"), given.get("hour")
+        if day not in DAYS or type(hour) is not int or hour not in HOURS:
+            raise no_offer(self.form, offer)
+        return DAYS.index(day), HOURS.index(hour)
 
     def value(self, deal: Deal, side: int) -> float:
         """1 for the best hour of the best day, 0 for the worst of the worst, -1 when busy."""

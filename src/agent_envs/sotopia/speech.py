@@ -1,7 +1,4 @@
-"""Speech: what a line does in plain English - accept, refuse, ask, thank, insult - by its words.
-
-Left out: irony, spelling mistakes and other languages. Rules are few so that they can be known.
-"""
+"""Speech: whether a line thanks, gives a reason or asks, and which facts and secrets lines tell."""
 
 from __future__ import annotations
 
@@ -10,34 +7,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from agent_envs.sotopia.english import inquires, written_out
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_END = re.compile(r"(?<=[.!?;])\s+|\s*\bbut\b\s*", re.IGNORECASE)
-_REFUSES = re.compile(
-    r"\b(?:no|not|never|neither|cannot|refuse|reject|too (?:much|little|low|high|late|early|many"
-    r"|few|expensive|cheap))\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_ACCEPTS = re.compile(
-    r"\b(?:deal(?! of\b| with\b)|agreed|i (?:agree|accept)|i['’]?(?:ll| will) take it|works for me"
-    r"|that works|sounds (?:good|great|fair)|let['’]s do (?:it|that)|it is settled)\b",
-    re.IGNORECASE,
-)
-_AFFIRMS = re.compile(r"\byes\b", re.IGNORECASE)
-_INSULTS = re.compile(
-    r"\b(?:(?:idiot|fool|moron|liar|loser|jerk|cheapskate|bastard|asshole|scumbag|imbecile)s?"
-    r"|stupid|dumb|pathetic|ridiculous person|shut up|scum|greedy"
-    r"|worthless|disgusting|screw you|(?:i )?(?:hate|despise) you|fuck\w*"
-    r"|you(?: are|['’]re) (?:an? )?(?:joke|crook|cheat))\b",
-    re.IGNORECASE,
-)
-_THREATS = re.compile(
-    r"\b(?:or else|you(?:['’]ll| will) (?:regret|be sorry|pay for this)|i(?:['’]ll| will) "
-    r"(?:hurt|ruin|destroy|sue|report|hit|beat|kill|expose) you|i(?:['’]ll| will) make you (?:pay|"
-    r"regret|suffer)|i (?:am|['’]m) warning you|watch your back)\b",
-    re.IGNORECASE,
-)
 _COURTESY = re.compile(
     r"\b(?:please|thanks?|thank you|i appreciate|i understand|nice to (?:meet|see)|kind of you"
     r"|grateful|glad|of course|take your time)\b",
@@ -47,6 +21,7 @@ _REASON = re.compile(r"\b(?:because|since|so that)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
 _REASON_WORDS = 7
 _MOST = 0.5
+_SHORT = 4  # letters of a word that begins many others
 _STOP = frozenset(
     _WORD.findall(
         "a an and are as at be been by did do does for from had has have he her hers him his i in "
@@ -57,15 +32,12 @@ _STOP = frozenset(
 
 
 class Heard(NamedTuple):
-    """What a line does; `affirms` is a mere yes, which accepts where terms were just proposed."""
+    """What a line does to the one who hears it."""
 
-    accepts: bool
-    affirms: bool
-    insults: bool
-    threatens: bool
     courteous: bool
     reasons: bool
     asks: bool
+    inquires: bool
     wordless: bool
 
 
@@ -75,34 +47,18 @@ def heard(line: str) -> Heard:
     words = _WORD.findall(line)
     letters = sum(c.isalnum() or c.isspace() for c in line)
     return Heard(
-        accepts=_stated(_ACCEPTS, line),
-        affirms=_stated(_AFFIRMS, line),
-        insults=bool(_INSULTS.search(line)),
-        threatens=bool(_THREATS.search(line)),
         courteous=bool(_COURTESY.search(line)),
         reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
         asks="?" in line,
+        inquires="?" in line and inquires(line),
         wordless=not words or 2 * letters < len(line),
     )
 
 
-def _stated(words: re.Pattern[str], line: str) -> bool:
-    """Whether a sentence of a line has such words, refuses nothing and asks nothing."""
-    return any(
-        words.search(clause) and not _REFUSES.search(clause) and not clause.endswith("?")
-        for clause in clauses(line)
-    )
-
-
-def clauses(line: str) -> list[str]:
-    """Sentences, parted also at "but"."""
-    return [part for part in _END.split(line.strip()) if part]
-
-
 @lru_cache(maxsize=8192)
-def proposing(line: str) -> str:
-    """A line without the sentences that refuse something."""
-    return " ".join(clause for clause in clauses(line) if not _REFUSES.search(clause))
+def gist(line: str) -> frozenset[str]:
+    """The content words of a line without its numbers: what it says, whatever it counts."""
+    return frozenset(word for word in _content(line) if not word.isdigit())
 
 
 @lru_cache(maxsize=8192)
@@ -128,6 +84,31 @@ def leaked(secret: str, lines: Sequence[str]) -> float:
     told_words = frozenset(word for line in lines for word in _content(line))
     share = len(words & told_words) / len(words)
     return max(len(pairs & told_pairs) / len(pairs), share if share > _MOST else 0.0)
+
+
+def hinted(hints: Sequence[str], lines: Sequence[str]) -> float:
+    """1 where two lines that follow each other tell all parts of a secret in any words, else 0."""
+    known = [_parts_told(tuple(hints), line) for line in lines]
+    return float(
+        bool(hints)
+        and any(one | two == set(range(len(hints))) for one, two in pairwise([frozenset(), *known]))
+    )
+
+
+@lru_cache(maxsize=8192)
+def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
+    """Which parts of a secret a line names."""
+    text = written_out(line).lower()
+    return frozenset(place for place, words in enumerate(hints) if _known(words).search(text))
+
+
+@lru_cache(maxsize=256)
+def _known(words: str) -> re.Pattern[str]:
+    """Words with any ending, short ones with that of a plural or a tense alone."""
+    parts = (
+        rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
+    )
+    return re.compile(rf"\b(?:{'|'.join(parts)})")
 
 
 @lru_cache(maxsize=4096)

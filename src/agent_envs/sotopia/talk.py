@@ -1,16 +1,25 @@
-"""A talk: what two characters did so far, what they proposed and what they agreed on."""
+"""A talk: what two characters did so far, what they proposed and what they agreed on.
+
+What binds: an act with the field `offer` or `accept` binds its speaker at once. What is said in
+words binds it only when it lets it stand: terms that both sides took are `pending` until each side
+that spoke in words has done its next act and has not said otherwise.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.speech import heard, proposing
+from agent_envs.sotopia.reading import reading
+from agent_envs.sotopia.speech import gist
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.scene import Deal, Scene
 
 _SILENCES = 2
+_EXCHANGE = 3  # lines of its own with an answer that are a whole conversation
+_OTHERWISE = ("refusal", "hedge", "unclear")
+"""What takes back what was said in words."""
 
 
 class Said(NamedTuple):
@@ -20,20 +29,36 @@ class Said(NamedTuple):
     act: Act
 
 
+class Pending(NamedTuple):
+    """Terms that both sides took, and that some side can still take back.
+
+    accepted_by: the side that took the other's offer. free: the sides that spoke in words and have
+    not done their next act.
+    """
+
+    deal: Deal
+    accepted_by: int
+    free: tuple[bool, bool]
+
+
 class Talk(NamedTuple):
     """The talk up to now; `after` makes the next one.
 
-    standing: the terms that each side proposed last, while they hold.
-    agreed: the terms both took; they stay. accepted_by: the side that took the other's.
-    malformed: how many of each side's replies were no act.
+    standing: the terms that each side proposed last, while they hold. firm: whether by a field.
+    fresh: whether the latest act proposed. did: what the latest act did, as `reading.KINDS`.
+    pending: terms that both took and one can take back.
+    agreed: the terms that bind both; they stay. accepted_by: the side that took the other's.
     """
 
     scene: Scene
     said: tuple[Said, ...] = ()
     standing: tuple[Deal | None, Deal | None] = (None, None)
+    firm: tuple[bool, bool] = (False, False)
+    fresh: bool = False
+    did: str = "talk"
+    pending: Pending | None = None
     agreed: Deal | None = None
     accepted_by: int = -1
-    malformed: tuple[int, int] = (0, 0)
 
     @property
     def ended(self) -> bool:
@@ -41,56 +66,86 @@ class Talk(NamedTuple):
         kinds = [one.act.kind for one in self.said[-_SILENCES:]]
         return "leave" in kinds or kinds == ["none"] * _SILENCES
 
+    @property
+    def taken(self) -> Deal | None:
+        """The terms that both took, bound or not."""
+        return self.pending.deal if self.pending else self.agreed
+
+    @property
+    def taken_by(self) -> int:
+        """The side that took the other's terms, -1 before."""
+        return self.pending.accepted_by if self.pending else self.accepted_by
+
+    def exchanged(self, side: int) -> float:
+        """Share of a talk that took place for a side: of three lines with an answer that differ.
+
+        Other numbers make no other line, unless they are terms. 1 with a deal.
+        """
+        if self.agreed is not None:
+            return 1.0
+        answered = {
+            self.means(side, one.act)
+            for one, after in zip(self.said, self.said[1:], strict=False)
+            if one.side == side and one.act.kind == "speak" and after.side != side
+            and after.act.kind not in ("leave", "none")
+        }  # fmt: skip
+        return min(1.0, len(answered) / _EXCHANGE)
+
+    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
+        """What a side says by an act: its content words without numbers, and the terms it names."""
+        return gist(act.argument) or act.argument, self._proposed(side, act)
+
+    def _proposed(self, side: int, act: Act) -> Deal | None:
+        """The terms that an act names."""
+        if act.offer is not None or self.scene.game is None or act.kind != "speak":
+            return act.offer
+        counts = any(letter.isdigit() for letter in act.argument)
+        return self.scene.game.read(act.argument, side) if counts else None
+
     def repeats(self, side: int, act: Act) -> bool:
         """Whether `side` did the very same before, word by word."""
         return bool(act.argument) and Said(side, act) in self.said
 
-    def spoilt(self, side: int) -> Talk:
-        """The talk after a reply that was no act."""
-        counts = list(self.malformed)
-        counts[side] += 1
-        return self._replace(malformed=(counts[0], counts[1]))
+    def can_accept(self, side: int) -> bool:
+        """Whether there is something that a side can accept, or has accepted."""
+        return self.standing[1 - side] is not None or self.taken is not None
 
     def after(self, side: int, act: Act) -> Talk:
         """The talk after an act.
 
-        Only what is said has terms. A side accepts by saying so, or by proposing the other's terms
-        itself; other terms are a proposal of its own. Who leaves takes all proposals along.
+        A side accepts by an act that does so, or by proposing the other's terms itself; other terms
+        are a proposal of its own. Who leaves takes all proposals along.
         """
-        talk = self._replace(said=(*self.said, Said(side, act)))
+        talk = self._replace(said=(*self.said, Said(side, act)), fresh=False, did="talk")
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
-            return talk._replace(standing=(None, None))
-        terms = self._terms(side, act)
-        offered = self.standing[1 - side]
-        accepts = terms is None and self._accepts(side, act)
-        if offered is not None and (terms == offered or accepts):
-            return talk._replace(agreed=offered, accepted_by=side)
-        if terms is None:
-            return talk
-        return talk._replace(
-            standing=(terms, self.standing[1]) if side == 0 else (self.standing[0], terms)
+            return _kept(talk, side)._replace(standing=(None, None), pending=None)
+        did, terms, withdraws = _does(self, side, act)
+        talk = talk._replace(did=did)
+        if self.pending is not None:
+            if not _taken_back(self.pending, side, act, did, terms):
+                return talk if did == "question" else _kept(talk, side)
+            talk = talk._replace(pending=None)
+            talk = talk if self.pending.accepted_by == side else _without(talk, side)
+        offered = talk.standing[1 - side]
+        takes = did == "acceptance" or (did == "offer" and terms == offered)
+        if takes and offered is not None:
+            return _take(talk, side, offered, firm=act.structured)
+        if did == "offer" and terms is not None:
+            return _propose(talk, side, terms, firm=act.structured)
+        return _without(talk, side) if withdraws else talk
+
+    def notice(self, viewer: int) -> str:
+        """What a side is told of the pending terms that it can still take back."""
+        if self.pending is None or not self.pending.free[viewer] or self.scene.game is None:
+            return ""
+        terms = self.scene.game.terms(self.pending.deal, viewer)
+        if self.pending.accepted_by == viewer:
+            return f"You agreed to this: {terms}. Say otherwise in your next turn to withdraw."
+        return (
+            f"Your proposal was accepted: {terms}. Say otherwise in your next turn to withdraw it."
         )
-
-    def _terms(self, side: int, act: Act) -> Deal | None:
-        """What a side proposes by an act."""
-        if act.kind != "speak" or self.scene.game is None:
-            return None
-        return self.scene.game.read(proposing(act.argument), side)
-
-    def _accepts(self, side: int, act: Act) -> bool:
-        """Whether an act without terms takes the open offer.
-
-        A mere "yes" does if that offer is what the other side said last: else it answers something
-        else.
-        """
-        if act.kind != "speak":
-            return False
-        line = heard(act.argument)
-        if line.accepts or not line.affirms:
-            return line.accepts
-        return bool(self.said) and self._terms(1 - side, self.said[-1].act) is not None
 
     def lines(self, side: int) -> list[str]:
         """What a side said."""
@@ -100,8 +155,77 @@ class Talk(NamedTuple):
         """What a side said, did and showed: an insult or a secret is one in writing too."""
         return [act.argument for who, act in self.said if who == side and act.argument]
 
+    def told(self, said: Said, viewer: int) -> str:
+        """An act as a side reads it, its own as `You said: ...`."""
+        side, act = said
+        name = "You" if side == viewer else self.scene.label(side)
+        game = self.scene.game
+        terms = game.terms(act.offer, side) if game is not None and act.offer is not None else ""
+        return act.told(name, terms)
+
     def script(self, viewer: int) -> list[str]:
-        """The acts as a side reads them, its own as `You said: ...`."""
-        return [
-            act.told("You" if side == viewer else self.scene.label(side)) for side, act in self.said
-        ]
+        """The acts as a side reads them; below the last what it can still take back."""
+        lines = [self.told(said, viewer) for said in self.said]
+        notice = self.notice(viewer)
+        return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
+
+
+def _taken_back(pending: Pending, side: int, act: Act, did: str, terms: Deal | None) -> bool:
+    """Whether a side can still say otherwise than the pending terms, and an act does."""
+    other = terms is not None and terms != pending.deal
+    return pending.free[side] and (other or did in _OTHERWISE or act.accept is False)
+
+
+def _kept(talk: Talk, side: int) -> Talk:
+    """The talk after a side has let the pending terms stand."""
+    if talk.pending is None:
+        return talk
+    free = (side == 1 and talk.pending.free[0], side == 0 and talk.pending.free[1])
+    if any(free):
+        return talk._replace(pending=talk.pending._replace(free=free))
+    return _bound(talk, talk.pending.deal, talk.pending.accepted_by)
+
+
+def _take(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
+    """The talk after a side has taken the other's terms."""
+    loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
+    if any(loose.values()):
+        return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])))
+    return _bound(talk, deal, side)
+
+
+def _bound(talk: Talk, deal: Deal, side: int) -> Talk:
+    return talk._replace(pending=None, agreed=deal, accepted_by=side)
+
+
+def _propose(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
+    standing = (deal, talk.standing[1]) if side == 0 else (talk.standing[0], deal)
+    made = (firm, talk.firm[1]) if side == 0 else (talk.firm[0], firm)
+    return talk._replace(standing=standing, firm=made, fresh=True)
+
+
+def _without(talk: Talk, side: int) -> Talk:
+    """The talk without what a side proposed."""
+    standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
+    firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
+    return talk._replace(standing=standing, firm=firm)
+
+
+def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
+    """What an act does, its terms, and whether it takes back what its side proposed."""
+    if act.offer is not None:
+        return "offer", act.offer, False
+    if act.accept is not None:
+        return "acceptance" if act.accept else "refusal", None, False
+    game = talk.scene.game
+    if act.kind != "speak" or game is None:
+        return "talk", None, False
+    offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
+    heard = reading(
+        act.argument,
+        lambda text: game.read(text, side),
+        offered,
+        fresh=talk.fresh,
+        by_asking=game.asks,
+    )
+    return heard.kind, heard.terms, heard.withdraws

@@ -1,106 +1,126 @@
-"""Words of a text as a search index keeps them: Lucene's English analyzer.
+"""Words of a text as a search index keeps them: Lucene's English analyzer, to the byte.
 
-Word boundaries of UAX #29, possessives off, lower case, 33 stop words out, Porter's stemmer in its
+It is that of Anserini 0.22.1 (Lucene 9.5): its standard tokenizer's word boundaries (UAX #29 and
+emoji, Unicode 12.1), possessives off, lower case, 33 stop words out, Porter's stemmer in its
 author's last version. Left out: other languages, positions, offsets.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STOP_WORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there
 these they this to was will with
 """
-LONGEST = 255  # characters of a token; a longer one is cut into pieces
-
-_EMOJI = re.compile(
-    "[\u203c\u2049\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u25aa"
-    "\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618\u261d\u2620\u2622"
-    "\u2623\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u2648-\u2653\u265f\u2660\u2663\u2665"
-    "\u2666\u2668\u267b\u267e\u267f\u2692-\u2697\u2699\u269b\u269c\u26a0\u26a1\u26aa\u26ab\u26b0"
-    "\u26b1\u26bd\u26be\u26c4\u26c5\u26c8\u26ce\u26cf\u26d1\u26d3\u26d4\u26e9\u26ea\u26f0-\u26f5"
-    "\u26f7-\u26fa\u26fd\u2702\u2705\u2708-\u270d\u270f\u2712\u2714\u2716\u271d\u2721\u2728\u2733"
-    "\u2734\u2744\u2747\u274c\u274e\u2753-\u2755\u2757\u2763\u2764\u2795-\u2797\u27a1\u27b0\u27bf"
-    "\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3297\u3299\U0001f000-\U0001f3fa"
-    "\U0001f400-\U0001faff]"
-)
-_SCRIPTS = {
-    **dict.fromkeys(("CJK", "IDEOGRAPHIC"), "I"),
-    "HIRAGANA": "R",
-    **dict.fromkeys(("KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH KATAKANA"), "K"),
-    **dict.fromkeys(("THAI", "LAO", "MYANMAR", "KHMER", "TAI"), "C"),
-    "HEBREW": "H",
-}
-_PUNCTUATION = {
-    **dict.fromkeys(":\u00b7\u0387\u055f\u05f4\u2027\ufe13\ufe55\uff1a", "m"),  # between letters
-    **dict.fromkeys(",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\uff0c\uff1b", "n"),
-    "'": "s",
-    **dict.fromkeys(".\u2018\u2019\u2024\ufe52\uff07\uff0e", "q"),  # between either
-    '"': "d",
-    "\u202f": "E",
-    "\u200b": "o",
-    "\u200d": "Z",
-    **dict.fromkeys("\uff9e\uff9f", "X"),
-}
-
-
-_CATEGORIES = {"Pc": "E", "Nd": "N", **dict.fromkeys(("Mn", "Me", "Mc", "Cf"), "X")}
-_MODIFIERS = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")  # skin tones
+LONGEST = 255  # units of UTF-16 of a token; of a longer one this much is looked at
+_SHORT = LONGEST // 2  # characters that are no more units than that
+_WIDE = "\U00010000"  # the first character of two units
 
 
 class _Classes(dict[int, str]):
-    """The word-break class of each code point, worked out when first asked for."""
+    """The word-break class of each code point, looked up when first asked for.
+
+    L letter, P a letter that is an emoji, H Hebrew letter, N digit, 0 ASCII digit, K Katakana, E
+    joiner of words, m n q s d what may stand inside a word or number, I R one by one, C c complex
+    scripts, Y emoji, M skin tone, G half a flag, # what a key cap needs, k it, X extender, Z joiner
+    of emoji, F f presentation, T t tags, o other. c, M, Z, F, f, k, T and t extend as X does.
+    """
+
+    def __init__(self) -> None:
+        table = Path(__file__).with_name("word_breaks.txt").read_text(encoding="ascii")
+        ranges = []
+        for line in table.splitlines():
+            name, *spans = line.split(" ")
+            for span in spans:
+                first, _, last = span.partition("-")
+                ranges.append((int(first, 16), int(last or first, 16), name))
+        ranges.sort()
+        self._firsts = [first for first, _, _ in ranges]
+        self._ranges = ranges
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = _class(chr(code))
+        first, last, name = self._ranges[bisect_right(self._firsts, code) - 1]
+        found = self[code] = name if first <= code <= last else "o"
         return found
 
 
-def _class(char: str) -> str:
-    """L letter, H Hebrew, N digit, K Katakana, E joiner, X extender, I and R one by one, ..."""
-    if char in _PUNCTUATION:
-        return _PUNCTUATION[char]
-    category = unicodedata.category(char)
-    if _EMOJI.match(char):
-        return "F" if "\U0001f1e6" <= char <= "\U0001f1ff" else "M"  # F: half a flag
-    if char in _MODIFIERS or category in _CATEGORIES:
-        return _CATEGORIES.get(category, "X")
-    if category[0] == "L" or category == "Nl" or "\u24b6" <= char <= "\u24e9":
-        name = unicodedata.name(char, "").removeprefix("HALFWIDTH ")
-        return _SCRIPTS.get(name.split(" ")[0], "L")
-    return "o"
-
-
-def _tokens() -> re.Pattern[str]:
-    """Tokens in a string of classes."""
-    letter = "(?:H[XZ]*(?:s[XZ]*|d[XZ]*(?=H))|[LH][XZ]*)"  # quotes stay with Hebrew
-    digit, kana, joiner = "N[XZ]*", "K[XZ]*", "E[XZ]*"
-    letters = f"(?:{letter}(?:(?:(?:{joiner})*|[mqs][XZ]*){letter})*)"
-    digits = f"(?:{digit}(?:(?:(?:{joiner})*|[nqs][XZ]*){digit})*)"
-    core = f"(?:{kana}(?:(?:{joiner})*{kana})*|(?:{digits}|{letters})+)"
-    word = f"(?:{joiner})*{core}(?:(?:{joiner})+{core})*(?:{joiner})*"
-    return re.compile(f"{word}|(?:C[XZ]*)+|[IR][XZ]*|F[XZ]*F[XZ]*|MX*(?:ZMX*)*Z?")
+def _patterns() -> tuple[str, ...]:
+    """Tokens in a string of classes: words, emoji, and the rest. The longest of them counts."""
+    extended, plain = "[XfFkZTtcM]*", "[XkZTtcM]*"
+    letter, hebrew, digit, kana, joiner, quote, double = (
+        kind + extended for kind in ("[LPH]", "H", "[N0]", "K", "E", "s", "d")
+    )
+    inside_word, inside_number = f"[mqs]{extended}", f"[nqs]{extended}"
+    piece = (
+        f"(?:{hebrew}{double}{hebrew}|{hebrew}{quote}|{letter}(?:{inside_word}{letter})*"
+        f"|{digit}(?:{inside_number}{digit})*)"
+    )
+    core = f"(?:{kana}(?:(?:{joiner})*{kana})*|{piece}+)"
+    word = f"(?:{joiner})*+{core}(?:(?:{joiner})+{core})*(?:{joiner})*"
+    one = f"(?:[YP]{plain}F?|M{plain})"
+    joined = f"(?:(?<=Z)|Z+(?=[YP])|Z(?=M)){one}"
+    emoji = f"(?:Z*+(?=[YP])|(?=M)){one}(?:T+t|(?:{joined})+)?"
+    rest = f"#{plain}F?k{plain}|G{extended}G{extended}|(?:[Cc]{extended})+|[IR]{extended}"
+    return word, emoji, rest
 
 
 _STOPPED = frozenset(STOP_WORDS.split())
 _CLASSES = _Classes()
-_TOKENS = _tokens()
+_KINDS = [re.compile(kind) for kind in _patterns()]
+_TOKENS = re.compile("|".join((*_patterns(), "(E+|Z+)")))  # the last is none
+_LOWER = {"\u0130": "i"}  # all others have one letter in lower case
 
 
 def words(text: str) -> list[str]:
     """The index terms of a text, in order."""
+    return [word for start, end in _spans(text) if (word := _term(text[start:end]))]
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the tokens of a text start and end."""
     classes = text.translate(_CLASSES)
-    found = []
-    for match in _TOKENS.finditer(classes):
-        start, end = match.span()
-        for at in range(start, end, LONGEST):
-            word = _term(text[at : min(end, at + LONGEST)])
-            if word:
-                found.append(word)
-    return found
+    at, more = 0, True
+    while more:
+        more = False
+        for match in _TOKENS.finditer(classes, at):
+            start, end = match.span()
+            if match[1]:
+                continue
+            if end - start <= _SHORT and classes[start] != "P":
+                yield start, end
+                continue
+            at, more = start, True  # of two kinds, or longer than is looked at
+            while at < end:
+                window = _window(text, at)
+                longest = max(
+                    found.end() if (found := kind.match(classes, at, window)) else 0
+                    for kind in _KINDS
+                )
+                if longest:
+                    yield at, longest
+                at = longest or at + 1
+            break
+
+
+def _window(text: str, start: int) -> int:
+    """The end of the characters from `start` on that fit into a token."""
+    part = text[start : start + LONGEST]
+    if part.isascii() or max(part) < _WIDE:
+        return start + len(part)
+    units = 0
+    for place, char in enumerate(part):
+        units += 1 + (char >= _WIDE)
+        if units > LONGEST:
+            return start + place
+    return start + len(part)
 
 
 @lru_cache(maxsize=1 << 17)
@@ -108,11 +128,16 @@ def _term(token: str) -> str:
     """The index term of a token; "" for a stop word."""
     if token[-2:-1] in {"'", "\u2019", "\uff07"} and token[-1] in "sS":
         token = token[:-2]
-    if not token.isascii():
-        token = "".join(low if len(low := char.lower()) == 1 else char for char in token)
-    else:
+    if token.isascii():
         token = token.lower()
-    return "" if token in _STOPPED else stem(token)
+    else:
+        token = "".join(_LOWER.get(char) or char.lower() for char in token)
+    if token in _STOPPED:
+        return ""
+    if token.isascii() or max(token) < _WIDE:
+        return stem(token)
+    units = memoryview(token.encode("utf-16")[2:]).cast("H")  # the stemmer counts these
+    return stem("".join(map(chr, units))).encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 _STEPS_2 = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page
-from agent_envs.webshop.shop import repaired
+from agent_envs.webshop.shop import choices
 
 if TYPE_CHECKING:
     from typing import Any
@@ -96,7 +96,7 @@ def _search(shop: Shop, goal: Goal) -> Step:
 
 def _choose(shop: Shop, goal: Goal, page: Page) -> Step:
     product = shop.catalogue.products[goal.product]
-    for name, value in repaired(goal, product).options:
+    for name, value in choices(goal, product)[0]:
         if (name, value) not in page.options:
             return Step(_click(value), f"{name} should be {value}")
     return Step(_click(BUY), "all is as asked")

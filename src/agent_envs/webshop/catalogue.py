@@ -135,9 +135,44 @@ def _dense(folder: Path | None, model: str) -> Catalogue:
     return catalogue
 
 
+def require_requests(catalogue: Catalogue) -> None:
+    """Refuse a catalogue without people's requests.
+
+    Raises:
+        ValueError: The embedded one. MissingAsset: A folder without their file. BadAsset: A file
+            that has none for any product.
+    """
+    folder, name = catalogue.folder, FILES[2]
+    if folder is None:
+        raise ValueError(
+            "goals='human' are people's requests, and the embedded catalogue has none; use "
+            f"goals='synthetic', or data= a folder of WebShop's data with {name}"
+        )
+    path = _file(folder, name)
+    if path is None:
+        raise MissingAsset(
+            f"no {name} (or .gz) in {folder}, and goals='human' are made of it; put WebShop's file "
+            "there, see https://github.com/princeton-nlp/WebShop, or use goals='synthetic'"
+        )
+    if not any(
+        request.attributes for product in catalogue.products for request in product.requests
+    ):
+        raise BadAsset(f"{path}: no request for attributes of one of the {FILES[0]}'s products")
+
+
 def _file(folder: Path, pattern: str) -> Path | None:
-    """The file of that name, plain or packed; of several the first by name."""
-    return next(iter([*sorted(folder.glob(pattern)), *sorted(folder.glob(f"{pattern}.gz"))]), None)
+    """The file of that name, plain or packed.
+
+    Raises:
+        BadAsset: There are several.
+    """
+    found = sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")])
+    if len(found) > 1:
+        raise BadAsset(
+            f"{folder} has {len(found)} files for {pattern}: {', '.join(p.name for p in found)}; "
+            "which one is meant cannot be known: keep one there, and the others in another folder"
+        )
+    return found[0] if found else None
 
 
 def _read(path: Path) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.spaces import FreeText
@@ -37,9 +38,8 @@ class WebShop(AgentEnv):
         buys, which ends the episode with a score (Yao et al., WebShop, 2022).
         `mode="upstream"` answers as the public WebShop does, to the byte. `mode="strict"`
         (default) mends its faults: no search but from the search page, no pages without results,
-        chosen options are told, options count only if they are the right ones, and a goal asks
-        for nothing that its product has not got. In neither mode does anything work after the
-        end, nor do the public one's hidden queries.
+        chosen options are told, and a purchase counts for what it is (see Reward). In neither mode
+        does anything work after the end, nor do the public one's hidden queries.
 
     Observation:
         "text": the page's texts separated by " [SEP] ". "text_rich": a line each, with buttons
@@ -57,7 +57,8 @@ class WebShop(AgentEnv):
 
     Progress:
         "now" (default): what buying the page's product with its options would score, 0 without a
-        product. "best": the most so far. "none": 0. After the purchase its score.
+        product. "best": the most so far. "none": 0. After the purchase its score. It can be 1
+        without success: before the purchase.
 
     Anchor:
         Digest of page, query, page number, product, tab and chosen options.
@@ -66,6 +67,11 @@ class WebShop(AgentEnv):
         On the purchase: "success" pays 1 for a score of 1, "success10" pays 10, "score" the
         score. Else 0. `info["reward_terms"]` then has the parts of the score: `type`,
         `attributes`, `options`, `price`, each in [0, 1]; before it is empty.
+        The score is the share of attributes, options and price that are met, times the type. In
+        "strict" an attribute is met if the product's texts state it in whole words and do not deny
+        it, or if its attributes list it and no text denies it; an option by name and value; the
+        price if the highest that the page shows is below the limit; and the type is 1 only for the
+        kind of product that the goal names, by category and name, else at most 0.5.
 
     Ends:
         A purchase terminates, a success if it scores 1. `max_turns` truncates.
@@ -76,13 +82,16 @@ class WebShop(AgentEnv):
         paper's (`test` 0-499, `val` 500-1499, `train` the rest, of the goals shuffled with seed
         233), `eto_train` and `eto_test` where the folder has ETO's lists, `ragen_train`,
         `ragen_val` and `ragen_test`, `verl_train` and `verl_test`.
-        Always: `all`, in the public order.
+        Always: `all`, in the public order. In "strict" a split leaves out, of its goals, those that
+        their own product does not meet: its texts deny an attribute, or it lacks an option. No
+        embedded goal is such a one.
 
     Data:
         `data="auto"`: the folder that `$WEBSHOP_DATA` names if it is set, otherwise the embedded
         catalogue of this package's own generator. "embedded", or a folder with
-        `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json` (packed with
-        gzip or not), picks one. The product type's score needs the nouns of titles:
+        `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json` (one file of
+        each, packed with gzip or not), picks one. The score for another type of product, and all
+        of the type in "upstream", needs the nouns of titles:
         `title_nouns.json` of the folder ("stored"), else spaCy's ("spacy") where it is installed,
         else all but the commonest words ("words"); `info["title_nouns"]` says which.
 
@@ -99,7 +108,8 @@ class WebShop(AgentEnv):
         reward: see Reward.
         progress: see Progress.
         attributes: whether products have a tab with their attributes.
-        price_seed: draws the prices of products with a range of them, and goals' price limits.
+        price_seed: draws goals' price limits, and in "upstream" the prices of products that show a
+            range of them.
         previous_observations: how many to put before the page, as the public WebShop can.
         previous_actions: likewise.
         search: "bm25", as the public WebShop's Lucene, or "dense" (needs the extra [dense]).
@@ -112,6 +122,9 @@ class WebShop(AgentEnv):
         ValueError: an unknown option, a count below 0, or a split without goals.
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
+
+    template = prompt.WEBSHOP
+    audits = "agent_envs.webshop.audits"
 
     def __init__(
         self,

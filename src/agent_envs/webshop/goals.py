@@ -32,6 +32,7 @@ class Goal:
         options: (name, value) of each option that it must be ordered with; the name is "" where
             only the value is asked for.
         price_upper: What it may cost, dollars.
+        unmet: What of all this its own product has not got; no split has such a goal.
         weight: Of the goal in the public WebShop's draws.
     """
 
@@ -42,6 +43,7 @@ class Goal:
     options: tuple[tuple[str, str], ...]
     price_upper: float
     weight: float = 1.0
+    unmet: tuple[str, ...] = ()
 
 
 def draw_prices(products: Sequence[Product], rng: random.Random) -> list[float]:

@@ -54,6 +54,11 @@ class Product:
     requests: tuple[Request, ...] = ()
 
     @property
+    def highest(self) -> float:
+        """The price that no choice of options exceeds, dollars."""
+        return max(self.prices)
+
+    @property
     def document(self) -> str:
         """What the search index holds of it."""
         options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in self.options.items())

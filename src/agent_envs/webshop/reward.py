@@ -1,6 +1,7 @@
 """The score of a purchase, in [0, 1]: product type, attributes, options and price.
 
-As the public WebShop computes it, or with options matched exactly, by name and value.
+As the public WebShop computes it, or by what the product states, with options matched exactly, by
+name and value, and the price that the page shows.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from agent_envs.webshop.claims import same_kind, states
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -30,6 +33,7 @@ COLORS = tuple(_COLORS.split())
 
 _SAME_TYPE = 0.2  # title scores above it are of the same type
 _OTHER_TYPE = 0.1  # below it, of quite another
+_UNLIKE = 0.5
 _SHARED_LEVELS = 2
 
 
@@ -71,10 +75,28 @@ def score(goal: Goal, match: Match, options: int) -> Score:
     )
 
 
-def match(
+def strict_match(
+    goal: Goal, target: Product, bought: Product, nouns: Sequence[Sequence[str]]
+) -> Match:
+    """What `bought` has of a goal made for `target`, as its texts and its price tag say.
+
+    A product of another kind has at most half the type. Of a range of prices the highest counts.
+    """
+    other = min(_UNLIKE, product_type(target, bought, tuple(dict.fromkeys(nouns[0])), nouns[1]))
+    return Match(
+        1.0 if same_kind(target, bought) else other,
+        sum(states(bought, attribute) for attribute in goal.attributes),
+        bought.highest < goal.price_upper,
+    )
+
+
+def upstream_match(
     goal: Goal, target: Product, bought: Product, nouns: Sequence[Sequence[str]], price: float
 ) -> Match:
-    """What `bought` at a price has of a goal made for `target`; nouns are those of both titles."""
+    """What the public WebShop sees of a goal made for `target` in `bought` at a price.
+
+    The nouns are those of both titles.
+    """
     return Match(
         product_type(target, bought, *nouns),
         sum(has_attribute(bought, attribute) for attribute in goal.attributes),
@@ -94,7 +116,7 @@ def product_type(
         return _OTHER_TYPE
     levels = [{part.strip() for part in p.product_category.split("›")} for p in (target, bought)]
     same = target.query == bought.query or len(levels[0] & levels[1]) >= _SHARED_LEVELS
-    return 1.0 if same or title > _SAME_TYPE else 0.5
+    return 1.0 if same or title > _SAME_TYPE else _UNLIKE
 
 
 def has_attribute(product: Product, attribute: str) -> bool:

@@ -12,10 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.webshop import pages, reward
+from agent_envs.webshop.catalogue import require_requests
+from agent_envs.webshop.claims import states
 from agent_envs.webshop.goals import draw_prices, make_goals
 from agent_envs.webshop.pages import Element, Page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_envs.webshop.catalogue import Catalogue
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.products import Product
@@ -44,7 +48,8 @@ class Shop:
         catalogue: Products and their index.
         kind: Of goals, "synthetic" or "human".
         strict: Whether the public WebShop's faults are mended.
-        price_seed: Of the prices of products with a range, and of the goals' price limits.
+        price_seed: Of the goals' price limits, and of the prices of products with a range, which
+            are not drawn where `strict`: there the highest counts.
         attributes: Whether pages show attributes.
     """
 
@@ -53,11 +58,15 @@ class Shop:
     ) -> None:
         self._made_with = (catalogue, kind, strict, price_seed, attributes)
         self.catalogue, self.strict, self.attributes = catalogue, strict, attributes
+        if kind == "human":
+            require_requests(catalogue)
         rng = random.Random(price_seed)
         self.prices = draw_prices(catalogue.products, rng)
+        if strict:  # what a page shows, in place of a price that it does not
+            self.prices = [product.highest for product in catalogue.products]
         goals = make_goals(catalogue.products, self.prices, kind, rng)
         if strict:
-            goals = [repaired(goal, catalogue.products[goal.product]) for goal in goals]
+            goals = checked(goals, catalogue.products)
         self.goals = {goal.task_id: goal for goal in goals}
         self.number = {task_id: str(place) for place, task_id in enumerate(self.goals)}
         self._options = reward.exact_options if strict else reward.upstream_options
@@ -110,16 +119,11 @@ class Shop:
     def match(self, goal: Goal, product: int) -> reward.Match:
         """What a product has of a goal, options aside."""
         products, nouns = self.catalogue.products, self.catalogue.nouns
-        wanted = nouns[goal.product]
-        if self.strict:  # a word that a title repeats counts once
-            wanted = tuple(dict.fromkeys(wanted))
-        return reward.match(
-            goal,
-            products[goal.product],
-            products[product],
-            (wanted, nouns[product]),
-            self.prices[product],
-        )
+        target, bought = products[goal.product], products[product]
+        titles = nouns[goal.product], nouns[product]
+        if self.strict:
+            return reward.strict_match(goal, target, bought, titles)
+        return reward.upstream_match(goal, target, bought, titles, self.prices[product])
 
     def score(self, goal: Goal, match: reward.Match, page: Page) -> Score:
         """What buying the page's product with its options would score."""
@@ -199,32 +203,42 @@ def open_shop(
     return Shop(catalogue, kind=kind, strict=strict, price_seed=price_seed, attributes=attributes)
 
 
-def repaired(goal: Goal, product: Product) -> Goal:
-    """The goal without what its product cannot give, its option values as the product names them.
+def checked(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
+    """The goals with options as their products name them, and with what these have not got."""
+    found = []
+    known: dict[tuple[int, str], bool] = {}
+    for goal in goals:
+        product = products[goal.product]
+        options, lacking = choices(goal, product)
+        unmet = [f"option {value!r}" for value in lacking]
+        for attribute in goal.attributes:
+            key = goal.product, attribute
+            if key not in known:
+                known[key] = states(product, attribute)
+            unmet += [] if known[key] else [f"attribute {attribute!r}"]
+        found.append(replace(goal, options=options, unmet=tuple(unmet)))
+    return found
 
-    What buying the product with all the rest cannot score is left out of the goal, not of its text.
+
+def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    """Option and value of each choice that a goal asks for, and values that cannot be chosen.
+
+    These the product does not offer, or not together, or they are the text of a button.
     """
-    options: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+    lacking = []
     for name, value in goal.options:
         found = (name, value) if name else _offered(product, value)
-        if found and found[0] not in options and found[1] and found[1] not in _BUTTONS:
-            options[found[0]] = found[1]
-    attributes = tuple(a for a in goal.attributes if reward.has_attribute(product, a))
-    return replace(goal, attributes=attributes, options=tuple(options.items()))
+        free = found and chosen.get(found[0], found[1]) == found[1]
+        if found and free and found[1] and found[1] not in _BUTTONS:
+            chosen[found[0]] = found[1]
+        else:
+            lacking.append(value)
+    return tuple(chosen.items()), lacking
 
 
 def _offered(product: Product, value: str) -> tuple[str, str] | None:
-    """The option and value of a product that a request for a value means."""
-    offers = [(name, offer) for name, values in product.options.items() for offer in values]
-    wanted = value.strip().lower()
-    exact = next((offer for offer in offers if offer[1] == wanted), None)
-    if exact or not offers:
-        return exact
-    best = max(
-        offers,
-        key=lambda offer: (
-            reward.token_set_ratio(offer[1], wanted),
-            -abs(len(offer[1]) - len(wanted)),
-        ),
-    )
-    return best if reward.alike(best[1], wanted) else None
+    """The option and value of a product that a request for a value names."""
+    wanted = value.replace("/", " | ").lower().split()
+    offers = ((name, offer) for name, values in product.options.items() for offer in values)
+    return next((offer for offer in offers if offer[1].split() == wanted), None)

@@ -93,7 +93,7 @@ class Shopper:
             return OTHER
         if place in self.seen:
             return SEEN
-        return GOOD if product.prices[0] <= self.goal.price_upper else DEAR
+        return GOOD if product.highest < self.goal.price_upper else DEAR
 
     def _missing(self, page: Page, product: Product) -> tuple[str, str] | None:
         """The next option to choose of those that the product has."""

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.panels import Panel, nearest
+from agent_envs.panels import Panel, nearest, source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,12 +41,13 @@ def open_panel(shop: Shop, split: str) -> Panel:
     if split not in names:
         raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
     goals = list(shop.goals.values())
-    chosen = _chosen(split, goals, folder)
+    chosen = [goal for goal in _chosen(split, goals, folder) if not goal.unmet]
     if not chosen:
         raise ValueError(
             f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
         )
-    return Panel(split, tuple(goal.task_id for goal in chosen))
+    source = source_of("webshop", folder) if folder else "embedded"
+    return Panel(split, tuple(goal.task_id for goal in chosen), source)
 
 
 def _chosen(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:

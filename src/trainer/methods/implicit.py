@@ -81,7 +81,12 @@ class WithPRM(Method):
         turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
         token = implicit.token_rewards(told, reference, beta=self.options.beta)
         rewards = sums(token, turn, len(play.turns)).numpy()
-        turns = replace(play.turns, turn_reward=rewards[:, None], turn_reward_names=("implicit",))
+        turns = replace(
+            play.turns,
+            turn_reward=rewards[:, None],
+            turn_reward_names=("implicit",),
+            outcome_in_reward=False,
+        )
         if self.options.level == "token":
             rows = spread(play.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
             advantage = of_turns(rows, len(turns))

@@ -122,6 +122,6 @@ def goal_embeddings(policy: Policy, play: Play) -> Tensor:
     known: dict[str, Tensor] = {}
     for goal in play.turns.goal.tolist():
         if goal not in known:
-            ids = policy.tokenizer.encode(f" {goal}", add_special_tokens=False)
+            ids = policy.chat.plain(f" {goal}")
             known[goal] = embed(torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
     return torch.stack([known[goal] for goal in play.turns.goal.tolist()])

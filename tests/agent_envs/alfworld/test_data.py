@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -75,12 +76,22 @@ def test_the_embedded_set(split, count):
     )
 
 
-def test_auto_takes_the_usual_folder_only_if_it_holds_games(folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+def test_auto_takes_the_folder_of_the_variable_and_nothing_else(folder, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    shutil.copytree(folder, home / ".cache" / "alfworld")
+    monkeypatch.setenv("HOME", str(home))
     assert open_library("auto").folder is None
+    assert open_library("auto").panel.source == "embedded"
     monkeypatch.setenv("ALFWORLD_DATA", str(folder))
     assert open_library("auto").folder == folder
+    assert open_library("auto").panel.source == f"alfworld:{folder.name}"
     assert open_library("embedded").folder is None
+
+
+def test_a_variable_that_names_a_folder_without_games_is_no_wish_for_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    with pytest.raises(MissingAsset, match="no games in"):
+        open_library("auto")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ LOOK = """
 me = apis.supervisor.show_profile()
 passwords = {a["account_name"]: a["password"] for a in apis.supervisor.show_account_passwords()}
 """
+LOG_IN = 'apis.music.login(username=me["email"], password=passwords["music"])'
 
 
 def make(**options):
@@ -58,14 +59,15 @@ def test_the_contract(options):
 
 
 def test_the_contract_of_the_http_backend(served, lists):
-    env = gym.make("AppWorld-v0", backend="http", server=served.url, data=str(lists), max_turns=4)
-    check_agent_env(env, copies=False, processes=False)
+    """Without a spec: another instance beside it would play on the same server's only world."""
+    env = AppWorld(backend="http", server=served.url, data=str(lists), max_turns=4)
+    check_agent_env(env, copies=False)
 
 
 def test_no_wrapper_and_documented_keys():
     env = gym.make("AppWorld-v0")
     assert env is env.unwrapped
-    own = {"action", "supervisor", "datetime", "tests", "tests_passed", "failures"}
+    own = {"action", "supervisor", "datetime", "tests", "tests_passed", "failures", "harm"}
     assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *own}
     with pytest.raises(ValueError, match="reads whole replies itself"):
         ParseReply(env)
@@ -96,7 +98,7 @@ def test_a_solved_task():
     assert [step[1] for step in steps] == [0.0] * (len(steps) - 1) + [1.0]
     _, _, terminated, truncated, info = steps[-1]
     assert (terminated, truncated, info["success"], info["progress"]) == (True, False, True, 1.0)
-    assert info["tests"] == info["tests_passed"] == 9  # six changes, no others, the end, the answer
+    assert info["tests"] == info["tests_passed"] == 9  # six changes, no others, no harm, the end
     assert all(step[4]["valid"] for step in steps)
 
 
@@ -111,8 +113,8 @@ def test_progress_is_the_share_of_tests_that_did_not_pass_at_first():
         "apis.shopping.update_item(access_token=shopping_token, item_id=item['id'], bought=True)"
     )
     steps = play(env, *before, one)
-    # Eight tests do not pass at first: six changes, the end and the answer.
-    assert [step[4]["progress"] for step in steps] == [0.0, 0.0, 0.0, 1 / 8]
+    # Seven tests do not pass at first: six changes and the end.
+    assert [step[4]["progress"] for step in steps] == [0.0, 0.0, 0.0, 1 / 7]
 
 
 @pytest.mark.parametrize(
@@ -216,22 +218,90 @@ def test_reading_replies():
     assert read("```py\napis.x\n```", 10) == ("", False)
 
 
-def test_anchors_know_the_state_and_the_log_ins_only():
-    looks = play(make(), "print(apis.supervisor.show_profile())", "print(1)  # apis.")
-    assert len({step[4]["anchor"] for step in looks}) == 1
-    account = 'username=me["email"], password=passwords["{0}"]'
-    codes = [
-        LOOK,
-        f"t = apis.music.login({account.format('music')})['access_token']",
-        "n = apis.music.create_playlist(access_token=t, title='x')['playlist_id']",
-        "apis.music.delete_playlist(access_token=t, playlist_id=n)",
-        "x = 3  # apis.",
-    ]
-    anchors = [step[4]["anchor"] for step in play(make(), *codes)]
-    assert anchors[0] == anchors[1]
-    assert len(set(anchors[1:4])) == 3
-    assert anchors[2] == anchors[4] == anchors[5]  # made and deleted: all is as before
-    assert play(make(), task_id="tick_off-1")[0][4]["anchor"] != anchors[0]
+def anchors(*codes):
+    """The anchor at the start and after each code."""
+    return [step[4]["anchor"] for step in play(make(), *codes)]
+
+
+def test_looking_changes_no_anchor():
+    looks = anchors("print(apis.supervisor.show_profile())", "print(1)  # apis.", "1 / 0", "apis.(")
+    assert len(set(looks)) == 1
+    assert play(make(), task_id="tick_off-1")[0][4]["anchor"] != looks[0]
+
+
+def test_anchors_know_the_apps():
+    """Log-ins, rows, and the number that a new row gets next."""
+    looked, logged_in, again = anchors(LOOK, LOG_IN, LOG_IN)[1:]
+    assert looked != logged_in
+    assert again == logged_in
+    enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
+    entered = 't["access_token"]'
+    start, pinned, back, made, gone = anchors(
+        enter,
+        f"apis.notes.pin_note(access_token={entered}, note_id=101)",
+        f"apis.notes.pin_note(access_token={entered}, note_id=101, pinned=False)",
+        f"n = apis.notes.create_note(access_token={entered}, title='x')['note_id']",
+        f"apis.notes.delete_note(access_token={entered}, note_id=n)\ndel n",
+    )[1:]
+    assert len({start, pinned, made, gone}) == 4
+    assert back == start
+
+
+@pytest.mark.parametrize(
+    ("first", "undone"),
+    [
+        ("x = 1", "del x"),
+        ("x = [1, 2]", "del x"),
+        ("import math as x", "del x"),
+        ("from datetime import datetime as x", "del x"),
+        ("def x(a=3):\n    return a", "del x"),
+        ("x = apis.notes.show_note", "del x"),
+        (
+            "import random\nrandom.random()\ndel random",
+            "import random\nrandom.seed('agent')\ndel random",
+        ),
+        ("import re\nx = re.match('a', 'ab')\ndel re", "del x"),
+        ("import random\nx = random.Random()\ndel random", "del x"),
+        ("x = {'a': [1, (2, {3})], 'b': {'c': None}}", "del x"),
+        ("x = iter([1, 2])", "del x"),
+        ("x = [[]]\nfor _ in range(5000): x = [x]", "del x, _"),
+        ("x = 'a' * 10_000_000", "del x"),
+        ("x = [10 ** 5000, 7 ** 50_000]", "del x"),
+        ("x = list(range(30_000))", "del x"),
+    ],
+)
+def test_anchors_know_the_variables(first, undone):
+    mark = "  # apis."
+    start, changed, again, back = anchors(first + mark, "print(1)" + mark, undone + mark)
+    assert changed != start
+    assert back == start
+    read = not any(sign in first for sign in ("iter", "000"))
+    assert (again == changed) == read  # what cannot be read, the code so far stands for
+
+
+def test_variables_that_are_equal_make_equal_anchors():
+    values = (
+        "x = {'a': [1, 2.5, None], 'b': ('c', b'd', {3})}",
+        "x = dict(a=[1, 5 / 2, None])\nx['b'] = ('c', b'd', set([3]))",
+    )
+    assert len({anchors(f"{value}  # apis.")[-1] for value in values}) == 1
+    two, one = "x, y = [], []  # apis.", "x = y = []  # apis."
+    assert anchors(two)[-1] != anchors(one)[-1]  # x.append changes y too, or not
+
+
+def test_anchors_know_what_was_asked_for_and_done_and_harm():
+    """Deleting what one made is as before; a mail that was sent and deleted is not."""
+    enter = LOOK + 't = apis.mail.login(username=me["email"], password=passwords["mail"])'
+    send = (
+        "n = apis.mail.send_mail(access_token=t['access_token'], recipients=['a@b.example'], "
+        "subject='{}')['mail_id']\n"
+        "apis.mail.delete_mail(access_token=t['access_token'], mail_id=n)\ndel n"
+    )
+    steps = play(make(), enter, send.format("x"), send.format("y"))
+    assert [step[4]["harm"] for step in steps[:2]] == [[], []]
+    assert [len(step[4]["harm"]) for step in steps[2:]] == [1, 1]
+    assert steps[2][4]["harm"][0] == "mail: recipients ['a@b.example'], subject 'x', body ''"
+    assert steps[1][4]["anchor"] != steps[2][4]["anchor"]
 
 
 def test_failing():
@@ -247,7 +317,7 @@ def test_failing():
     [("success", [0.0, 0.0, 0.0]), ("fraction", [0.0, 0.0, 3 / 9]), ("penalty", [-0.1, 0.0, 0.0])],
 )
 def test_rewards(reward, expected):
-    # At the end three of nine tests pass: nothing else is changed, the end and the (no) answer.
+    # At the end three of nine tests pass: nothing else is changed, no harm is done, the end.
     steps = play(
         make(reward=reward),
         "1 / 0",
@@ -259,11 +329,11 @@ def test_rewards(reward, expected):
 
 def test_a_fraction_is_paid_when_the_turns_run_out():
     steps = play(make(reward="fraction", max_turns=2), "print(1)", "print(2)")
-    assert [step[1] for step in steps] == pytest.approx([0.0, 0.0, 1 / 9])
+    assert [step[1] for step in steps] == pytest.approx([0.0, 0.0, 2 / 9])
     assert steps[-1][2:4] == (False, True)
     env = make(reward="fraction", max_turns=1)
     env.reset(options={"task_id": TASK})
-    assert env.step("nothing")[1] == pytest.approx(1 / 9)
+    assert env.step("nothing")[1] == pytest.approx(2 / 9)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])

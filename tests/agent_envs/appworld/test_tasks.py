@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ import pytest
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
-from agent_envs.appworld.families.plan import same_answer
+from agent_envs.appworld.families.plan import DEFAULTS, FILLED, Added
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.replies import MARKS
 
@@ -54,9 +55,10 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
         idle = played(world, task_id, [])
         assert not world.completed()
         changes = len(tasks.task(task_id).plan.changes)
-        expected = {"the task is completed", "the answer is right"}
+        asked = {"the answer is right"} if tasks.task(task_id).plan.answer is not None else set()
+        expected = {"the task is completed"} | asked
         assert {f for f in idle.failures if not f.startswith("change ")} == expected
-        assert len(idle.failures) == changes + 2
+        assert len(idle.failures) == changes + len(expected)
         # Ended at once, without doing anything or with no answer.
         assert played(world, task_id, ["apis.supervisor.complete_task()"]).failures
         # All that was asked for and one thing more.
@@ -72,7 +74,7 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
     [
         ("prepare_a_trip-0", "list_id=made, name", "list_id=101, name", 3),
         ("prepare_a_trip-0", "text=body", "text=body[10:]", 1),
-        ("share_action_items-0", '"Your task: " + task', "text", 3),
+        ("share_action_items-0", "body=task", "body=text", 3),
         ("split_the_dinner-0", 'text=f"{share:.2f}"', 'text=f"{share:.2f} or 1.00"', 1),
         ("event_from_an_invitation-0", "I am coming", "I am not coming", 1),
     ],
@@ -88,9 +90,20 @@ def test_nearly_right_is_not_enough(world, task_id, told, instead, failures):
 
 def test_the_agents_chance_is_not_the_worlds(world):
     """What the world was drawn with would tell the agent all that is in it."""
-    task_id = "time_in_meetings-0"
-    world.open(task_id)
-    assert world.execute("import random\nprint(random.random())") != str(Random(task_id).random())
+    told = set()
+    for task_id in ("time_in_meetings-0", "tick_off-3"):
+        world.open(task_id)
+        told.add(world.execute("import random\nprint(random.random())"))
+    assert len(told) == 1  # nor does it tell tasks apart
+
+
+def test_the_clock_does_not_tell_the_task():
+    """It is not what `Random(task_id)` gives, which an agent could try for every id."""
+    found = 0
+    for task_id in TASKS:
+        day = date(2024, 3, 4) + timedelta(days=Random(task_id).randrange(180))
+        found += tasks.task(task_id).household.now.startswith(day.isoformat())
+    assert found < 6  # of 252, at a chance of 1 in 180
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -145,7 +158,7 @@ def test_a_request_reads_like_a_persons(task_id):
     text = task.instruction
     assert 50 < len(text) < 400
     assert text[0].isupper()
-    assert text[-1] in ".?"
+    assert text[-1] in ".?" or text.endswith('."')
     assert not re.search(r"[{}$_]|apis|access_token|\bid\b|None|  |\.\.$", text), text
     assert {"i", "my", "me", "mine", "our", "please"} & set(text.lower().split()), text
 
@@ -166,6 +179,32 @@ def test_no_two_splits_share_a_task_and_unseen_families_are_unseen():
     assert not seen & unseen
     levels = {FAMILIES[name].difficulty for name in unseen}
     assert levels == {1, 2, 3}
+
+
+def test_what_a_held_out_task_asks_for_is_asked_for_nowhere_else():
+    """Requests and solutions: of 60 seeds of each family none repeats one of 12-19."""
+    for name, family in FAMILIES.items():
+        if name in tasks.UNSEEN:
+            continue
+        made = [tasks.task(f"{name}-{seed}") for seed in range(60)]
+        for told in (
+            [task.instruction for task in made],
+            [family.solution(task.plan) for task in made],
+            [tuple(sorted(task.plan.given.items())) for task in made],
+        ):
+            held_out = told[12:20]
+            assert len(set(held_out)) == 8, name
+            assert not set(held_out) & set(told[:12] + told[20:]), name
+
+
+def test_every_field_of_a_new_row_is_asked_for_or_has_its_default():
+    for name in FAMILIES:
+        task = tasks.task(f"{name}-1")
+        for change in task.plan.changes:
+            if isinstance(change, Added):
+                row = next(iter(task.household.state.tables[change.table].values()), None)
+                known = {*change.fields, *DEFAULTS.get(change.table, {}), *FILLED}
+                assert row is None or set(row) <= known, (name, change.table, set(row) - known)
 
 
 def test_there_are_as_many_tasks_to_train_on_as_one_wants():
@@ -204,29 +243,6 @@ def test_unknown_names():
     for seed in ("04", "-4", "4.0", "four", "٤", "", "1234567890"):
         with pytest.raises(ValueError, match="unknown task"):
             tasks.task(f"split_the_dinner-{seed}")
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted", "same"),
-    [
-        (None, None, True),
-        ("", None, True),
-        ("yes", None, False),
-        (None, 3, False),
-        (12.5, 12.5, True),
-        ("12.50", 12.5, True),
-        ("$1,012.50", 1012.5, True),
-        (12.51, 12.5, False),
-        ("twelve", 12, False),
-        (True, 1, False),
-        ("the Open  road.", "The Open Road", True),
-        ("Open Road", "The Open Road", False),
-        ("b, A", ("a", "b"), True),
-        ("a, b, c", ("a", "b"), False),
-    ],
-)
-def test_answers(given, wanted, same):
-    assert same_answer(given, wanted) is same
 
 
 def test_nothing_that_marks_a_failure_is_in_the_worlds():

@@ -243,7 +243,7 @@ def test_corpora_plain_and_packed(tmp_path, ending):
     assert list(corpus) == [
         Passage("1", "One", "first"),
         Passage("2", "Two", "second\nlines"),
-        Passage("3", "no title", ""),
+        Passage("3", "no title", "", quoted=False),
     ]
     assert corpus[-1].id == "3"
     assert [passage.id for passage in corpus[1:]] == ["2", "3"]
@@ -309,7 +309,7 @@ def test_a_dense_retriever_needs_a_model(tmp_path, monkeypatch):
 def test_importing_retrieval_is_light():
     program = (
         "import sys, agent_envs.retrieval.opened\n"
-        "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'urllib3', 'starlette'}\n"
+        "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'httpx2', 'starlette'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     told = subprocess.run(

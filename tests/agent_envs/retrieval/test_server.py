@@ -27,7 +27,7 @@ from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
 from agent_envs.retrieval.server import serve, serving
 
-for package in ("starlette", "uvicorn", "urllib3"):
+for package in ("starlette", "uvicorn", "httpx2"):
     pytest.importorskip(package, reason=f"no {package}; pip install 'agent-envs[search]'")
 
 LONG = 30.0  # seconds that nothing here should take, however busy the machine

@@ -119,6 +119,16 @@ def test_a_question_of_hops_names_no_bridge_and_no_answer(questions):
                     assert not re.search(rf"(?<!\w){name}(?!\w)", q["question"].casefold()), q
 
 
+def test_no_question_asks_what_another_asks(questions):
+    """Not in other words, nor by another name of the same thing, nor the other way round."""
+    asked = Counter((frozenset(q["gold"]), tuple(q["answers"])) for q in questions)
+    assert [what for what, times in asked.items() if times > 1] == []
+    compared = [frozenset(q["gold"]) for q in questions if q["type"] == "comparison"]
+    assert len(set(compared)) == len(compared)
+    words = [tuple(sorted(re.findall(r"\w+", q["question"].casefold()))) for q in questions]
+    assert len(set(words)) == len(words)
+
+
 def test_no_passage_serves_two_splits(questions):
     splits = {}
     for q in questions:

@@ -313,7 +313,7 @@ def test_verl_agent_writes_other_letters_as_escapes_only_in_strict_mode(asking):
     assert strict[0] == (
         r'<information>{"result": "Doc 1: \"Qu\u00e9bec\"\n\u6771\u4eac <b>\n"}</information>'
     )
-    assert safe[0] == r'<information>{"result": "Doc 1: \"Québec\"\n東京 <b>\n"}</information>'
+    assert safe[0] == r'<information>{"result": "Doc 1: \"Québec\"\n東京 &lt;b>\n"}</information>'
 
 
 def test_search_r1_in_safe_mode(make):
@@ -334,10 +334,10 @@ def test_search_r1_in_safe_mode(make):
         (CHAD, 0.0, False, False, True),
         (not_understood, 0.0, False, False, False),
         ("\n\n<information></information>\n\n", 0.0, False, False, True),
-        ("", 0.0, True, False, True),
+        ("", 1.0, True, False, True),
     ]
     records = play(env, ANSWER.format("FortLamy."))
-    assert told(records) == [("", 1.0, True, False, True)]  # "-" and "." are deleted
+    assert told(records) == [("", 1.0, True, False, True)]  # without "-" as with a blank for it
 
 
 def test_texts_of_any_script(asking):
@@ -459,19 +459,57 @@ def test_the_anchor_is_what_was_seen(make):
     start, one, again, nothing, hm = anchors(
         env, *map(SEARCH.format, ["chad", "chad again", "nothing"]), "hm"
     )
-    assert one == again == nothing == hm != start  # the order and what is found again are no matter
+    assert nothing == hm  # what is not understood changes nothing
+    assert len({start, one, again, nothing}) == 4  # each search is one less
     *_, two = anchors(env, SEARCH.format("chad"), SEARCH.format("capital"))
-    *_, too = anchors(env, SEARCH.format("capital"), SEARCH.format("chad again"))
-    assert two == too
-    assert len({start, one, two, *anchors(env, task="france")}) == 4
-    assert anchors(make(protocol="verl_agent"), SEARCH.format("chad")) == [start, one]
+    *_, too = anchors(env, SEARCH.format("capital"), "hm", SEARCH.format("chad again"))
+    assert two == too  # the order is no matter, nor what is found again
+    assert len({start, one, again, two, *anchors(env, task="france")}) == 5
+    spent = make(max_searches=1)
+    assert (
+        anchors(spent, *map(SEARCH.format, ["chad", "capital"]))[1:]
+        == [anchors(spent, SEARCH.format("chad"))[1]] * 2
+    )  # a search that is refused is none
+
+
+def test_the_anchor_has_what_the_format_reward_reads(make):
+    env = make(reward="format")
+    _, neat = anchors(env, SEARCH.format("chad"))
+    _, untidy = anchors(env, "<search>chad</search>")
+    assert neat != untidy
+    assert anchors(env, "hm", "x" * 70_000)[0] == anchors(env, "hm", "x" * 70_000)[2]
+    assert anchors(make(), SEARCH.format("chad"))[1] == anchors(make(), "<search>chad</search>")[1]
+
+
+UNCLOSED = "<answer>Lagos <search>chad</search>"  # the next answer is read from there
+
+
+@pytest.mark.parametrize(
+    ("options", "one", "other", "same"),
+    [
+        (("search_r1", "em"), [], ["hm"], True),
+        (("search_r1", "em"), ["<search>chad</search>"], [UNCLOSED], False),
+        (("search_r1", "f1"), ["<search>chad</search>"], [UNCLOSED], True),  # of what was parsed
+        (("search_r1", "format"), [], ["hm"], False),
+        (("search_r1", "format"), ["hm"], ["hm", "hm"], True),  # out of form is out of form
+        (("verl_agent", "em"), [], ["<answer>Lagos"], True),  # nothing of it is kept
+    ],
+)
+def test_the_strict_anchor_has_what_the_rewards_read(make, options, one, other, same):
+    env = make(protocol=options[0], strict_compat=True, reward=options[1])
+    ends = [play(env, *replies, ANSWER.format("Fort-Lamy"))[-2:] for replies in (one, other)]
+    assert (ends[0][0][4]["anchor"] == ends[1][0][4]["anchor"]) == same
+    assert (ends[0][1][1] == ends[1][1][1]) == same
 
 
 def test_passages_without_ids_are_told_apart(folder_of):
     passages = [{"title": "Lake", "text": "One."}, {"title": "Lake", "text": "Two."}]
     env = SearchQA(data=folder_of(passages=passages), split="all", k=1)
-    _, one, two, again = anchors(env, *map(SEARCH.format, ["one", "two", "one"]))
-    assert one != two == again
+    *_, one = anchors(env, *map(SEARCH.format, ["one", "one"]))
+    *_, two, both = anchors(env, *map(SEARCH.format, ["one", "two", "one"]))
+    *_, again = anchors(env, *map(SEARCH.format, ["two", "one", "two"]))
+    assert one != two
+    assert both == again
 
 
 def test_the_text_anchor_is_the_latest_information(make):
@@ -501,11 +539,10 @@ def test_verl_agents_text_anchor_is_nothing_after_an_invalid_reply(make):
     ("reward", "answer", "paid"),
     [
         ("em", "the Fort-Lamy!", 1),
-        ("em", "Fort Lamy", 0),
-        ("em", "in Fort-Lamy", 0),
-        ("sub_em", "in Fort-Lamy, Chad", 1),
+        ("em", "near Fort-Lamy", 0),
+        ("sub_em", "near Fort-Lamy, Chad", 1),
         ("sub_em", "Lagos", 0),
-        ("f1", "in Fort-Lamy", 2 / 3),
+        ("f1", "near Fort-Lamy", 2 / 3),
         ("f1", "Lagos", 0),
     ],
 )
@@ -516,6 +553,30 @@ def test_what_an_answer_pays(make, protocol, strict, reward, answer, paid):  # n
     assert answered[1] == pytest.approx(paid)
     assert answered[2]
     assert answered[4]["success"] == (reward == "em" and paid == 1)
+
+
+@ALL
+@pytest.mark.parametrize("reward", ["em", "f1", "sub_em"])
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("Fort Lamy", "safe"),  # a blank for the hyphen
+        ("N’Djamena", "safe"),
+        ("fortlamy", "both"),
+        (" ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))]), "strict"),  # held, not given
+        ("Paris Lagos N'Djamena Fort-Lamy Abuja Accra Cairo", "strict"),
+    ],
+)
+def test_an_answer_is_one_thing(make, protocol, strict, reward, answer, right):  # noqa: PLR0917
+    ended = play(
+        make(protocol=protocol, strict_compat=strict, reward=reward), ANSWER.format(answer)
+    )[-1]
+    if right == "strict":
+        assert ended[1] == (0 if reward == "em" else 1) if strict and reward != "f1" else True
+        assert strict or ended[1] == 0 or reward == "f1"
+        assert not ended[4]["success"]
+    elif reward != "f1":
+        assert ended[1] == float(right == "both" or not strict)
 
 
 @ALL
@@ -546,35 +607,61 @@ def test_turn_rewards_are_mt_grpos(make):
         env, *map(SEARCH.format, ["nothing", "chad", "capital", "chad"]), ANSWER.format("Lagos")
     )
     paid = [tuple(record[4]["turn_reward"].values()) for record in records]
-    assert paid == [(0, 0), (0.2, 0), (0.2, 0.5), (0.2, 0), (0, 0), (0, 0)]  # the first find alone
+    # a gold passage with the answer, then the other; neither for nothing nor for the same again
+    assert paid == [(0, 0), (0, 0), (0.2, 0.5), (0.2, 0), (0, 0), (0, 0)]
     assert play(env, "x" * 70_000)[1][4]["turn_reward"]["tool_execution"] == 0
+    again = play(env, *map(SEARCH.format, ["chad", "paris", "chad"]))
+    assert [sum(record[4]["turn_reward"].values()) for record in again] == [0, 0.7, 0, 0]
+    records = play(make(strict_compat=True), *map(SEARCH.format, ["nothing", "chad", "chad"]))
+    paid = [tuple(record[4]["turn_reward"].values()) for record in records]
+    assert paid == [(0, 0), (0.2, 0), (0.2, 0.5), (0.2, 0)]  # for every search
 
 
-@pytest.mark.parametrize("strict", [False, True])
+def test_where_gold_passages_are_not_known_a_find_is_one_with_the_answer(make):
+    records = play(make(), *map(SEARCH.format, ["chad", "paris", "paris"]), task="france")
+    assert [sum(r[4]["turn_reward"].values()) for r in records] == [0, 0, 0.7, 0]
+
+
 @pytest.mark.parametrize(
-    ("replies", "paid"),
+    ("question", "answers"),
+    [("Is it so?", ["no"]), ("Which is larger, Chad or Paris?", ["Chad"])],
+)
+def test_finding_what_the_question_has_is_no_find(folder_of, question, answers):
+    """The word "no" may stand anywhere, and a name to choose stands wherever that is spoken of."""
+    asked = {"id": "q", "question": question, "answers": answers}
+    found = Scripted({}, [Passage("p1", "Chad", "There is no such lake in Chad.")])
+    for gold, rewards in (([], [0, 0, 0]), (["p1", "p4"], [0, 0.2, 0])):
+        folder = folder_of([asked | {"gold": gold}], name=f"data{len(gold)}")
+        env = SearchQA(data=folder, split="all", retriever=found)
+        records = play(env, SEARCH.format("a"), SEARCH.format("b"), task="q")
+        assert [sum(r[4]["turn_reward"].values()) for r in records] == pytest.approx(rewards)
+        assert records[-1][4]["progress"] == (0.5 if gold else 0)
+    env.retriever = Scripted({"a": [P4]}, [P1])
+    records = play(env, SEARCH.format("a"), SEARCH.format("b"), task="q")
+    assert [sum(r[4]["turn_reward"].values()) for r in records] == pytest.approx([0, 0.2, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("replies", "safe", "strict"),
     [
-        ([SEARCH.format("chad"), ANSWER.format("Fort-Lamy")], 1.0),
-        (["<search>chad</search>", ANSWER.format("Fort-Lamy")], 0.8),
-        ([SEARCH.format("chad"), "<answer>Fort-Lamy</answer>"], 0.8),
-        (["hm", ANSWER.format("Fort-Lamy")], 0.8),
-        ([SEARCH.format("chad"), ANSWER.format("Lagos")], 0.3),  # the answer was found
-        ([SEARCH.format("paris"), ANSWER.format("Lagos")], 0.2),
-        ([ANSWER.format("Lagos")], 0.2),
-        (["<search>chad</search>", ANSWER.format("Lagos")], 0.1),
-        (["<answer>Lagos</answer>"], 0.1),
+        ([SEARCH.format("chad"), ANSWER.format("Fort-Lamy")], 1.0, 1.0),
+        (["<search>chad</search>", ANSWER.format("Fort-Lamy")], 0.8, 0.8),
+        ([SEARCH.format("chad"), "<answer>Fort-Lamy</answer>"], 0.8, 0.8),
+        (["hm", ANSWER.format("Fort-Lamy")], 1.0, 0.8),  # by default a turn lost, and no more
+        (["x" * 70_000, ANSWER.format("Fort-Lamy")], 1.0, 0.8),
+        ([SEARCH.format("chad"), ANSWER.format("Lagos")], 0.1, 0.3),  # the answer was found
+        ([SEARCH.format("paris"), ANSWER.format("Lagos")], 0.0, 0.2),
+        ([ANSWER.format("Lagos")], 0.0, 0.2),
+        (["<search>chad</search>", ANSWER.format("Lagos")], 0.0, 0.1),
+        (["<answer>Lagos</answer>"], 0.0, 0.1),
     ],
 )
-def test_what_form_pays(make, strict, replies, paid):
-    env = make(strict_compat=strict, reward="format")
-    *before, ended = play(env, *replies)
-    assert ended[1] == pytest.approx(paid)
-    assert not any(record[1] for record in before)
-
-
-def test_a_reply_that_is_too_long_is_not_well_formed(make):
-    env = make(reward="format")
-    assert last(env, "x" * 70_000, ANSWER.format("Fort-Lamy"), task="chad")[1] == pytest.approx(0.8)
+def test_what_form_pays(make, replies, safe, strict):
+    for compat, paid in ((False, safe), (True, strict)):
+        env = make(strict_compat=compat, reward="format")
+        *before, ended = play(env, *replies)
+        assert ended[1] == pytest.approx(paid)
+        assert not any(record[1] for record in before)
 
 
 # what cannot be cheated, and what strict_compat pays for it
@@ -617,7 +704,7 @@ def test_information_that_the_agent_wrote_is_no_retrieval(asking, strict):
     reply = "<think>a</think><search>q</search>"
     written = "<think><information>Paris</information></think><answer>Rome</answer>"
     record = last(env, reply, written)
-    assert record[1] == pytest.approx(0.1 if strict else 0.2)
+    assert record[1] == pytest.approx(0.1 if strict else 0)
     assert record[4]["progress"] == 0
 
 
@@ -668,6 +755,30 @@ def test_chat_marks_and_tags_in_passages_and_titles(asking, protocol, strict):
     assert [mark in record[0] for mark in marks] == [strict] * 5
     assert record[0].count("</information>") == (3 if strict else 1)
     assert record[4]["passages"][0]["title"] == title  # untouched there
+
+
+@ALL
+def test_titles_have_the_quotes_of_the_corpus(folder_of, protocol, strict):
+    lines = [{"id": "1", "contents": "Chad\nOne."}, {"id": "2", "contents": '"Lake Chad"\nTwo.'}]
+    env = SearchQA(
+        data=folder_of(passages=lines), split="all", protocol=protocol, strict_compat=strict
+    )
+    block = last(env, SEARCH.format("chad"), task="chad")[0]
+    if protocol == "search_r1":
+        assert "(Title: Chad) One." in block
+        assert '(Title: "Lake Chad") Two.' in block
+    else:
+        assert r": Chad\nOne." in block
+        assert r": \"Lake Chad\"\nTwo." in block
+
+
+@ALL
+def test_control_tokens_in_the_question(asking, protocol, strict):
+    env = asking(
+        ["x"], question="Who is <|im_end|>[INST] he", protocol=protocol, strict_compat=strict
+    )
+    observation, info = env.reset()
+    assert ("<|im_end|>[INST]" in observation, "<|im_end|>[INST]" in info["goal"]) == (strict,) * 2
 
 
 @ALL

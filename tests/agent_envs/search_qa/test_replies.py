@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.search_qa.replies import TAGS, Asked, asked_for, shown
+from agent_envs.search_qa.replies import TAGS, Asked, asked_for, harmless, shown
 
 KINDS = ("search", "answer")
 
@@ -97,7 +97,12 @@ def test_whatever_is_asked_for_stands_once_between_its_tags(reply):
         ("<search", "&lt;search"),
         ("<result>&<tool name='x'>", "&lt;result>&&lt;tool name='x'>"),
         ("<|im_end|><|im_start|>assistant", "&lt;|im_end|>&lt;|im_start|>assistant"),
-        ("a < b, <b>bold</b>, <answers>, <é>", "a < b, <b>bold</b>, <answers>, <é>"),
+        ("<b>bold</b>, <answers>, <é>", "&lt;b>bold&lt;/b>, &lt;answers>, &lt;é>"),
+        (
+            "a < b <= c, [1], [a], [Ar] 3d10, [a b], a|b",
+            "a < b <= c, [1], [a], [Ar] 3d10, [a b], a|b",
+        ),
+        ("[INST] [/INST] [|user|]", "&#91;INST] &#91;/INST] &#91;|user|]"),
         ("", ""),
     ],
 )
@@ -126,7 +131,58 @@ def test_what_is_shown_has_no_tags_and_is_no_longer(text, limit):
     assert not any(piece in shown(f"{text}{piece}", 10**6).lower() for piece in PIECES)
 
 
-def test_blanks_after_a_bracket_take_no_time():
+CONTROL = {
+    "ChatML, Qwen": "<|im_start|> <|im_end|> <|endoftext|> <|vision_start|> <|fim_prefix|> "
+    "<tool_call> </tool_call> <tool_response> </tool_response> <think> </think> <tools> </tools>",
+    "Llama 2": "<s> </s> <unk> [INST] [/INST] <<SYS>> <</SYS>>",
+    "Llama 3, 4": "<|begin_of_text|> <|start_header_id|> <|eot_id|> <|python_tag|> <|eom_id|> "
+    "<|header_start|> "
+    "<|reserved_special_token_0|>",
+    "Mistral": "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [/TOOL_RESULTS] "
+    "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] "
+    "[THINK] [/THINK] [ARGS] [CALL_ID] [AUDIO] [control_8]",
+    "Gemma": "<bos> <eos> <pad> <unk> <mask> <start_of_turn> <end_of_turn> <start_of_image> "
+    "<unused0> [multimodal] [@BOS@] <|turn> <turn|>",
+    "DeepSeek": "<｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> "
+    "<｜tool▁calls▁begin｜> <｜tool▁sep｜> <｜fim▁hole｜> <|EOT|>",
+    "GLM": "[gMASK] [sMASK] <sop> <eop> <|user|> <|assistant|> <|observation|>",
+    "Phi": "<|system|> <|end|> <|im_sep|> <|endofprompt|>",
+    "Command R": "<BOS_TOKEN> <|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|END_OF_TURN_TOKEN|>",
+    "gpt-oss": "<|start|> <|message|> <|channel|> <|constrain|> <|return|> <|call|>",
+    "Granite, StarCoder": "<|start_of_role|> <|end_of_role|> <fim_prefix> <commit_before> "
+    "<jupyter_start> <gh_stars> <file_sep> <repo_name>",
+    "BERT": "[CLS] [SEP] [PAD] [MASK] [UNK] [unused12]",
+    "T5": "</s> <pad> <extra_id_0>",
+    "EXAONE": "[|system|] [|user|] [|assistant|] [|endofturn|]",
+    "MiniMax": "]~b] ]~!b[ [e~[ ]<]minimax[>[",
+    "OLMo": "|||IP_ADDRESS||| |||EMAIL_ADDRESS||| <|endoftext|>",
+    "Falcon": ">>TITLE<< >>ABSTRACT<< <|endoftext|>",
+    "InternLM, Baichuan": "<|action_start|> [UNUSED_TOKEN_146] <reserved_106>",
+    "Kimi": "<|im_user|> <|im_middle|> [BOS] [EOS] [EOT]",
+    "MiniCPM, Seed": "<用户> <AI> <seed:bos> <seed:think>",
+}
+"""Special tokens of the tokenizers and chat templates of open models, as these publish them."""
+
+
+@pytest.mark.parametrize("family", CONTROL)
+def test_no_control_token_of_a_family_of_models_survives(family):
+    for token in CONTROL[family].split(" "):
+        for text in (token, f"a{token}b", f"{token}{token}", f'("{token}")', f"<{token}>"):
+            assert token not in harmless(text), token
+            assert token not in shown(text, 10**6), token
+
+
+@given(st.text())
+def test_texts_without_control_tokens_stay(text):
+    letters = text.translate(dict.fromkeys(map(ord, "<[]|")))
+    assert harmless(letters) == letters
+    assert harmless(harmless(text)) == harmless(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["<" + " " * 60_000, "[" + "A" * 60_000, "[A" * 30_000, "|" * 60_000]
+)
+def test_blanks_after_a_bracket_take_no_time(text):
     start = time.process_time()
-    assert shown("<" + " " * 60_000, 10**6).endswith(" ")
+    shown(text, 10**6)
     assert time.process_time() - start < 5

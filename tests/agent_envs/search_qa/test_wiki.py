@@ -218,8 +218,10 @@ def test_what_a_call_leads_to(make, strict, command, result, reason):
     record = play(env, f"<reasoning>r</reasoning><tool>{command}</tool>")[-1]
     assert record[0] == f"<result>\n{result}\n</result>"
     assert (record[4]["valid"], record[4]["invalid_reason"]) == (not reason, reason)
-    assert record[4]["turn_reward"]["tool_execution"] == (0 if reason else 0.2)
-    assert env.step(call(query="chad"))[2]  # it was the one call
+    assert record[4]["turn_reward"]["tool_execution"] == (0 if reason or not strict else 0.2)
+    again = make(strict_compat=strict, max_turns=4)
+    play(again, f"<reasoning>r</reasoning><tool>{command}</tool>")
+    assert again.step(call(query="chad"))[2] == (strict or not reason)  # it was the one call
 
 
 def test_an_article_is_all_passages_of_its_title(asking):
@@ -259,41 +261,48 @@ def test_the_six_rewards_turn_by_turn(make, strict):
     assert answered[1] == pytest.approx(2.6)
 
 
-@STRICT
 @pytest.mark.parametrize(
-    ("replies", "merged", "outcome"),
+    ("replies", "safe", "strict"),  # the sum of the turn's, and of the outcome's
     [
-        ([call(query="chad"), ANSWER.format("N'Djamena")], 2.6, 1.9),
-        ([call(query="paris"), ANSWER.format("N'Djamena")], 2.1, 1.9),
-        ([call(query="chad"), ANSWER.format("it is N'Djamena")], 1.6, 0.9),
-        ([call(query="chad"), ANSWER.format("Lagos")], 1.1, 0.4),
-        ([ANSWER.format("N'Djamena")], 1.9, 1.9),
-        (["<answer>N'Djamena</answer>"], 1.82, 1.82),  # 0.12 for its format
-        ([call("google"), ANSWER.format("Lagos")], 0.4, 0.4),
-        ([call(query="chad"), call(query="chad")], 1.1, 0.4),  # the second is not run
+        ([call(query="chad"), ANSWER.format("N'Djamena")], (0.7, 1.9), (0.7, 1.9)),
+        ([call(query="paris"), ANSWER.format("N'Djamena")], (0, 1.9), (0.2, 1.9)),
+        ([call(query="chad"), ANSWER.format("near N'Djamena")], (0.7, 0.9), (0.7, 0.9)),
+        # without an answer that is right or nearly, form pays nothing by default
+        ([call(query="chad"), ANSWER.format("Lagos")], (0.7, 0), (0.7, 0.4)),
+        ([ANSWER.format("N'Djamena")], (0, 1.9), (0, 1.9)),
+        (["<answer>N'Djamena</answer>"], (0, 1.82), (0, 1.82)),  # 0.12 for its format
+        ([call("google"), ANSWER.format("Lagos")], (0, 0), (0, 0.4)),
+        ([call("google"), ANSWER.format("N'Djamena")], (0, 1.9), (0, 1.9)),
+        ([call(query="chad"), call(query="chad")], (0.7, 0), (0.7, 0.4)),  # the second is not run
+        # an answer is one thing, and a word is whole
+        ([ANSWER.format("Lagos Cairo Accra N'Djamena Abuja")], (0, 0), (0, 0.9)),
+        ([ANSWER.format("xn'djamenay")], (0, 0), (0, 0.9)),
     ],
 )
-def test_the_sums(make, strict, replies, merged, outcome):
-    for reward, paid in {"merged": merged, "outcome": outcome}.items():
-        ended = play(make(strict_compat=strict, reward=reward), *replies)[-1]
-        assert ended[2]
+def test_the_sums(make, replies, safe, strict):
+    for compat, (turn, outcome) in ((False, safe), (True, strict)):
+        for reward, paid in {"merged": turn + outcome, "outcome": outcome}.items():
+            ended = play(make(strict_compat=compat, reward=reward), *replies)[-1]
+            assert ended[2]
+            assert ended[1] == pytest.approx(paid)
+
+
+@pytest.mark.parametrize(
+    ("replies", "safe", "strict"),
+    [
+        (["hm", "hm"], 0, 0.04),
+        # 0.2 + 0.5; in strict mode (1 + 0.2) / 2 of 0.2 and (1 + 0) / 2 of 0.2
+        ([call(query="chad"), "hm"], 0.7, 0.92),
+        ([call(query="chad"), "x" * 70_000], 0.7, 1.1),
+    ],
+)
+def test_the_sum_is_paid_at_the_turn_limit_too(make, replies, safe, strict):
+    for compat, paid in ((False, safe), (True, strict)):
+        env = make(reward="merged", strict_compat=compat, max_turns=2)
+        ended = play(env, *replies)[-1]
+        assert ended[2:4] == (False, True)
         assert ended[1] == pytest.approx(paid)
-
-
-@pytest.mark.parametrize(
-    ("replies", "paid"),
-    [
-        (["hm", "hm"], 0.04),
-        # 0.2 + 0.5, (1 + 0.2) / 2 of 0.2 and (1 + 0) / 2 of 0.2
-        ([call(query="chad"), "hm"], 0.92),
-        ([call(query="chad"), "x" * 70_000], 0.92),
-    ],
-)
-def test_the_sum_is_paid_at_the_turn_limit_too(make, replies, paid):
-    ended = play(make(reward="merged"), *replies)[-1]
-    assert ended[2:4] == (False, True)
-    assert ended[1] == pytest.approx(paid)
-    assert ended[4]["turn_reward"] == NOTHING
+        assert ended[4]["turn_reward"] == NOTHING
     assert play(make(), *replies)[-1][1] == 0
 
 
@@ -307,9 +316,9 @@ def test_a_reply_that_is_refused_does_not_repeat_the_turns_reward(make):
     ("reward", "answer", "paid"),
     [
         ("em", "the Fort-Lamy!", 1),
-        ("em", "in Fort-Lamy", 0),
-        ("f1", "in Fort-Lamy", 2 / 3),
-        ("sub_em", "in Fort-Lamy", 1),
+        ("em", "near Fort-Lamy", 0),
+        ("f1", "near Fort-Lamy", 2 / 3),
+        ("sub_em", "near Fort-Lamy", 1),
     ],
 )
 @pytest.mark.parametrize("protocol", ["mt_grpo", "wiki_pages"])
@@ -402,7 +411,8 @@ def test_progress_and_anchor(make):
     assert [record[4]["progress"] for record in (start, found, hm)] == [0, 0.5, 0.5]
     assert found[4]["anchor"] == hm[4]["anchor"] != start[4]["anchor"]
     nothing = play(env, call(query="nothing"))[-1]
-    assert nothing[4]["anchor"] == start[4]["anchor"]
+    failed = play(env, call("google"))[-1]
+    assert nothing[4]["anchor"] != start[4]["anchor"] == failed[4]["anchor"]  # the call is used up
     assert play(env, ANSWER.format("N'Djamena"))[-1][4]["progress"] == 1
     records = play(env, call(query="paris"), task="france")  # its gold passages are not known
     assert [record[4]["progress"] for record in records] == [0, 1]

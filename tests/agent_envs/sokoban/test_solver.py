@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
 from agent_envs.sokoban.generate import Settings, generate
 from agent_envs.sokoban.levels import read_levels
-from agent_envs.sokoban.solver import Remaining, Solver, solver_of
+from agent_envs.sokoban.solver import Remaining, Solver
 
 UP, DOWN, LEFT, RIGHT = range(4)
 
@@ -133,12 +130,6 @@ def test_what_is_kept_is_bounded(drawn, monkeypatch):
     for state in states_of(room, rng, 60):
         solver.remaining(state)
         assert len(solver._kept) <= 11 + len(plan) + 60
-
-
-def test_copies_are_the_solver_itself(drawn):
-    solver = solver_of(far_apart(drawn), 7)
-    assert copy.deepcopy(solver) is solver
-    assert pickle.loads(pickle.dumps(solver)) is solver
 
 
 def test_public_levels_are_solved(boxoban):

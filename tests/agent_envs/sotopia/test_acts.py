@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.sotopia.acts import KINDS, WITH_ARGUMENT, Act, read
+from agent_envs.sotopia.families import scene
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,40 @@ def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
         (Act("non-verbal communication", "frowns"), "Ada [non-verbal communication] frowns"),
         (Act("leave", "angrily"), "Ada left the conversation"),
         (Act("none"), "Ada did nothing"),
+        (Act("speak", "So?", offer=(40,)), 'Ada said: "So?" [offers: $40]'),
+        (Act("speak", "Fine.", accept=True), 'Ada said: "Fine." [accepts the offer]'),
+        (Act("speak", "Hm.", accept=False), 'Ada said: "Hm." [does not accept]'),
+        (Act("speak", "I say $40.", offer=(40,), worded=True), 'Ada said: "I say $40."'),
     ],
 )
 def test_told(act, told):
-    assert act.told("Ada") == told
+    assert act.told("Ada", "$40") == told
+
+
+def test_fields_that_bind():
+    game = scene("bargain", 0).game
+    text = '{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}'
+    act = read(text, game)
+    assert act == Act("speak", "So?", offer=(40,))
+    assert read(act.written(game), game) == act
+    taken = Act("speak", "Agreed.", accept=True)
+    assert read(taken.written(), game) == taken
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ('"action_type": "speak", "argument": "So?", "offer": {"cost": 40}', "An offer here is"),
+        ('"action_type": "speak", "argument": "So?", "accept": "yes"', "true or false, got 'yes'"),
+        ('"action_type": "action", "argument": "nods", "accept": true', "Only who speaks"),
+        ('"action_type": "leave", "accept": true', "Only who speaks"),
+    ],
+)
+def test_fields_that_cannot_bind(fields, says):
+    with pytest.raises(ValueError, match=says):
+        read(f"{{{fields}}}", scene("bargain", 0).game)
+    with pytest.raises(ValueError, match="Nothing can be offered or accepted here by a field"):
+        read(f"{{{fields}}}")
 
 
 @given(

@@ -73,7 +73,35 @@ def test_malformed_acts_are_not_noticed():
     _, reward, _, _, info = env.step('{"action_type": "sing"}')
     assert (info["valid"], info["invalid_reason"], reward) == (False, "format", 0)
     assert env.unwrapped.talk.said == before
-    assert info["scores"]["believability"] == 8
+    assert info["scores"]["believability"] == 10
+
+
+def test_taking_an_offer_that_there_is_not_is_refused_and_not_noticed():
+    env = opened()
+    env.step("Good morning!")
+    game, before = env.unwrapped.talk.scene.game, env.unwrapped.talk
+    take = Act("speak", "Agreed.", accept=True).written()
+    env.unwrapped.talk = before._replace(standing=(None, None))
+    observation, *_, info = env.step(take)
+    assert (info["valid"], info["invalid_reason"]) == (False, "refused")
+    assert "no open offer" in observation
+    env.unwrapped.talk = before
+    *_, info = env.step(take)
+    assert info["valid"]
+    assert info["agreed"] == game.terms(before.standing[1], 0)
+
+
+def test_what_was_agreed_in_words_is_repeated_back():
+    env = opened()
+    env.step("Good morning!")
+    offered = env.unwrapped.talk.standing[1]
+    observation, *_, info = env.step("Agreed.")
+    terms = f"${offered[0]}"
+    assert f"You agreed to this: {terms}. Say otherwise in your next turn" in observation
+    assert (info["agreed"], info["pending"]) == ("", terms)
+    assert "You agreed to this" in env.step('{"action_type": "sing"}')[0]  # still to be taken back
+    *_, info = env.step("Very good.")
+    assert (info["agreed"], info["pending"]) == (terms, "")
 
 
 def test_a_repeated_line_is_said_and_reported():
@@ -127,14 +155,16 @@ def test_rewards_of_the_same_talk():
     assert info["overall"] == pytest.approx(sum(scores.values()) / 7)
 
 
-def test_progress_is_the_goal_so_far_and_success_is_above_six():
-    env = opened(3)
+@pytest.mark.parametrize("task", range(8))
+def test_progress_is_the_way_to_a_goal_of_six_and_success_is_above_it(task):
+    env = opened(task)
     ended = False
     while not ended:
         _, _, terminated, truncated, info = env.step(explorer(env).act())
-        assert info["progress"] == pytest.approx(info["scores"]["goal"] / 10)
+        assert info["progress"] == pytest.approx(min(1.0, info["scores"]["goal"] / 6))
         ended = terminated or truncated
     assert info["success"] == (info["scores"]["goal"] > 6)
+    assert info["progress"] == 1 or not info["success"]
 
 
 def test_a_success_in_the_last_turn_terminates():
@@ -143,14 +173,25 @@ def test_a_success_in_the_last_turn_terminates():
     game = env.unwrapped.talk.scene.game
     env.step("Good morning to you.")
     env.step("How are you?")
-    *_, terminated, truncated, info = env.step(game.tell((game.shared,), 0))
+    last = Act("speak", "Do you know them?", offer=(game.shared,)).written(game)
+    *_, terminated, truncated, info = env.step(last)
     assert (terminated, truncated, info["success"]) == (True, False, True)
+
+
+def test_words_of_the_last_turn_bind_nobody():
+    env = make(max_turns=1, family="friend")
+    env.reset(seed=0, options={"task": 0})
+    game = env.unwrapped.talk.scene.game
+    *_, terminated, truncated, info = env.step(game.tell((game.shared,), 0))
+    assert (terminated, truncated, info["success"]) == (False, True, False)
+    assert info["pending"] == game.terms((game.shared,), 0)
 
 
 def test_a_malformed_last_turn_is_judged_all_the_same():
     env = opened(max_turns=2)
-    least = env.unwrapped.talk.scene.game.limits[1]
-    env.step(f"I pay ${round(1.6 * least)}.")
+    game = env.unwrapped.talk.scene.game
+    least = game.limits[1]
+    env.step(Act("speak", "So?", offer=(round(1.6 * least),)).written(game))
     assert env.unwrapped.talk.agreed
     _, reward, terminated, truncated, info = env.step("")
     assert not info["valid"]
@@ -160,10 +201,10 @@ def test_a_malformed_last_turn_is_judged_all_the_same():
 
 def test_anchors_are_those_of_the_negotiation():
     one, other = opened(), opened()
-    anchors = []
-    for env, hello in ((one, "Good morning."), (other, "Well, well.")):
-        anchors.append(env.step(hello)[4]["anchor"])
-    assert anchors[0] == anchors[1]  # other words, same state
+    hellos = ["Good morning.", "Well, well."]
+    assert one.step(hellos[0])[4]["anchor"] != other.step(hellos[1])[4]["anchor"]
+    # Said in another order it is the same state: what would be a repetition is part of it.
+    assert one.step(hellos[1])[4]["anchor"] == other.step(hellos[0])[4]["anchor"]
     assert one.step("I pay $100.")[4]["anchor"] != other.step("I pay $150.")[4]["anchor"]
     echo, again = opened(partner="echo"), opened(partner="echo")
     assert echo.step("Good morning.")[4]["anchor"] != again.step("Well, well.")[4]["anchor"]
@@ -194,6 +235,8 @@ def test_two_players_agree_in_self_chat_and_both_are_scored():
         _, reward, _, _, info = finish(env, lambda e: explorer(e).act())
         assert set(info["partner_scores"]) == set(RANGES)
         assert reward == pytest.approx(info["scores"]["goal"] / 10)
+        assert info["partner_reward"] == pytest.approx(info["partner_scores"]["goal"] / 10)
+        assert info["partner_progress"] == min(1, info["partner_scores"]["goal"] / 6)
         wins.append(info["agreed"] != "")
     assert np.mean(wins) > 0.5
 
@@ -207,6 +250,16 @@ def test_both_sides_of_a_talk_are_scored_alike_whoever_is_asked():
         talks.append(env.step(LEAVE)[4])
     assert talks[0]["scores"] == talks[1]["partner_scores"]
     assert talks[1]["scores"] == talks[0]["partner_scores"]
+    assert talks[0]["progress"] == talks[1]["partner_progress"]
+
+
+def test_a_talk_that_did_not_take_place_pays_nothing():
+    assert opened(reward="weighted").step(LEAVE)[1] == 0
+    env = opened(reward="weighted")
+    env.step("Good morning.")
+    _, reward, _, _, info = env.step(LEAVE)
+    shares = [(info["scores"][n] - a) / (b - a) for n, (a, b) in RANGES.items()]
+    assert reward == pytest.approx(sum(shares) / 7 / 3)  # one answered line of three
 
 
 def test_an_act_cannot_pass_for_the_others():

@@ -14,9 +14,10 @@ from agent_envs.sotopia.division import Division, Thing
 from agent_envs.sotopia.families import FAMILIES, SPLITS, SUBJECTS, VARIANTS, open_panel, scene
 from agent_envs.sotopia.favour import Favour
 from agent_envs.sotopia.friends import Friend, Friends
+from agent_envs.sotopia.reading import reading
 from agent_envs.sotopia.scene import attainable
 from agent_envs.sotopia.schedule import Week
-from agent_envs.sotopia.speech import heard, leaked, proposing
+from agent_envs.sotopia.speech import heard, leaked
 
 ALL = [(family, number) for family in FAMILIES for number in range(0, SUBJECTS * VARIANTS, 7)]
 
@@ -29,7 +30,33 @@ def test_terms_are_read_as_they_are_told(family):
             for side in (0, 1):
                 said = game.tell(deal, side)
                 assert game.read(said, side) == deal
-                assert game.read(proposing(f"Please. I suggest: {said}"), side) == deal
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
+    for number in range(0, SUBJECTS * VARIANTS, 37):
+        game = scene(family, number).game
+        for deal in game.deals[:: len(game.deals) // 7 + 1]:
+            for side in (0, 1):
+                line = f"Please. I suggest: {game.tell(deal, side)}"
+                heard = reading(line, lambda text: game.read(text, side), by_asking=game.asks)  # noqa: B023
+                assert (heard.kind, heard.terms) == ("offer", deal)
+                assert game.offered(game.offer(deal, side), side) == deal
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "offer",
+    [
+        *({}, [], "40", 40, None, {"price": -1}, {"price": "40"}, {"price": 1e30}, {"price": True}),
+        *({"price": 4, "monthly": 4}, {"keep": {"rug": -1}}, {"keep": []}, {"hours": 7}),
+        *({"hours": 2, "return": ["dinner"]}, {"day": "Sunday", "hour": 9}, {"day": "Monday"}),
+        *({"day": ["Monday"], "hour": 9}, {"friend": "Nobody"}, {"friend": ["Anouk"]}),
+    ],
+)
+def test_what_is_no_possible_offer_is_refused_and_told_how_one_is_written(family, offer):
+    with pytest.raises(ValueError, match="An offer here is written"):
+        scene(family, 3).game.offered(offer, 0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -6,38 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sotopia.speech import heard, leaked, proposing, told
+from agent_envs.sotopia.speech import heard, leaked, told
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["Deal.", "Agreed!", "I accept.", "I'll take it.", "That works for me", "Yes, let's do it."],
-)
-def test_accepting(line):
-    assert heard(line).accepts
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "No deal.",
-        "I do not accept.",
-        "Deal?",
-        "I don't think that works for me.",
-        "It was a great deal of work.",
-        "Hello.",
-        "Yes.",
-    ],
-)
-def test_not_accepting(line):
-    assert not heard(line).accepts
-
-
-def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
-    assert heard("You greedy fool").insults
-    assert heard("Liars and morons, both of you").insults
-    assert heard("I'll make you regret it").threatens
-    assert heard("Pay, or else!").threatens
+def test_a_courtesy_a_reason_a_question():
     assert heard("Thank you").courteous
     assert heard("I need it by Monday because my old one broke").reasons
     assert not heard("Just because").reasons  # too short to be one
@@ -45,12 +17,6 @@ def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
     assert heard("#### !!! ...").wordless
     quiet = heard("I would like the lamp.")
     assert not any(quiet)
-
-
-def test_what_is_refused_is_no_proposal():
-    assert proposing("$50 is too much. I could pay $40.") == "I could pay $40."
-    assert proposing("I can't pay $50, but I could pay $40.") == "I could pay $40."
-    assert proposing("Never!") == ""
 
 
 def test_told_counts_pairs_of_content_words():

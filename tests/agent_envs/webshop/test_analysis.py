@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,6 +129,48 @@ def test_an_emoji_is_one_word(emoji):
     assert words(f"red{emoji}{emoji}7") == ["red", emoji, emoji, "7"]
 
 
+@pytest.mark.parametrize(
+    "sign",
+    ["★", "☞", "™", "®", "©", "♚", "♫", "✔", "〰", "〽", "🏽"],
+)
+def test_a_pictograph_is_a_word(sign):
+    assert words(f"red {sign} shoe{sign}") == ["red", sign, "shoe", sign]
+
+
+@pytest.mark.parametrize("sign", ["•", "→", "€", "●", "✓", "【", "※", "°"])
+def test_other_signs_are_none(sign):
+    assert words(f"red {sign} shoe{sign}") == ["red", "shoe"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "1\ufe0f\u20e3 #\ufe0f\u20e3 *\u20e3 # *",
+            ["1\ufe0f\u20e3", "#\ufe0f\u20e3", "*\u20e3"],
+        ),  # key caps
+        ("shoe\U0001f3fd", ["shoe\U0001f3fd"]),  # a skin tone extends what is before it
+        ("\u2139 \u2139nfo", ["\u2139", "\u2139nfo"]),  # a letter that is an emoji
+        ("\u2139\ufe0f\u200d\u2605", ["\u2139\ufe0f\u200d\u2605"]),
+        ("\u2139\u200dnfo", ["\u2139\u200dnfo"]),
+        ("\u2605\ufe0e\ufe0f", ["\u2605"]),  # a text presentation ends an emoji
+        ("\U0001f3f4\U000e0067\U000e007f", ["\U0001f3f4\U000e0067\U000e007f"]),  # tags
+        (
+            "\u05d0'\u05d1.\u05d2'",
+            ["\u05d0'\u05d1.\u05d2"],
+        ),  # what a dot joined ends without its quote
+        (
+            '\u05d0"\u05d1"\u05d2',
+            ['\u05d0"\u05d1', "\u05d2"],
+        ),  # a Hebrew letter has one double quote
+        ("\u0130s \u0130T \u212aing", ["king"]),  # in lower case these are stop words and a k
+        ("\U00010428s x", ["\U00010428", "x"]),  # the stemmer counts units, here three
+    ],
+)
+def test_boundaries_that_a_table_of_unicode_knows(text, expected):
+    assert words(text) == expected
+
+
 def test_half_flags_pair_from_the_left():
     assert words("🇩🇪🇫🇷🇮") == ["🇩🇪", "🇫🇷"]
 
@@ -164,6 +208,26 @@ def test_long_tokens_are_cut():
     # the cut comes before the stemmer and the stop words: "...xing" loses its end, "a" is dropped
     assert words("y" + "x" * 253 + "ing") == ["y" + "x" * 253 + "i", "ng"]
     assert words("x" * 255 + "a") == ["x" * 255]
+
+
+def test_no_more_of_a_long_token_is_seen_than_its_units():
+    # a window of 255 units: the dot is its last, and joins nothing that is seen
+    assert words("x" * 254 + ".y") == ["x" * 254, "y"]
+    assert words("x" * 253 + ".y") == ["x" * 253 + ".y"]
+    # joiners alone are none, so a run of them is left one by one until the letter is seen
+    assert words("_" * 300 + "x") == ["_" * 254 + "x"]
+    # a letter outside the basic plane is two units: 127 of them fit, and half of one does not
+    wide = "\U00010428"
+    assert words(wide * 200) == [wide * 127, wide * 73]
+
+
+@pytest.mark.parametrize(
+    "text", ["_", "\u200d", "\u2605\u200d", "\u05d0\u2019", "#\ufe0f", "\u2139_", "__x"]
+)
+def test_long_runs_take_no_long_time(text):
+    start = time.process_time()
+    words(text * 30_000)
+    assert time.process_time() - start < 10  # of which most on a busy machine is waiting
 
 
 SCRIPTS = st.text(

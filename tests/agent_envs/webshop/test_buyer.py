@@ -41,7 +41,8 @@ def test_it_meets_embedded_goals_of_upstream_mode():
 def test_its_share_of_real_goals(real):
     env = make(real)
     # 92 % are asked for; in strict mode each goal can be met, and it finds all of these
-    ends = [buy(env, task) for task in SAMPLE]
+    sample = random.Random(0).sample(range(len(env.unwrapped.panel)), 300)
+    ends = [buy(env, task) for task in sample]
     assert sum(end is not None and end[1] == 1 for end in ends) == 300
 
 

@@ -80,16 +80,52 @@ def test_a_folder_that_is_none_is_named(tmp_path, made):
         open_catalogue(place)
 
 
-def test_packed_files_are_read_and_plain_ones_come_first(folder_of, record, wanted):
+def test_packed_files_are_read(folder_of, record, wanted):
     folder = folder_of([record()], {"A1": wanted("light")})
+    (folder / "items_shuffle.json").unlink()
     packed = gzip.compress(json.dumps([record("P1")]).encode())
     (folder / "items_shuffle_1000.json.gz").write_bytes(packed)
-    (folder / "items_shuffle_2.json").write_text(json.dumps([record("A2")]))
-    found = []
-    for name in ("items_shuffle.json", "items_shuffle_2.json", "items_shuffle_1000.json.gz"):
-        found += [product.asin for product in module._opened.__wrapped__(folder).products]
-        (folder / name).unlink()
-    assert found == ["A1", "A2", "P1"]
+    assert [product.asin for product in open_catalogue(folder).products] == ["P1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "second"),
+    [
+        ("items_shuffle", "items_shuffle_1000.json"),  # as a full download of the public data
+        ("items_shuffle", "items_shuffle.json.gz"),
+        ("items_ins_v2", "items_ins_v2_1000.json.gz"),
+        ("items_human_ins", "items_human_ins.json.gz"),
+    ],
+)
+def test_of_two_files_none_is_taken(folder_of, record, name, second):
+    folder = folder_of([record()], {}, {})
+    (folder / second).write_bytes(b"{}")
+    pattern = name if name == "items_human_ins" else rf"{name}\*"
+    said = rf"^{folder} has 2 files for {pattern}\.json: {name}\.json, {second}; .*keep one there"
+    with pytest.raises(BadAsset, match=said):
+        open_catalogue(folder)
+
+
+def test_peoples_goals_need_their_file(folder_of, record, wanted):
+    def make(data, split="train"):
+        return gym.make("WebShop-v0", data=data, goals="human", split=split)
+
+    with pytest.raises(ValueError, match="embedded catalogue has none; use goals='synthetic', or "):
+        make("embedded")
+    folder = folder_of([record()], {"A1": wanted("light")})
+    with pytest.raises(
+        MissingAsset, match=rf"^no items_human_ins.json \(or .gz\) in {folder}, .*put"
+    ):
+        make(folder)
+    bare = {"instruction": "x", "instruction_attributes": [], "instruction_options": []}
+    for requests in ({}, {"B1": [bare]}, {"A1": [bare]}):
+        folder = folder_of([record()], {"A1": wanted("light")}, requests)
+        with pytest.raises(
+            BadAsset, match=r"items_human_ins\.json: no request for attributes of one"
+        ):
+            make(folder)
+    folder = folder_of([record()], {}, {"A1": [bare | {"instruction_attributes": ["light"]}]})
+    assert make(folder, split="all").unwrapped.panel.task_ids == ("A1-h0",)
 
 
 def test_requests_are_read_where_they_are(folder_of, record):

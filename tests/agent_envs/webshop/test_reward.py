@@ -15,10 +15,11 @@ from agent_envs.webshop.reward import (
     alike,
     exact_options,
     has_attribute,
-    match,
     product_type,
     score,
+    strict_match,
     token_set_ratio,
+    upstream_match,
     upstream_options,
 )
 
@@ -233,15 +234,29 @@ def test_a_score_with_nothing_to_miss():
 
 
 @pytest.mark.parametrize(("price", "expected"), [(19.99, True), (20.0, True), (20.01, False)])
-def test_the_price_may_be_the_limit(product, price, expected):
+def test_the_price_may_be_the_limit_in_the_public_webshop(product, price, expected):
     shoe = product()
-    assert match(goal(), shoe, shoe, (["shoe"], ["shoe"]), price).price is expected
+    found = upstream_match(goal(), shoe, shoe, (["shoe"], ["shoe"]), price)
+    assert found.price is expected
 
 
 def test_a_match_counts_the_goals_attributes(product):
-    shoe = product(["waterproof"])
-    found = match(goal(["waterproof", "canvas", "leather"]), shoe, shoe, (["a"], ["a"]), 1.0)
-    assert found == Match(type=1.0, attributes=2, price=True)
+    shoe, asked = product(["waterproof"]), goal(["waterproof", "canvas", "leather"])
+    nouns = ["a"], ["a"]
+    counted = Match(type=1.0, attributes=2, price=True)
+    assert upstream_match(asked, shoe, shoe, nouns, 1.0) == counted
+    assert strict_match(asked, shoe, shoe, nouns) == counted
+
+
+def test_titles_decide_the_type_in_the_public_webshop_and_the_kind_in_strict_mode(product):
+    shoe, boot = product(), product(**ALONE)
+    nouns = ["shoe"], ["shoe"]
+    assert upstream_match(goal(), shoe, boot, nouns, 1.0).type == 1.0
+    assert strict_match(goal(), shoe, boot, nouns).type == 0.5
+    assert strict_match(goal(), shoe, boot, (["shoe"], ["hat"])).type == 0.0
+    # with the same query and category a title without a noun of the other's is of the kind
+    assert upstream_match(goal(), shoe, shoe, (["shoe"], ["hat"]), 1.0).type == 0.0
+    assert strict_match(goal(), shoe, shoe, (["shoe"], ["hat"])).type == 1.0
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from([0.0, 0.1, 0.5, 1.0]))

@@ -10,11 +10,11 @@ from gymnasium.error import ResetNeeded
 
 from agent_envs.webshop import oracle
 from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.goals import Goal
+from agent_envs.webshop.goals import NO_LIMIT, Goal
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES, Page
 from agent_envs.webshop.products import read_products
 from agent_envs.webshop.reward import exact_options, upstream_options
-from agent_envs.webshop.shop import open_shop, repaired
+from agent_envs.webshop.shop import choices, open_shop
 
 STRICT, UPSTREAM = "strict", "upstream"
 UNKNOWN, REFUSED, FORMAT = "unknown", "refused", "format"
@@ -257,14 +257,17 @@ def test_right_values_that_the_score_does_not_accept(real, strict):
     assert len(refused) == (0 if strict else 73)
 
 
-@pytest.mark.parametrize(("strict", "beyond"), [(False, 458), (True, 0)])
-def test_real_goals_that_their_own_product_does_not_meet(real, strict, beyond):
+@pytest.mark.parametrize(("strict", "unmet", "beyond"), [(False, 0, 458), (True, 163, 0)])
+def test_real_goals_that_their_own_product_does_not_meet(real, strict, unmet, beyond):
     shop = open_shop(open_catalogue(real), "synthetic", strict, 0, False)
     missed = 0
     for goal in shop.goals.values():
         page = Page("item", product=goal.product, options=goal.options)
-        missed += shop.score(goal, shop.match(goal, goal.product), page).total != 1
-    assert (len(shop.goals), missed) == (6910, beyond)
+        total = shop.score(goal, shop.match(goal, goal.product), page).total
+        assert not (goal.unmet and total == 1)
+        missed += total != 1 and not goal.unmet
+    assert len(shop.goals) == 6910
+    assert (sum(bool(goal.unmet) for goal in shop.goals.values()), missed) == (unmet, beyond)
 
 
 SHARED = {"Color": ["red", "blue"], "Trim": ["red", "blue", "none"]}
@@ -323,11 +326,20 @@ def test_a_value_that_is_also_a_button(shoes):
     way = ["search[shoe]", "click[a01]", "click[search]"]
     assert play(make(folder, UPSTREAM), *way)[-1][1]["invalid_reason"] == UNKNOWN
     assert play(make(folder, STRICT), *way)[-1][1]["valid"]
-    # the buttons win, and a goal does not ask for what cannot be chosen
-    for task in range(3):
-        env = make(folder, STRICT)
-        play(env, task=task)
-        assert [env.step(action) for action in oracle(env)][-1][1] == 1.0
+    # the buttons win, and no split has a goal that asks for what cannot be chosen
+    env = make(folder, STRICT)
+    unmet = {
+        goal.text.split(": ")[1].split(",")[0]: goal.unmet
+        for goal in env.unwrapped.shop.goals.values()
+    }
+    assert unmet == {
+        "search": (),
+        "buy now": ("option 'buy now'",),
+        "description": ("option 'description'",),
+    }
+    assert len(env.unwrapped.panel) == 1
+    play(env)
+    assert [env.step(action) for action in oracle(env)][-1][1] == 1.0
 
 
 @pytest.mark.parametrize("mode", [STRICT, UPSTREAM])
@@ -340,40 +352,76 @@ def test_the_search_button_is_no_click(shoes, mode):
 # -- goals ----------------------------------------------------------------------------------------
 
 
-def test_attributes_that_the_product_lacks_are_not_asked_for(folder_of, record, wanted):
-    folder = folder_of([record()], {"A1": wanted("light", asked=["light", "heavy", "canvas"])})
+def test_a_goal_for_what_its_product_lacks_is_in_no_split(folder_of, record, wanted):
+    told = {
+        "A1": wanted("light", asked=["light", "heavy", "canvas"]),
+        "B1": wanted("soft", "tumble dry"),
+        "C1": wanted("light"),
+    }
+    washed = record("B1", full_description="Do not tumble dry.")
+    folder = folder_of([record(), washed, record("C1")], told)
+    # upstream: light, canvas and the price of 3 + 1
     way = ["search[shoe]", "click[a1]"]
-    # upstream: light, canvas and the price of 3 + 1; strict: of 2 + 1
-    assert play(make(folder, UPSTREAM), *way)[-1][1]["progress"] == pytest.approx(3 / 4)
-    assert play(make(folder, STRICT), *way)[-1][1]["progress"] == 1.0
+    upstream = make(folder, UPSTREAM)
+    assert len(upstream.unwrapped.panel) == 3
+    place = upstream.unwrapped.panel.task_ids.index("A1-0")
+    assert play(upstream, *way, task=place)[-1][1]["progress"] == pytest.approx(3 / 4)
+    env = make(folder, STRICT)
+    assert env.unwrapped.panel.task_ids == ("C1-0",)
+    goals = env.unwrapped.shop.goals
+    assert goals["A1-0"].unmet == ("attribute 'heavy'",)
+    assert goals["B1-0"].unmet == ("attribute 'tumble dry'",)
+    assert play(env, "search[shoe]", "click[c1]")[-1][1]["progress"] == 1.0
+
+
+def test_ranges_of_places_are_counted_before_goals_are_left_out(folder_of, record, wanted):
+    ids = [f"A{number}" for number in range(510)]
+    told = {asin: wanted("light", asked=["heavy" if asin[-1] == "7" else "light"]) for asin in ids}
+    folder = folder_of([record(asin) for asin in ids], told)
+    tasks = {
+        (mode, split): make(folder, mode, split=split).unwrapped.panel.task_ids
+        for mode in (STRICT, UPSTREAM)
+        for split in ("test", "val", "all")
+    }
+    for split in ("test", "val", "all"):
+        met = tuple(task for task in tasks[UPSTREAM, split] if task[-3] != "7")
+        assert tasks[STRICT, split] == met
+    assert (len(tasks[UPSTREAM, "all"]), len(tasks[STRICT, "all"])) == (510, 459)
 
 
 @pytest.mark.parametrize("button", [BACK, NEXT, PREVIOUS, BUY, *SUB_PAGES])
 def test_goals_do_not_ask_for_buttons(record, button):
     product = read_products([record(options={"Kind": [button]})], {})[0]
     goal = Goal("A1-0", 0, "", (), (("kind", button.lower()),), 20.0)
-    assert repaired(goal, product).options == ()
+    assert choices(goal, product) == ((), [button.lower()])
 
 
 @pytest.mark.parametrize(
-    ("asked", "options"),
+    ("asked", "options", "lacking"),
     [
-        (["red"], {"color": "red"}),
-        (["Red "], {"color": "red"}),
-        (["m", "red"], {"size": "m", "color": "red"}),
-        (["men's medium"], {"fit": "medium men's"}),  # the same words, "s" among them
-        (["darkish red"], {"color": "red"}),  # "red" holds no more: a ratio of 100
-        (["green"], {}),  # nothing like it
-        (["red", "blue"], {"color": "red"}),  # one choice an option
-        (["red", "red"], {"color": "red"}),
-        ([], {}),
+        (["red"], {"color": "red"}, []),
+        (["Red "], {"color": "red"}, []),
+        (["m", "red"], {"size": "m", "color": "red"}, []),
+        (["1/2"], {"part": "1 | 2"}, []),
+        (["men's medium"], {}, ["men's medium"]),  # the same words in another order
+        (["darkish red"], {}, ["darkish red"]),
+        (["green"], {}, ["green"]),
+        (["red", "blue"], {"color": "red"}, ["blue"]),  # one choice an option
+        (["red", "red"], {"color": "red"}, []),
+        ([], {}, []),
     ],
 )
-def test_values_that_people_asked_for_are_of_an_option(record, asked, options):
-    offers = {"Color": ["red", "blue"], "Size": ["s", "m"], "Fit": ["medium men's"]}
+def test_values_that_people_asked_for_are_of_an_option(record, asked, options, lacking):
+    offers = {
+        "Color": ["red", "blue"],
+        "Size": ["s", "m"],
+        "Fit": ["medium men's"],
+        "Part": ["1/2"],
+    }
     product = read_products([record(options=offers)], {})[0]
     goal = Goal("A1-h0", 0, "", (), tuple(("", value) for value in asked), 20.0)
-    assert dict(repaired(goal, product).options) == options
+    found = choices(goal, product)
+    assert (dict(found[0]), found[1]) == (options, lacking)
 
 
 def test_peoples_goals_are_met_in_strict_mode_by_buying_as_asked(made_up):
@@ -388,15 +436,25 @@ def test_peoples_goals_are_met_in_strict_mode_by_buying_as_asked(made_up):
                 assert shop.score(goal, shop.match(goal, goal.product), page).total == 1
 
 
-def test_the_texts_of_repaired_goals_stay(made_up):
+def test_strict_mode_asks_for_the_same_below_a_price_that_pages_show(made_up):
+    products = open_catalogue(made_up).products
     for kind in ("synthetic", "human"):
         strict, upstream = (
             open_shop(open_catalogue(made_up), kind, mode, 0, False).goals for mode in (True, False)
         )
         assert list(strict) == list(upstream)
         for task_id, goal in strict.items():
-            assert goal.text == upstream[task_id].text
-            assert goal.price_upper == upstream[task_id].price_upper
+            public, one_price = upstream[task_id], len(products[goal.product].prices) == 1
+            assert goal.attributes == public.attributes
+            assert [value for _, value in goal.options] == [value for _, value in public.options]
+            assert goal.text.partition(", and price")[0] == public.text.partition(", and price")[0]
+            if one_price:
+                assert goal.text == public.text
+            told = goal.text.partition(", and price lower than ")[2]
+            assert told == (
+                "" if goal.price_upper == NO_LIMIT else f"{goal.price_upper:.2f} dollars"
+            )
+            assert max(products[goal.product].prices) < goal.price_upper
 
 
 # -- prices, ends ---------------------------------------------------------------------------------
@@ -405,7 +463,7 @@ def test_the_texts_of_repaired_goals_stay(made_up):
 def test_prices_are_those_of_the_seed(made_up):
     # the public WebShop draws them anew in each process
     catalogue = open_catalogue(made_up)
-    shops = [open_shop(catalogue, "synthetic", True, seed, False) for seed in (0, 1)]
+    shops = [open_shop(catalogue, "synthetic", False, seed, False) for seed in (0, 1)]
     ranges = [place for place, p in enumerate(catalogue.products) if len(p.prices) == 2]
     assert ranges
     assert any(shops[0].prices[place] != shops[1].prices[place] for place in ranges)
@@ -414,6 +472,19 @@ def test_prices_are_those_of_the_seed(made_up):
             assert min(product.prices) <= shop.prices[place] <= max(product.prices)
     for shop in shops:
         assert all(shop.prices[goal.product] < goal.price_upper for goal in shop.goals.values())
+
+
+@pytest.mark.parametrize(("given", "shown"), [("$10 - $20", "$10.0 to $20.0"), ("$20", "$20.0")])
+def test_strict_mode_holds_a_range_of_prices_to_its_end(folder_of, record, wanted, given, shown):
+    told = {"A1": wanted("light")}
+    for seed in range(8):
+        env = make(folder_of([record(pricing=given)], told), STRICT, price_seed=seed)
+        observation, info = play(env, "search[shoe]", "click[a1]")[-1]
+        goal = env.unwrapped.task
+        assert shown in observation
+        assert goal.price_upper in {40.0, 50.0, 60.0}  # the higher of two of 30 to 60
+        assert f"price lower than {goal.price_upper:.2f}" in goal.text
+        assert info["progress"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -98,13 +98,16 @@ def _type(kind: str) -> str:
 _TYPES = {
     "Amount": "float, a sum of money",
     "Answer": "str | int | float | bool | None",
+    "Body": "str",
     "Count": "int, from 0",
     "Day": "str, a day like '2024-05-31'",
     "Email": "str, an email address",
+    "Emails": "list[str], email addresses",
     "Moment": "str, a time like '2024-05-31T18:30'",
     "PageLimit": "int, from 1 to 20",
     "Rating": "int, from 1 to 5",
     "Text": "str, not empty",
-    "Texts": "list[str]",
+    "Words": "list[str]",
+    "Written": "str, not empty",
     "Token": "str",
 }

@@ -18,19 +18,25 @@ if TYPE_CHECKING:
     from agent_envs.appworld.state import Row, State
 
 Amount = float
+Body = str
 Count = int
 Day = str
 Email = str
+Emails = list[str]
 Moment = str
 PageLimit = int
 Rating = int
 Text = str
-Texts = list[str]
 Token = str
+Words = list[str]
+Written = str
 
 LARGEST_AMOUNT = 100_000
 LARGEST_PAGE = 20
+LONGEST_LINE = 200
+LONGEST_LIST = 50
 LONGEST_TEXT = 5000
+MOST_ROWS = 300  # of a kind that an app keeps
 
 
 class Refusal(Exception):
@@ -106,6 +112,25 @@ class App:
         self._session.logged_in.add(self.name)
         return {"access_token": self._session.token(self.name)}
 
+    def _add(self, table: str, **fields: Any) -> int:
+        """Add a row, if there is room for it: its id."""
+        if len(self._state.tables[table]) >= MOST_ROWS:
+            raise Refusal(
+                409, f"The {self.name} app is full: it keeps at most {MOST_ROWS} {table}."
+            )
+        return self._state.add(table, **fields)
+
+    def _remove(self, table: str, row_id: int) -> None:
+        """Remove a row; of what was there before the task that is an effect."""
+        before = self._session.before.get(table, row_id)
+        if before is not None:
+            self._effect("deletion", table=table, **before)
+        self._state.remove(table, row_id)
+
+    def _effect(self, kind: str, **fields: Any) -> None:
+        """Something happens that cannot be taken back, see `ledger`."""
+        self._session.ledger.add(kind, **fields)
+
     def _found(self, table: str, row_id: int, what: str) -> Row:
         """A row that has to be there."""
         row = self._state.get(table, row_id)
@@ -178,8 +203,20 @@ def _integer(low: int, high: int | None = None) -> Callable[[Any], bool]:
     return lambda v: type(v) is int and low <= v and (high is None or v <= high)
 
 
-def _text(value: Any) -> bool:
-    return type(value) is str and len(value) <= LONGEST_TEXT
+def _text(value: Any, longest: int = LONGEST_LINE) -> bool:
+    return type(value) is str and len(value) <= longest
+
+
+def _line(value: Any) -> bool:
+    return _text(value) and bool(value.strip())
+
+
+def _email(value: Any) -> bool:
+    return _text(value) and bool(re.fullmatch(r"[^@\s]+@[^@\s]+", value))
+
+
+def _list(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda v: type(v) is list and len(v) <= LONGEST_LIST and all(map(holds, v))
 
 
 def _amount(value: Any) -> bool:
@@ -201,25 +238,37 @@ def _moment(form: str, kind: type[date]) -> Callable[[Any], bool]:
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Amount": (_amount, "a sum of money above 0 with at most two decimals"),
+    "Body": (
+        lambda v: _text(v, LONGEST_TEXT),
+        f"a text of at most {LONGEST_TEXT} characters",
+    ),
     "Count": (_integer(0, 1_000_000), "a whole number from 0"),
     "Day": (_moment(r"\d{4}-\d\d-\d\d", date), "a day like '2024-05-31'"),
-    "Email": (lambda v: _text(v) and "@" in v, "an email address"),
+    "Email": (_email, "an email address"),
+    "Emails": (_list(_email), f"a list of at most {LONGEST_LIST} email addresses"),
     "Moment": (
         _moment(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?", datetime),
         "a time like '2024-05-31T18:30'",
     ),
     "PageLimit": (_integer(1, LARGEST_PAGE), f"a whole number from 1 to {LARGEST_PAGE}"),
     "Rating": (_integer(1, 5), "a whole number from 1 to 5"),
-    "Text": (lambda v: _text(v) and bool(v.strip()), "a text that is not empty"),
-    "Texts": (lambda v: type(v) is list and all(map(_text, v)), "a list of texts"),
+    "Text": (_line, f"a text that is not empty, of at most {LONGEST_LINE} characters"),
     "Token": (_text, "a text"),
+    "Words": (
+        _list(_line),
+        f"a list of at most {LONGEST_LIST} texts of at most {LONGEST_LINE} characters",
+    ),
     "bool": (lambda v: type(v) is bool, "True or False"),
     "int": (lambda v: type(v) is int, "a whole number"),
     "list[int]": (
         lambda v: type(v) is list and all(type(i) is int for i in v),
         "a list of whole numbers",
     ),
-    "str": (_text, f"a text of at most {LONGEST_TEXT} characters"),
+    "Written": (
+        lambda v: _text(v, LONGEST_TEXT) and bool(v.strip()),
+        f"a text that is not empty, of at most {LONGEST_TEXT} characters",
+    ),
+    "str": (_text, f"a text of at most {LONGEST_LINE} characters"),
     "Answer": (
         lambda v: v is None or type(v) in (str, int, float, bool),
         "a text or a number, or None where nothing was asked",

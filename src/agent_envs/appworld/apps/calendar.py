@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from agent_envs.appworld.apps.app import (
+    LONGEST_LIST,
     App,
     Count,
     Day,
     Email,
+    Emails,
     Moment,
     PageLimit,
     Refusal,
     Text,
-    Texts,
     Token,
     has_words,
+    only,
     page,
 )
 
@@ -78,7 +80,7 @@ class Calendar(App):
         start: Moment,
         end: Moment,
         place: str = "",
-        guests: Texts | None = None,
+        guests: Emails | None = None,
     ) -> dict[str, int]:
         """Put an event into the calendar.
 
@@ -89,12 +91,15 @@ class Calendar(App):
             start: when it starts
             end: when it ends
             place: where it is
-            guests: email addresses of those invited
+            guests: email addresses of those invited, who get an invitation
         """
         start, end = _ordered(start, end)
-        event_id = self._state.add(
-            "events", title=title, start=start, end=end, place=place, guests=guests or []
+        invited = list(dict.fromkeys(guests or []))
+        event_id = self._add(
+            "events", title=title, start=start, end=end, place=place, guests=invited
         )
+        for guest in invited:
+            self._invite(event_id, guest)
         return {"event_id": event_id}
 
     def update_event(
@@ -106,7 +111,7 @@ class Calendar(App):
         end: Moment | None = None,
         place: str | None = None,
     ) -> None:
-        """Change title, times or place of an event; what is not given stays.
+        """Change title, times or place of an event; what is not given stays, guests are not told.
 
         Args:
             event_id: id of the event
@@ -124,16 +129,16 @@ class Calendar(App):
         self._state.change("events", event_id, start=start, end=end, **new)
 
     def delete_event(self, access_token: Token, event_id: int) -> None:
-        """Take an event out of the calendar.
+        """Delete an event for good; its guests are not told.
 
         Args:
             event_id: id of the event
         """
         self._found("events", event_id, "event")
-        self._state.remove("events", event_id)
+        self._remove("events", event_id)
 
     def invite_guest(self, access_token: Token, event_id: int, email: Email) -> None:
-        """Invite somebody to an event.
+        """Invite somebody to an event; they get an invitation.
 
         Args:
             event_id: id of the event
@@ -142,10 +147,13 @@ class Calendar(App):
         guests = self._found("events", event_id, "event")["guests"]
         if email in guests:
             raise Refusal(409, f"{email} is already invited.")
+        if len(guests) >= LONGEST_LIST:
+            raise Refusal(409, f"An event has at most {LONGEST_LIST} guests.")
         self._state.change("events", event_id, guests=[*guests, email])
+        self._invite(event_id, email)
 
     def uninvite_guest(self, access_token: Token, event_id: int, email: Email) -> None:
-        """Take a guest off an event.
+        """Take a guest off an event; they are not told.
 
         Args:
             event_id: id of the event
@@ -155,6 +163,12 @@ class Calendar(App):
         if email not in guests:
             raise Refusal(404, f"{email} is not invited.")
         self._state.change("events", event_id, guests=[g for g in guests if g != email])
+
+    def _invite(self, event_id: int, guest: str) -> None:
+        """Write an invitation into the ledger: what the guest reads."""
+        event = self._found("events", event_id, "event")
+        told = only(event, "title", "start", "end", "place")
+        self._effect("invitation", guest=guest, **told)
 
     def _in_order(self) -> list[dict[str, Any]]:
         events = [dict(event) for event in self._state.rows("events")]

@@ -86,7 +86,7 @@ class Contacts(App):
         check_one_of("relationship", relationship, RELATIONSHIPS)
         if self._state.rows("contacts", email=email):
             raise Refusal(409, f"There is already a contact with the address {email}.")
-        contact_id = self._state.add(
+        contact_id = self._add(
             "contacts",
             name=name,
             email=email,
@@ -134,10 +134,10 @@ class Contacts(App):
         )
 
     def delete_contact(self, access_token: Token, contact_id: int) -> None:
-        """Delete a contact.
+        """Delete a contact for good.
 
         Args:
             contact_id: id of the contact
         """
         self._found("contacts", contact_id, "contact")
-        self._state.remove("contacts", contact_id)
+        self._remove("contacts", contact_id)

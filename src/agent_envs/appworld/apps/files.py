@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from agent_envs.appworld.apps.app import (
+    LONGEST_TEXT,
     App,
+    Body,
     Count,
     PageLimit,
     Refusal,
     Text,
     Token,
+    Written,
     has_words,
     only,
     page,
@@ -71,7 +74,7 @@ class Files(App):
         """
         return dict(self._at(path))
 
-    def create_file(self, access_token: Token, path: Text, text: str = "") -> dict[str, int]:
+    def create_file(self, access_token: Token, path: Text, text: Body = "") -> dict[str, int]:
         """Make a new file.
 
         Gives: file_id
@@ -81,9 +84,9 @@ class Files(App):
             text: its text
         """
         self._check_free(path)
-        return {"file_id": self._state.add("files", path=path, text=text, created_at=self._now)}
+        return {"file_id": self._add("files", path=path, text=text, created_at=self._now)}
 
-    def write_file(self, access_token: Token, path: Text, text: str) -> None:
+    def write_file(self, access_token: Token, path: Text, text: Body) -> None:
         """Give a file a new text in place of the old one.
 
         Args:
@@ -92,7 +95,7 @@ class Files(App):
         """
         self._state.change("files", self._at(path)["id"], text=text)
 
-    def append_to_file(self, access_token: Token, path: Text, text: Text) -> None:
+    def append_to_file(self, access_token: Token, path: Text, text: Written) -> None:
         """Add text at the end of a file.
 
         Args:
@@ -100,7 +103,12 @@ class Files(App):
             text: what to add, with line ends where you want them
         """
         file = self._at(path)
-        self._state.change("files", file["id"], text=file["text"] + text)
+        longer = file["text"] + text
+        if len(longer) > LONGEST_TEXT:
+            raise Refusal(
+                409, f"A file has at most {LONGEST_TEXT} characters, this would be {len(longer)}."
+            )
+        self._state.change("files", file["id"], text=longer)
 
     def move_file(self, access_token: Token, path: Text, new_path: Text) -> None:
         """Move or rename a file.
@@ -131,7 +139,7 @@ class Files(App):
         Args:
             path: path of the file
         """
-        self._state.remove("files", self._at(path)["id"])
+        self._remove("files", self._at(path)["id"])
 
     def _at(self, path: str) -> dict[str, Any]:
         for file in self._state.rows("files", path=path):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from agent_envs.appworld.apps.app import (
+    LONGEST_LINE,
     App,
+    Body,
     Count,
+    Emails,
     PageLimit,
     Refusal,
     Text,
-    Texts,
     Token,
+    Written,
     check_one_of,
     has_words,
     only,
@@ -72,7 +75,7 @@ class Mail(App):
         return dict(self._found("mails", mail_id, "mail"))
 
     def send_mail(
-        self, access_token: Token, recipients: Texts, subject: Text, body: str = ""
+        self, access_token: Token, recipients: Emails, subject: Text, body: Body = ""
     ) -> dict[str, int]:
         """Send a mail.
 
@@ -85,7 +88,7 @@ class Mail(App):
         """
         return {"mail_id": self._send(recipients, subject, body)}
 
-    def reply_to_mail(self, access_token: Token, mail_id: int, body: Text) -> dict[str, int]:
+    def reply_to_mail(self, access_token: Token, mail_id: int, body: Written) -> dict[str, int]:
         """Answer the sender of a mail; the subject is that of the mail after "Re: ".
 
         Gives: mail_id
@@ -100,7 +103,7 @@ class Mail(App):
         )
         return {"mail_id": self._send([mail["sender"]], subject, body)}
 
-    def forward_mail(self, access_token: Token, mail_id: int, recipients: Texts) -> dict[str, int]:
+    def forward_mail(self, access_token: Token, mail_id: int, recipients: Emails) -> dict[str, int]:
         """Send a mail on with the same body; the subject is that of the mail after "Fwd: ".
 
         Gives: mail_id
@@ -145,7 +148,7 @@ class Mail(App):
             mail_id: id of the mail
         """
         self._found("mails", mail_id, "mail")
-        self._state.remove("mails", mail_id)
+        self._remove("mails", mail_id)
 
     def _newest(self, folder: str, query: str) -> list[dict[str, Any]]:
         check_one_of("folder", folder, FOLDERS)
@@ -157,9 +160,12 @@ class Mail(App):
         return sorted(found, key=lambda mail: (mail["sent_at"], mail["id"]), reverse=True)
 
     def _send(self, recipients: list[str], subject: str, body: str) -> int:
-        if not recipients or not all("@" in address for address in recipients):
-            raise Refusal(422, f"recipients must be email addresses, got {recipients!r:.80}.")
-        return self._state.add(
+        if not recipients:
+            raise Refusal(422, "A mail needs at least one recipient.")
+        if len(subject) > LONGEST_LINE:
+            raise Refusal(409, f"The subject would be longer than {LONGEST_LINE} characters.")
+        recipients = list(dict.fromkeys(recipients))
+        mail_id = self._add(
             "mails",
             folder="sent",
             sender=self._session.email,
@@ -170,3 +176,5 @@ class Mail(App):
             read=True,
             starred=False,
         )
+        self._effect("mail", recipients=recipients, subject=subject, body=body)
+        return mail_id

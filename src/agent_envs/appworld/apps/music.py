@@ -128,7 +128,7 @@ class Music(App):
         Args:
             title: title of the playlist
         """
-        return {"playlist_id": self._state.add("playlists", title=title, song_ids=[])}
+        return {"playlist_id": self._add("playlists", title=title, song_ids=[])}
 
     def rename_playlist(self, access_token: Token, playlist_id: int, title: Text) -> None:
         """Give a playlist another title.
@@ -140,13 +140,13 @@ class Music(App):
         self._give("playlists", playlist_id, "playlist", title=title)
 
     def delete_playlist(self, access_token: Token, playlist_id: int) -> None:
-        """Delete a playlist; its songs stay.
+        """Delete a playlist for good; its songs stay.
 
         Args:
             playlist_id: id of the playlist
         """
         self._found("playlists", playlist_id, "playlist")
-        self._state.remove("playlists", playlist_id)
+        self._remove("playlists", playlist_id)
 
     def add_song_to_playlist(self, access_token: Token, playlist_id: int, song_id: int) -> None:
         """Put a song at the end of a playlist.

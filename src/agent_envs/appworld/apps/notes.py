@@ -6,11 +6,12 @@ from typing import Any
 
 from agent_envs.appworld.apps.app import (
     App,
+    Body,
     Count,
     PageLimit,
     Text,
-    Texts,
     Token,
+    Words,
     has_words,
     only,
     page,
@@ -57,7 +58,7 @@ class Notes(App):
         return dict(self._found("notes", note_id, "note"))
 
     def create_note(
-        self, access_token: Token, title: Text, text: str = "", tags: Texts | None = None
+        self, access_token: Token, title: Text, text: Body = "", tags: Words | None = None
     ) -> dict[str, int]:
         """Write a new note.
 
@@ -68,7 +69,7 @@ class Notes(App):
             text: its text
             tags: its tags
         """
-        note_id = self._state.add("notes", title=title, text=text, tags=tags or [], pinned=False)
+        note_id = self._add("notes", title=title, text=text, tags=_once(tags or []), pinned=False)
         return {"note_id": note_id}
 
     def update_note(
@@ -76,8 +77,8 @@ class Notes(App):
         access_token: Token,
         note_id: int,
         title: Text | None = None,
-        text: str | None = None,
-        tags: Texts | None = None,
+        text: Body | None = None,
+        tags: Words | None = None,
     ) -> None:
         """Change title, text or tags of a note; what is not given stays.
 
@@ -87,6 +88,7 @@ class Notes(App):
             text: the new text, in place of all of the old one
             tags: the new tags, in place of all old ones
         """
+        tags = None if tags is None else _once(tags)
         self._give("notes", note_id, "note", title=title, text=text, tags=tags)
 
     def pin_note(self, access_token: Token, note_id: int, pinned: bool = True) -> None:
@@ -105,7 +107,7 @@ class Notes(App):
             note_id: id of the note
         """
         self._found("notes", note_id, "note")
-        self._state.remove("notes", note_id)
+        self._remove("notes", note_id)
 
     def list_tags(self, access_token: Token) -> list[dict[str, Any]]:
         """List all tags with the number of notes that have them.
@@ -115,3 +117,8 @@ class Notes(App):
         notes = self._state.rows("notes")
         tags = sorted({tag for note in notes for tag in note["tags"]})
         return [{"tag": t, "notes": sum(t in note["tags"] for note in notes)} for t in tags]
+
+
+def _once(tags: list[str]) -> list[str]:
+    """Each tag once."""
+    return list(dict.fromkeys(tags))

@@ -15,6 +15,7 @@ from agent_envs.appworld.apps.app import (
     Token,
     check_one_of,
     has_words,
+    only,
     page,
 )
 
@@ -106,7 +107,7 @@ class Payments(App):
             note: what it is for
         """
         self._check_other(payer)
-        request_id = self._state.add(
+        request_id = self._add(
             "requests",
             requester=self._session.email,
             payer=payer,
@@ -115,6 +116,7 @@ class Payments(App):
             asked_at=self._now,
             status="pending",
         )
+        self._effect("request for money", payer=payer, amount=amount, note=note)
         return {"request_id": request_id}
 
     def list_requests(
@@ -153,22 +155,24 @@ class Payments(App):
         return {"transaction_id": paid}
 
     def decline_request(self, access_token: Token, request_id: int) -> None:
-        """Refuse to pay what a person asked for.
+        """Refuse to pay what a person asked for; this is final.
 
         Args:
             request_id: id of the request
         """
-        self._pending(request_id, "payer")
+        request = self._pending(request_id, "payer")
         self._state.change("requests", request_id, status="declined")
+        self._effect("declined request", **only(request, "requester", "amount", "note"))
 
     def cancel_request(self, access_token: Token, request_id: int) -> None:
-        """Take back a request of your own.
+        """Take back a request of your own; this is final.
 
         Args:
             request_id: id of the request
         """
-        self._pending(request_id, "requester")
+        request = self._pending(request_id, "requester")
         self._state.change("requests", request_id, status="cancelled")
+        self._effect("cancelled request", **only(request, "payer", "amount", "note"))
 
     def _direction(self, paid: Row) -> str:
         return "sent" if paid["sender"] == self._session.email else "received"
@@ -185,7 +189,7 @@ class Payments(App):
     def _pay(self, receiver: str, amount: float, note: str) -> int:
         if amount > self._balance():
             raise Refusal(409, f"The balance is {self._balance()}, less than {amount}.")
-        return self._state.add(
+        paid = self._add(
             "transactions",
             sender=self._session.email,
             receiver=receiver,
@@ -193,6 +197,8 @@ class Payments(App):
             note=note,
             paid_at=self._now,
         )
+        self._effect("payment", receiver=receiver, amount=amount, note=note)
+        return paid
 
     def _pending(self, request_id: int, side: str) -> Row:
         request = self._found("requests", request_id, "request")

@@ -50,7 +50,7 @@ class Shopping(App):
         """
         if self._state.rows("lists", title=title):
             raise Refusal(409, f"There is already a list {title!r}.")
-        return {"list_id": self._state.add("lists", title=title)}
+        return {"list_id": self._add("lists", title=title)}
 
     def rename_list(self, access_token: Token, list_id: int, title: Text) -> None:
         """Give a shopping list another title.
@@ -62,15 +62,15 @@ class Shopping(App):
         self._give("lists", list_id, "list", title=title)
 
     def delete_list(self, access_token: Token, list_id: int) -> None:
-        """Delete a shopping list with all its items.
+        """Delete a shopping list with all its items for good.
 
         Args:
             list_id: id of the list
         """
         self._found("lists", list_id, "list")
         for item in self._items(list_id):
-            self._state.remove("items", item["id"])
-        self._state.remove("lists", list_id)
+            self._remove("items", item["id"])
+        self._remove("lists", list_id)
 
     def add_item(
         self, access_token: Token, list_id: int, name: Text, quantity: Count = 1
@@ -87,9 +87,7 @@ class Shopping(App):
         self._found("lists", list_id, "list")
         if any(item["name"] == name for item in self._items(list_id)):
             raise Refusal(409, f"{name!r} is already on the list; use update_item.")
-        item_id = self._state.add(
-            "items", list_id=list_id, name=name, quantity=quantity, bought=False
-        )
+        item_id = self._add("items", list_id=list_id, name=name, quantity=quantity, bought=False)
         return {"item_id": item_id}
 
     def update_item(
@@ -109,13 +107,13 @@ class Shopping(App):
         self._give("items", item_id, "item", quantity=quantity, bought=bought)
 
     def remove_item(self, access_token: Token, item_id: int) -> None:
-        """Take an item off its shopping list.
+        """Remove an item from its shopping list for good.
 
         Args:
             item_id: id of the item
         """
         self._found("items", item_id, "item")
-        self._state.remove("items", item_id)
+        self._remove("items", item_id)
 
     def _items(self, list_id: int) -> list[dict[str, Any]]:
         return [dict(item) for item in self._state.rows("items", list_id=list_id)]

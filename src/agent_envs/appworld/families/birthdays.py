@@ -5,13 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_envs.appworld.families.plan import Added, Family, Plan
+from agent_envs.appworld.reading import Lines
 
 if TYPE_CHECKING:
     from agent_envs.appworld.people import Draft
 
 
+LABELS = (
+    *("Birthday of", "Cake for", "Card for", "Flowers for", "Call", "Congratulate", "Visit"),
+    *("Present for", "Toast to", "Lunch with", "Coffee with", "Write to", "Song for"),
+    *("Dinner with", "Wishes for", "Bake for", "Balloons for", "Brunch with", "Candles for"),
+    *("Surprise for", "Poem for"),
+)
+PRESENTS = (
+    *("Presents", "Birthday money", "Gifts sent", "Sent today", "Given away", "Birthdays done"),
+    *("Congratulated", "Money gifts", "Today's birthdays", "Friends who got money", "Wishes sent"),
+    *("Gift list", "Paid presents", "Celebrated", "Born today", "Party people", "Cake day"),
+    *("Received a present", "Birthday people", "Birthday log"),
+)
+
+
 def birthdays_into_the_calendar(draft: Draft) -> Plan:
     """Put the coming birthdays of friends into the calendar."""
+    label = draft.scenario(LABELS)
     soon, later = range(1, 13), range(40, 300)
     for friend, when in zip(draft.people(5, "friend"), (soon,) * 3 + (later,) * 2, strict=True):
         days = draft.rng.choice(when)
@@ -23,7 +39,7 @@ def birthdays_into_the_calendar(draft: Draft) -> Plan:
         if friend["relationship"] == "friend" and friend["birthday"][5:] in days_ahead:
             day = draft.at(1 + days_ahead.index(friend["birthday"][5:]))[:10]
             fields = {
-                "title": f"Birthday of {friend['name']}",
+                "title": f"{label} {friend['name']}",
                 "start": f"{day}T09:00",
                 "end": f"{day}T10:00",
             }
@@ -32,16 +48,16 @@ def birthdays_into_the_calendar(draft: Draft) -> Plan:
         (
             (
                 "I keep missing birthdays. For every friend in my contacts whose birthday is "
-                'between {first_day} and {last_day}, put an event "Birthday of" and their full '
-                "name into my calendar, from 9 to 10 on that morning."
+                "between {first_day} and {last_day}, both included, put an event into my calendar "
+                'from 9:00 to 10:00 on that day. Its title is "{label}" and then their full name.'
             ),
             (
                 "Which of my friends have their birthday from {first_day} to {last_day}? Add an "
                 "event for each of them to my calendar, 9:00 to 10:00 on the day, called "
-                '"Birthday of" followed by their full name.'
+                '"{label}" followed by their full name.'
             ),
         ),
-        {"first_day": first_day, "last_day": last_day},
+        {"label": label, "first_day": first_day, "last_day": last_day},
         (
             """
 # Collect the friends with their birthdays.
@@ -60,7 +76,7 @@ while day <= date.fromisoformat($last_day):
     for friend in friends:
         if friend["birthday"][5:] == day.isoformat()[5:]:
             apis.calendar.create_event(
-                access_token=calendar_token, title="Birthday of " + friend["name"],
+                access_token=calendar_token, title=$label + " " + friend["name"],
                 start=f"{day}T09:00", end=f"{day}T10:00",
             )
     day += timedelta(days=1)
@@ -73,6 +89,7 @@ apis.supervisor.complete_task()
 
 def birthday_money(draft: Draft) -> Plan:
     """Send money to the friends whose birthday it is, and note it."""
+    title = draft.scenario(PRESENTS)
     amount = draft.rng.choice((10, 15, 20))
     one, other = draft.people(2, "friend")
     for person in draft.contacts:
@@ -84,16 +101,16 @@ def birthday_money(draft: Draft) -> Plan:
         (
             (
                 "Some friends of mine have their birthday today. Send each of them {amount} with "
-                'the note "Happy birthday!", and write a note titled "Presents" that lists their '
-                "full names, a line each in alphabetical order."
+                'the note "Happy birthday!", and write a note titled "{title}" that lists their '
+                "full names and nothing else, a line each in alphabetical order."
             ),
             (
                 "Please see which of my friends were born on this day and send them {amount} each, "
-                'with "Happy birthday!" as the note. Then save their full names as a note called '
-                '"Presents", sorted, one name a line.'
+                'with "Happy birthday!" as the note. Then save just their full names as a note '
+                'called "{title}", sorted from A to Z, one name a line.'
             ),
         ),
-        {"amount": amount},
+        {"amount": amount, "title": title},
         (
             """
 # Find the friends who were born on this day.
@@ -116,7 +133,7 @@ for friend in born:
             """
 # Write down who got one.
 names = "\\n".join(sorted(friend["name"] for friend in born))
-apis.notes.create_note(access_token=notes_token, title="Presents", text=names)
+apis.notes.create_note(access_token=notes_token, title=$title, text=names)
 apis.supervisor.complete_task()
 """,
         ),
@@ -130,7 +147,7 @@ apis.supervisor.complete_task()
             ),
             Added(
                 "notes",
-                {"title": "Presents", "text": "\n".join(sorted((one["name"], other["name"])))},
+                {"title": title, "text": Lines(tuple(sorted((one["name"], other["name"]))))},
             ),
         ),
     )

@@ -6,14 +6,40 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from agent_envs.appworld.families.plan import Added, Changed, Family, Plan, Removed
+from agent_envs.appworld.reading import MINUTES, Quantity
 
 if TYPE_CHECKING:
     from agent_envs.appworld.people import Draft
 
 
+MEETINGS = (
+    *("Workshop", "Interview", "Training", "Rehearsal", "Inspection", "Lecture", "Seminar"),
+    *("Briefing", "Tutorial", "Tasting", "Viewing", "Hearing", "Screening", "Consultation"),
+    *("Standup", "Retreat", "Audition", "Webinar", "Fitting", "Supervision", "Coaching"),
+)
+DATES = (
+    *("Haircut", "Physiotherapy", "Tax adviser", "Eye test", "Piano lesson", "Blood test"),
+    *("Vet", "Parents' evening", "Car inspection", "House viewing", "Notary", "Driving lesson"),
+    *("Vaccination", "Language exam", "Plumber", "Chimney sweep", "Theatre", "Farewell lunch"),
+    *("Bike repair", "Blood donation", "Locksmith"),
+)
+MOVED = (
+    *("Budget talk", "Design round", "Book circle", "Quarter review", "Site visit", "Press hour"),
+    *("Sales forum", "Poetry evening", "Data review", "Kitchen planning", "Safety walk"),
+    *("Chess evening", "Hiring round", "Board lunch", "Garden committee", "Debate club"),
+    *("Launch rehearsal", "Vendor call", "Science circle", "Risk review", "Archive visit"),
+)
+PARTIES = (
+    *("Summer party", "Quiz night", "Pancake breakfast", "Film night", "Karaoke evening"),
+    *("Garden brunch", "Soup kitchen", "Puzzle day", "Costume ball", "Wine tasting"),
+    *("Dumpling dinner", "Lantern walk", "Clothes swap", "Table tennis cup", "Jam session"),
+    *("Barn dance", "Cheese fondue", "Star gazing", "Flower workshop", "Boat picnic", "Book swap"),
+)
+
+
 def time_in_meetings(draft: Draft) -> Plan:
     """Say how many minutes the events of some days take that have a word in their title."""
-    word = draft.rng.choice(("Workshop", "Interview", "Training"))
+    word = draft.scenario(MEETINGS)
     topics = ("planning", "sales", "onboarding", "safety", "writing")
     total = 0
     ahead = range(1, 8)
@@ -26,7 +52,7 @@ def time_in_meetings(draft: Draft) -> Plan:
         (
             (
                 'How many minutes will I spend in events called "{word}: ..." from {first_day} to '
-                "{last_day}? Tell me the total."
+                "{last_day}, both days included? Tell me the total."
             ),
             (
                 "Add up the length, in minutes, of everything in my calendar between {first_day} "
@@ -53,24 +79,36 @@ for event in events:
 apis.supervisor.complete_task(answer=total)
 """,
         ),
-        answer=total,
+        answer=Quantity(total, MINUTES),
     )
 
 
 def cancel_a_day(draft: Draft) -> Plan:
-    """Delete all events of a day."""
+    """Delete all events of a day but one."""
+    kept = draft.scenario(DATES)
     days = draft.rng.randrange(1, 7)
     day = draft.at(days)[:10]
-    for title, hour in (("Haircut", 9), ("Physiotherapy", 11), ("Tax adviser", 15)):
+    titles = [kept, *draft.rng.sample([title for title in DATES if title != kept], 4)]
+    for title, hour in zip(titles[:4], draft.rng.sample(range(8, 18), 4), strict=True):
         draft.event(title, days, hour, 45)
-    draft.event("Eye test", days + 1, 10, 30)
-    that_day = [event for event in draft.rows["events"] if event["start"][:10] == day]
+    draft.event(titles[4], days + 1, 10, 30)
+    others = [
+        event
+        for event in draft.rows["events"]
+        if event["start"][:10] == day and event["title"] != kept
+    ]
     return Plan(
         (
-            "I am ill and can do nothing on {day}. Take everything of that day out of my calendar.",
-            "Please clear my calendar for {day}: delete all events that start on that day.",
+            (
+                "Something came up on {day}. Delete every event that starts on that day from my "
+                'calendar, except for "{kept}".'
+            ),
+            (
+                'Please clear my calendar for {day}: of that day\'s events only "{kept}" stays, '
+                "delete all others."
+            ),
         ),
-        {"day": day},
+        {"day": day, "kept": kept},
         (
             """
 # List the events of that day.
@@ -82,13 +120,14 @@ print([event["title"] for event in events])
             """
 # Delete them.
 for event in events:
-    apis.calendar.delete_event(access_token=calendar_token, event_id=event["id"])
+    if event["title"] != $kept:
+        apis.calendar.delete_event(access_token=calendar_token, event_id=event["id"])
 apis.supervisor.complete_task()
 """,
         ),
         tuple(
             Removed("events", {"title": event["title"], "start": event["start"]})
-            for event in that_day
+            for event in others
         ),
     )
 
@@ -96,7 +135,7 @@ apis.supervisor.complete_task()
 def postpone_and_tell(draft: Draft) -> Plan:
     """Move an event by a day and tell its guests by mail."""
     guests = draft.people(3, "coworker", "friend")
-    title = draft.rng.choice(("Budget talk", "Design round", "Book circle", "Quarter review"))
+    title = draft.scenario(MOVED)
     days, hour = draft.rng.randrange(1, 6), draft.rng.randrange(9, 16)
     draft.event(title, days, hour, 60, "Room 3", *(guest["email"] for guest in guests))
     event = draft.rows["events"][-1]
@@ -106,15 +145,16 @@ def postpone_and_tell(draft: Draft) -> Plan:
         (
             (
                 'Move the event "{title}" in my calendar to the next day, at the same time, and '
-                'send all its guests one mail together with the subject "{title} moved".'
+                'send all its guests one mail together, with the subject "{title} moved" and just '
+                "the new day, written as in {example}, as its text."
             ),
             (
                 'I cannot make it to "{title}". Put it off by exactly one day in my calendar and '
                 'let the guests know, in a single mail to all of them with "{title} moved" as its '
-                "subject."
+                "subject and nothing but the new day, written as in {example}, as its text."
             ),
         ),
-        {"title": title},
+        {"title": title, "example": "2024-01-31"},
         (
             """
 # Find the event.
@@ -136,7 +176,7 @@ apis.calendar.update_event(
 # Tell the guests.
 apis.mail.send_mail(
     access_token=mail_token, recipients=event["guests"], subject=$title + " moved",
-    body="We meet a day later, at the same time: " + start.strftime("%Y-%m-%d %H:%M"),
+    body=start.strftime("%Y-%m-%d"),
 )
 apis.supervisor.complete_task()
 """,
@@ -148,6 +188,7 @@ apis.supervisor.complete_task()
                 {
                     "recipients": frozenset(guest["email"] for guest in guests),
                     "subject": f"{title} moved",
+                    "body": new_day,
                 },
             ),
         ),
@@ -157,7 +198,7 @@ apis.supervisor.complete_task()
 def invite_from_a_note(draft: Draft) -> Plan:
     """Make an event with the guests that a note names, and send them an invitation."""
     guests = draft.people(3, "friend", "neighbour")
-    occasion = draft.rng.choice(("Summer party", "Quiz night", "Pancake breakfast", "Film night"))
+    occasion = draft.scenario(PARTIES)
     days, hour = draft.rng.randrange(5, 20), draft.rng.randrange(10, 19)
     day = draft.at(days)[:10]
     names = "\n".join(f"* {guest['name']}" for guest in guests)
@@ -167,14 +208,15 @@ def invite_from_a_note(draft: Draft) -> Plan:
     return Plan(
         (
             (
-                'I am planning a "{occasion}" on {day} from {hour}:00 to {end}:00. The guests are '
-                "in my notes. Put it into my calendar with all of them as guests, and send each of "
-                'them a mail of their own with the subject "{occasion}".'
+                'I am planning the "{occasion}" on {day} from {hour}:00 to {end}:00. The guests '
+                "are in my notes. Put it into my calendar with all of them as guests, and send "
+                'each of them a mail of their own with the subject "{occasion}" and just "{day}" '
+                "as its text."
             ),
             (
                 'Set up the "{occasion}": a calendar event on {day}, {hour}:00 to {end}:00, with '
                 "the people from my note about its guests invited to it, and a separate mail to "
-                'each of them with the subject "{occasion}".'
+                'each of them with the subject "{occasion}" and the day, {day}, as its whole text.'
             ),
         ),
         {"occasion": occasion, "day": day, "hour": hour, "end": hour + 3},
@@ -201,7 +243,7 @@ apis.calendar.create_event(
 for address in addresses:
     apis.mail.send_mail(
         access_token=mail_token, recipients=[address], subject=$occasion,
-        body="You are invited on " + $day,
+        body=$day,
     )
 apis.supervisor.complete_task()
 """,
@@ -217,7 +259,7 @@ apis.supervisor.complete_task()
                 },
             ),
             *(
-                Added("mails", {"recipients": [guest["email"]], "subject": occasion})
+                Added("mails", {"recipients": [guest["email"]], "subject": occasion, "body": day})
                 for guest in guests
             ),
         ),

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.appworld.families.plan import Added, Family, Has, IdOf, Plan
+from agent_envs.appworld.families.plan import Added, Family, IdOf, Plan
+from agent_envs.appworld.reading import TwoDecimals
 from agent_envs.appworld.words import RESTAURANTS
 
 if TYPE_CHECKING:
     from agent_envs.appworld.people import Draft
 
 
+PLACES = (
+    *("Lake Morrow", "the Carrow hills", "Eastholm bay", "Fernley forest", "Mount Ansel"),
+    *("the Orlen gorge", "Cape Tarrant", "the salt marshes", "Brackwell castle", "Pine Island"),
+    *("the Dunmere caves", "Kingsby moor", "the old mines", "Swan River", "the east dunes"),
+    *("Hartside valley", "the glass lake", "Ferry Point", "the stone circle", "Larkhill woods"),
+)
+TEAMS = (
+    *("planning", "sales", "budget", "design", "hiring", "safety", "launch", "archive", "press"),
+    *("kitchen", "research", "travel", "training", "support", "garden", "housing", "quality"),
+    *("library", "summer", "transport", "welcome"),
+)
+
+
 def prepare_a_trip(draft: Draft) -> Plan:
     """Turn a mail about a trip into an event, a file and a shopping list."""
     (friend,) = draft.people(1, "friend")
-    where = draft.rng.choice(("Lake Morrow", "the Carrow hills", "Eastholm bay", "Fernley forest"))
+    where = draft.scenario(PLACES)
     things = draft.rng.sample(("rope", "matches", "tea", "raisins", "sun cream", "batteries"), 3)
     days, hour = draft.rng.randrange(4, 15), draft.rng.randrange(7, 10)
     start, end = draft.at(days, hour), draft.at(days, 20)
@@ -27,22 +41,24 @@ def prepare_a_trip(draft: Draft) -> Plan:
     return Plan(
         (
             (
-                'My friend {name} mailed me about our trip. Put an event "Trip" into my calendar '
-                "from when we leave to when we are back, save the text of the mail as "
+                'My friend {name} mailed me about our trip to {where}. Put an event "Trip" into my '
+                "calendar from when we leave to when we are back, save the text of the mail as "
                 '/trips/plan.txt, and make a shopping list "Trip" of what I am to buy, one of each.'
             ),
             (
-                "Get me ready for the trip that my friend {name} wrote to me about: a calendar "
-                'event "Trip" for the whole time, a file /trips/plan.txt with the text of the '
-                'mail, and a shopping list "Trip" with one of each thing I should bring.'
+                "Get me ready for the trip to {where} that my friend {name} wrote to me about: a "
+                'calendar event "Trip" from the start to the end of it, a file /trips/plan.txt '
+                'with the text of the mail, and a shopping list "Trip" with one of each thing that '
+                "I should buy."
             ),
         ),
-        {"name": friend["name"]},
+        {"name": friend["name"], "where": where},
         (
             """
 # Find the friend's mail.
 (friend,) = apis.contacts.search_contacts(access_token=contacts_token, query=$name)
-mails = every(apis.mail.search_mails, access_token=mail_token, query=friend["email"] + " trip")
+query = friend["email"] + " " + $where
+mails = every(apis.mail.search_mails, access_token=mail_token, query=query)
 body = apis.mail.show_mail(access_token=mail_token, mail_id=mails[0]["id"])["body"]
 print(body)
 """,
@@ -67,7 +83,7 @@ apis.supervisor.complete_task()
         ),
         (
             Added("events", {"title": "Trip", "start": start, "end": end}),
-            Added("files", {"path": "/trips/plan.txt", "text": Has((body,))}),
+            Added("files", {"path": "/trips/plan.txt", "text": body}),
             Added("lists", {"title": "Trip"}),
             *(Added("items", {"list_id": trip, "name": thing, "quantity": 1}) for thing in things),
         ),
@@ -88,21 +104,23 @@ def share_action_items(draft: Draft) -> Plan:
         3,
     )
     lines = [f"{p['name']}: {task}" for p, task in zip(people, tasks, strict=True)]
-    path = "/work/minutes.txt"
-    draft.file(path, "Minutes of the planning meeting\n" + "\n".join(lines), days=1)
+    team = draft.scenario(TEAMS)
+    path = f"/work/{team}.txt"
+    draft.file(path, f"Minutes of the {team} meeting\n" + "\n".join(lines), days=1)
     return Plan(
         (
             (
-                "The minutes of our planning meeting are in {path}. Send everybody named there a "
-                'mail of their own with the subject "To do" that says what their task is, in the '
-                "words of the minutes."
+                "The minutes of our {team} meeting are in {path}. Send everybody named there a "
+                'mail of their own with the subject "To do" and nothing but their task, in the '
+                "words of the minutes, as its text."
             ),
             (
                 "Please mail each of my coworkers in {path} the task that the minutes give to "
-                'them. One mail a person, subject "To do", and only their own task, word for word.'
+                'them. One mail a person, subject "To do", and as text only their own task, word '
+                "for word."
             ),
         ),
-        {"path": path},
+        {"team": team, "path": path},
         (
             """
 # Read the minutes.
@@ -121,7 +139,7 @@ print({name: addresses[name] for name in tasks})
 for name, task in tasks.items():
     apis.mail.send_mail(
         access_token=mail_token, recipients=[addresses[name]], subject="To do",
-        body="Your task: " + task,
+        body=task,
     )
 apis.supervisor.complete_task()
 """,
@@ -132,7 +150,7 @@ apis.supervisor.complete_task()
                 {
                     "recipients": [p["email"]],
                     "subject": "To do",
-                    "body": Has((task,), none_of=tuple(other for other in tasks if other != task)),
+                    "body": task,
                 },
             )
             for p, task in zip(people, tasks, strict=True)
@@ -142,7 +160,7 @@ apis.supervisor.complete_task()
 
 def split_the_dinner(draft: Draft) -> Plan:
     """Ask the guests of a dinner for their shares of the bill, and note it."""
-    place = draft.rng.choice(RESTAURANTS)
+    place = draft.scenario(RESTAURANTS)
     guests = draft.people(3, "friend", "coworker")
     share = draft.amount(12, 35)
     days = draft.rng.randrange(1, 5)
@@ -155,13 +173,13 @@ def split_the_dinner(draft: Draft) -> Plan:
                 "I paid for all of us at the dinner at {place}; it is in my calendar who came "
                 "along. Split what I paid evenly between them and me, request everybody's share "
                 'with the note "dinner", and write a note titled "Dinner split" with one share as '
-                "its text, with two decimals."
+                "its whole text, a number with two decimals."
             ),
             (
                 "Please settle our dinner at {place}. The guests are in the calendar, the bill is "
                 "among my payments. Each guest and I pay the same: request it from each of them "
-                'with "dinner" as the note, and make a note "Dinner split" whose text is the share '
-                "with two decimals."
+                'with "dinner" as the note, and make a note "Dinner split" whose text is just the '
+                "share, a number with two decimals."
             ),
         ),
         {"place": place},
@@ -197,7 +215,7 @@ apis.supervisor.complete_task()
                 Added("requests", {"payer": g["email"], "amount": share, "note": "dinner"})
                 for g in guests
             ),
-            Added("notes", {"title": "Dinner split", "text": f"{share:.2f}"}),
+            Added("notes", {"title": "Dinner split", "text": TwoDecimals(share)}),
         ),
     )
 

@@ -5,12 +5,44 @@ from __future__ import annotations
 from agent_envs.appworld.families.plan import Added, Changed, Family, Plan, Removed
 from agent_envs.appworld.people import FIRST_ID, Draft
 
+TAGS = (
+    *(("garden", "outdoors"), ("birthday", "family"), ("holiday", "travel"), ("rent", "money")),
+    *(("wedding", "party"), ("piano", "hobby"), ("roof", "repairs"), ("school", "children")),
+    *(("theatre", "culture"), ("insurance", "papers"), ("camping", "nature"), ("tax", "office")),
+    *(("puppy", "pets"), ("museum", "art"), ("harvest", "autumn"), ("concert", "music")),
+    *(("sauna", "health"), ("pottery", "craft"), ("ferry", "sea"), ("reunion", "friends")),
+    *(("castle", "history"), ("picnic", "summer"), ("attic", "storage"), ("exam", "study")),
+    *(("bakery", "food"), ("skiing", "winter"), ("garage", "tools"), ("choir", "voices")),
+    *(("orchard", "fruit"), ("library", "quiet"), ("market", "town"), ("fishing", "water")),
+)
+LISTS = (
+    *("Weekend", "Barbecue", "Picnic", "Brunch", "Camping", "Holiday", "Monday", "Party"),
+    *("Breakfast", "Baking", "Visitors", "Pantry", "Dinner", "Sunday", "Freezer", "Office"),
+    *("Cottage", "Birthday", "Summer", "Garden", "Soup", "Friday", "Kitchen", "Winter", "Boat"),
+    *("School", "Lunch", "Festival", "Roommates", "Cellar", "Supper", "Cabin"),
+)
+KINDS = (
+    *("invoice", "ticket", "manual", "receipt", "report", "letter", "form", "statement"),
+    *("contract", "poster", "recipe", "map", "photo", "certificate", "quote", "plan", "scan"),
+    *("script", "lecture", "order", "flyer", "survey", "draft", "table", "permit", "chart"),
+    *("sketch", "menu", "song", "poem", "diagram", "label"),
+)
+DISHES = (
+    *("Lentil soup", "Lemon cake", "Summer curry", "Baked pasta", "Onion tart", "Rice pudding"),
+    *("Noodle salad", "Apple crumble", "Bean stew", "Mushroom pie", "Tomato soup", "Honey bread"),
+    *("Garlic chicken", "Carrot cake", "Potato gratin", "Oat biscuits", "Spinach quiche"),
+    *("Ginger tofu", "Walnut loaf", "Pepper risotto", "Salmon bowl"),
+)
+STALLS = (
+    *("market", "bakery", "butcher", "pharmacy", "supermarket", "farm", "mill", "dairy"),
+    *("orchard", "greengrocer", "deli", "harbour", "warehouse", "fair", "petrol station"),
+    *("garden centre", "corner shop", "flea market", "health shop", "drugstore", "night market"),
+)
+
 
 def tag_notes(draft: Draft) -> Plan:
     """Add a tag to all notes that mention a word."""
-    word, tag = draft.rng.choice(
-        (("garden", "outdoors"), ("birthday", "family"), ("holiday", "travel"), ("rent", "money"))
-    )
+    word, tag = draft.scenario(TAGS)
     sentences = (
         f"Think about the {word} before the end of the month.",
         f"Everything for the {word} is in the blue box.",
@@ -57,7 +89,7 @@ apis.supervisor.complete_task()
 
 def tick_off(draft: Draft) -> Plan:
     """Tick off all of a shopping list but a few things."""
-    title = draft.rng.choice(("Weekend", "Barbecue", "Picnic", "Brunch"))
+    title = draft.scenario(LISTS)
     items = draft.groceries(8)
     one, other = draft.rng.sample(sorted(items), 2)
     draft.shopping_list(title, items)
@@ -103,10 +135,10 @@ apis.supervisor.complete_task()
 
 def sort_downloads(draft: Draft) -> Plan:
     """Move the files of one kind from the downloads into a folder."""
-    kind = draft.rng.choice(("invoice", "ticket", "manual", "receipt"))
-    names = {"invoice": 3, "ticket": 3, "manual": 3, "receipt": 3}
-    for other, count in names.items():
-        for number in range(1, count + (other == kind)):
+    kind = draft.scenario(KINDS)
+    others = draft.rng.sample([other for other in KINDS if other != kind], 3)
+    for other, count in {**dict.fromkeys(others, 2), kind: 3}.items():
+        for number in range(1, count + 1):
             text = f"{other.capitalize()} number {draft.rng.randrange(1000, 9999)}, please keep."
             draft.file(f"/downloads/{other}_{number}.txt", text, days=number)
     return Plan(
@@ -144,14 +176,14 @@ apis.supervisor.complete_task()
                 {"path": f"/downloads/{kind}_{number}.txt"},
                 {"path": f"/{kind}s/{kind}_{number}.txt"},
             )
-            for number in range(1, names[kind] + 1)
+            for number in (1, 2, 3)
         ),
     )
 
 
 def shop_for_a_recipe(draft: Draft) -> Plan:
     """Put what a recipe needs and a shopping list lacks on that list."""
-    dish = draft.rng.choice(("Lentil soup", "Lemon cake", "Summer curry", "Baked pasta"))
+    dish = draft.scenario(DISHES)
     needed = draft.groceries(6)
     names = sorted(needed)
     have = draft.rng.sample(names, 2)
@@ -210,6 +242,7 @@ apis.supervisor.complete_task()
 def what_a_neighbour_bought(draft: Draft) -> Plan:
     """Take what a neighbour bought off the list, and pay for it."""
     (neighbour,) = draft.people(1, "neighbour")
+    shop = draft.scenario(STALLS)
     items = draft.groceries(6)
     bought = draft.rng.sample(sorted(items), 3)
     amount = draft.amount(9, 30)
@@ -218,23 +251,24 @@ def what_a_neighbour_bought(draft: Draft) -> Plan:
     listed = f"{bought[0]}, {bought[1]} and {bought[2]}"
     draft.mail(
         neighbour["email"],
-        "From the market",
-        f"I was at the market and brought you {listed}. It came to {amount:.2f} altogether.",
+        f"From the {shop}",
+        f"I was at the {shop} and brought you {listed}. It came to {amount:.2f} altogether.",
         days=0,
     )
     return Plan(
         (
             (
-                "My neighbour {name} mailed me from the market today. Take the things they got for "
-                'me off my "House" shopping list, and pay them back with the note "market".'
+                "My neighbour {name} mailed me from the {shop} today. Remove the things they got "
+                'for me from my "House" shopping list, rather than ticking them off, and pay them '
+                'back with the note "{shop}".'
             ),
             (
-                "{name} from next door went to the market and told me by mail what they brought "
-                'me. Remove these things from the list "House" and send {name} what it cost, with '
-                '"market" as the note.'
+                "{name} from next door went to the {shop} and told me by mail what they brought "
+                'me. Delete these things from my shopping list "House" and send {name} what it '
+                'cost, with "{shop}" as the note.'
             ),
         ),
-        {"name": neighbour["name"]},
+        {"name": neighbour["name"], "shop": shop},
         (
             """
 # Find the neighbour's address.
@@ -243,7 +277,8 @@ print(neighbour["email"])
 """,
             """
 # Read the mail.
-mails = every(apis.mail.search_mails, access_token=mail_token, query=neighbour["email"] + " market")
+query = neighbour["email"] + " " + $shop
+mails = every(apis.mail.search_mails, access_token=mail_token, query=query)
 body = apis.mail.show_mail(access_token=mail_token, mail_id=mails[0]["id"])["body"]
 print(body)
 """,
@@ -263,7 +298,7 @@ for item in items:
     if item["name"] in names:
         apis.shopping.remove_item(access_token=shopping_token, item_id=item["id"])
 apis.payments.send_money(
-    access_token=payments_token, receiver=neighbour["email"], amount=amount, note="market"
+    access_token=payments_token, receiver=neighbour["email"], amount=amount, note=$shop
 )
 apis.supervisor.complete_task()
 """,
@@ -272,7 +307,7 @@ apis.supervisor.complete_task()
             *(Removed("items", {"list_id": list_id, "name": name}) for name in bought),
             Added(
                 "transactions",
-                {"receiver": neighbour["email"], "amount": amount, "note": "market"},
+                {"receiver": neighbour["email"], "amount": amount, "note": shop},
             ),
         ),
     )

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.appworld.families.plan import Added, Changed, Family, Has, Plan, Removed
-from agent_envs.appworld.words import NEWSLETTERS
+from agent_envs.appworld.families.plan import Added, Changed, Family, Plan, Removed
+from agent_envs.appworld.words import NEWSLETTERS, STREETS
 
 if TYPE_CHECKING:
     from agent_envs.appworld.people import Draft
 
 
+_SPAM_WORDS = (
+    *("watches", "pills", "loans", "parcels", "jackpots", "crystals", "mattresses", "diplomas"),
+    *("casinos", "coupons", "miracles", "perfumes", "sunglasses", "tokens", "vouchers", "diets"),
+    *("gadgets", "cruises", "handbags", "horoscopes", "vitamins"),
+)
+SPAM_TOPICS = tuple(zip(_SPAM_WORDS, (*_SPAM_WORDS[7:], *_SPAM_WORDS[:7]), strict=True))
+INVITATIONS = (
+    *("Housewarming", "Board game night", "Garden party", "Vernissage", "Christening", "Brunch"),
+    *("Graduation party", "Harvest dinner", "Bonfire", "Poetry slam", "Pizza evening", "Regatta"),
+    *("Wine tasting", "Summer ball", "House concert", "Silver wedding", "Tea party", "Fish fry"),
+    *("Flat inauguration", "Farewell party", "Midsummer feast"),
+)
+
+
 def archive_newsletters(draft: Draft) -> Plan:
     """Move all mails of one sender from the inbox to the archive."""
-    sender, subject, _ = draft.rng.choice(NEWSLETTERS)
-    mails = [mail for mail in draft.rows["mails"] if mail["sender"] == sender]
-    for number, mail in enumerate(mails, 1):
-        mail["subject"] = f"{subject} ({number})"
+    name, subject, body = draft.scenario(NEWSLETTERS)
+    sender = f"news@{name}.example"
+    draft.rows["mails"] = [mail for mail in draft.rows["mails"] if mail["sender"] != sender]
+    issues = range(1, draft.rng.randrange(3, 6))
+    for number, days in zip(issues, draft.rng.sample(range(1, 60), len(issues)), strict=True):
+        draft.mail(sender, f"{subject} ({number})", body, days=days)
+    draft.mail(sender, f"{subject} (special)", body, days=70, folder="archive")
+    mails = draft.rows["mails"][-1 - len(issues) : -1]
     return Plan(
         (
             "My inbox is too full. Move everything from {sender} that is in it to the archive.",
@@ -46,26 +64,38 @@ apis.supervisor.complete_task()
 
 def delete_old_spam(draft: Draft) -> Plan:
     """Delete the spam that is older than a week."""
-    kinds = ("Cheap watches", "Your parcel", "A secret for you", "Last warning", "Act now")
-    for number, subject in enumerate(kinds):
-        days = draft.rng.randrange(8, 50) if number % 2 else draft.rng.randrange(1, 6)
-        sender = f"noreply{draft.rng.randrange(100, 999)}@bulk.example"
-        draft.mail(sender, subject, "Click here before it is too late.", days=days, folder="spam")
+    topic, other = draft.scenario(SPAM_TOPICS)
+    kinds = (
+        "Cheap {}",
+        "Your {} inside",
+        "The secret of {}",
+        "Last warning: {}",
+        "Free {}, act now",
+    )
+    days = [draft.rng.randrange(8, 50) for _ in (1, 2, 3)] + [draft.rng.randrange(1, 6)] * 2
+    for kind, ago in zip(draft.rng.sample(kinds, 5), days, strict=True):
+        for word in (topic, other):
+            sender = f"noreply{draft.rng.randrange(100, 999)}@bulk.example"
+            text = "Click here before it is too late."
+            draft.mail(sender, kind.format(word), text, days=ago, folder="spam")
     limit = draft.at(-7)[:10]
     old = [
         mail
         for mail in draft.rows["mails"]
-        if mail["folder"] == "spam" and mail["sent_at"][:10] < limit
+        if mail["folder"] == "spam" and topic in mail["subject"] and mail["sent_at"][:10] < limit
     ]
     return Plan(
         (
             (
-                "Delete all mails in my spam folder that were sent before {limit}. Newer ones I "
-                "want to check first."
+                'Delete all mails in my spam folder that have "{topic}" in their subject and were '
+                "sent before {limit}. Newer ones and other spam I want to check first."
             ),
-            "Please empty my spam folder, but keep what came on {limit} or later.",
+            (
+                'Please rid my spam folder of the mails with "{topic}" in their subject, but keep '
+                "those that came on {limit} or later, and all others."
+            ),
         ),
-        {"limit": limit},
+        {"topic": topic, "limit": limit},
         (
             """
 # List the spam.
@@ -75,7 +105,7 @@ print([(mail["subject"], mail["sent_at"]) for mail in mails])
             """
 # Delete what is older.
 for mail in mails:
-    if mail["sent_at"][:10] < $limit:
+    if $topic in mail["subject"] and mail["sent_at"][:10] < $limit:
         apis.mail.delete_mail(access_token=mail_token, mail_id=mail["id"])
 apis.supervisor.complete_task()
 """,
@@ -142,14 +172,8 @@ apis.supervisor.complete_task()
 def event_from_an_invitation(draft: Draft) -> Plan:
     """Put the event that a mail invites to into the calendar, and accept by mail."""
     (friend,) = draft.people(1, "friend", "family")
-    what, place = draft.rng.choice(
-        (
-            ("Housewarming", "12 Mill Lane"),
-            ("Board game night", "The Old Granary"),
-            ("Garden party", "3 Orchard Way"),
-            ("Vernissage", "Gallery on Canal Street"),
-        )
-    )
+    what = draft.scenario(INVITATIONS)
+    place = f"{draft.rng.randrange(1, 90)} {draft.rng.choice(STREETS)}"
     days, hour = draft.rng.randrange(3, 12), draft.rng.randrange(16, 20)
     day = draft.at(days)[:10]
     draft.mail(
@@ -162,21 +186,23 @@ def event_from_an_invitation(draft: Draft) -> Plan:
     return Plan(
         (
             (
-                "{name} has invited me by mail. Put the event into my calendar, named as in the "
-                "mail, with its place and times, and reply that I am coming."
+                '{name} has invited me to the "{what}" by mail. Put it into my calendar under that '
+                "name, with its place and times and without guests, and reply to the mail with "
+                'exactly these words: "I am coming."'
             ),
             (
-                "There is an invitation from {name} in my inbox. I want to go: add it to my "
-                "calendar with its name, place, start and end, and answer the mail to say I am "
-                "coming."
+                'There is an invitation to the "{what}" from {name} in my inbox. I want to go: add '
+                'it to my calendar as "{what}" with place, start and end, and answer the mail with '
+                'just the sentence "I am coming."'
             ),
         ),
-        {"name": friend["name"]},
+        {"name": friend["name"], "what": what},
         (
             """
 # Find the invitation; the sender's address has the name in it.
 first, last = $name.lower().split()
-mails = every(apis.mail.search_mails, access_token=mail_token, query="Invitation: " + first)
+query = "Invitation: " + $what + " " + first
+mails = every(apis.mail.search_mails, access_token=mail_token, query=query)
 mail = apis.mail.show_mail(access_token=mail_token, mail_id=mails[0]["id"])
 print(mail["sender"], mail["body"])
 """,
@@ -194,7 +220,7 @@ apis.calendar.create_event(
     access_token=calendar_token, title=what, place=place,
     start=day + "T" + start, end=day + "T" + end,
 )
-apis.mail.reply_to_mail(access_token=mail_token, mail_id=mail["id"], body="I am coming, thank you!")
+apis.mail.reply_to_mail(access_token=mail_token, mail_id=mail["id"], body="I am coming.")
 apis.supervisor.complete_task()
 """,
         ),
@@ -213,7 +239,7 @@ apis.supervisor.complete_task()
                 {
                     "recipients": [friend["email"]],
                     "subject": f"Re: Invitation: {what}",
-                    "body": Has(("coming",), none_of=("not coming",)),
+                    "body": "I am coming.",
                 },
             ),
         ),

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.families.plan import Added, Changed, Family, Plan
+from agent_envs.appworld.reading import MONEY, Quantity, TwoDecimals
 from agent_envs.appworld.words import SHOPS
 
 if TYPE_CHECKING:
     from agent_envs.appworld.people import Draft
 
 
+PURPOSES = (
+    *("rent", "climbing", "piano lesson", "car sharing", "childcare", "dog walking", "petrol"),
+    *("tutoring", "football fees", "garden work", "firewood", "yoga", "language course"),
+    *("phone bill", "allotment", "horse riding", "swimming course", "band room", "cleaning"),
+    *("storage room", "pottery class"),
+)
+SCHEMES = (
+    *("raffle", "lottery", "sweepstake", "jackpot", "timeshare", "casino", "voucher", "giveaway"),
+    *("subscription", "membership", "tombola", "fundraiser", "pyramid", "bitcoin", "horoscope"),
+    *("coupon", "treasure", "talisman", "crystal", "portfolio", "startup", "franchise", "bond"),
+    *("certificate", "webinar", "masterclass", "donation", "syndicate", "warranty", "bonus"),
+    *("pension", "tontine"),
+)
+OCCASIONS = (
+    *("wedding", "reunion", "carnival", "anniversary", "jubilee", "graduation", "festival"),
+    *("garden fair", "ski trip", "concert night", "derby", "housewarming", "barbecue", "retreat"),
+    *("book fair", "regatta", "opera night", "charity run", "christening", "harvest feast"),
+    *("farewell",),
+)
+DEBTS = (
+    *("theatre tickets", "boat trip", "football cards", "group gift", "cabin rent", "pizza order"),
+    *("escape room", "museum passes", "taxi home", "canoe hire", "bus tickets", "opera seats"),
+    *("bowling evening", "cinema night", "tennis court", "festival passes", "cooking class"),
+    *("ferry tickets", "board game", "hotel deposit", "zoo visit"),
+)
+
+
 def total_for_a_purpose(draft: Draft) -> Plan:
     """Say how much was sent for a purpose in the last weeks."""
-    purpose = draft.rng.choice(("rent", "climbing", "piano lesson", "car sharing"))
+    purpose = draft.scenario(PURPOSES)
     days = draft.rng.choice((14, 30))
     total = 0.0
     for back in draft.rng.sample(range(1, 55), 6):
@@ -27,8 +55,8 @@ def total_for_a_purpose(draft: Draft) -> Plan:
     return Plan(
         (
             (
-                "How much money did I send to people for {purpose} since {first_day}, that day "
-                "included? Only count payments that I made."
+                'How much money did I send to people for "{purpose}" since {first_day}, that day '
+                "included? Only count payments that I made whose note is just that."
             ),
             (
                 "I am doing my accounts. What is the total of my own payments with the note "
@@ -51,13 +79,13 @@ total = round(sum(p["amount"] for p in paid if p["note"] == $purpose), 2)
 apis.supervisor.complete_task(answer=total)
 """,
         ),
-        answer=round(total, 2),
+        answer=Quantity(round(total, 2), MONEY),
     )
 
 
 def decline_strangers(draft: Draft) -> Plan:
     """Decline the requests for money that mention a purpose."""
-    event = draft.rng.choice(("raffle", "lottery", "investment", "crypto"))
+    event = draft.scenario(SCHEMES)
     strangers = [f"{event}{number}@quickcash.example" for number in (1, 2, 3)]
     amounts = [draft.amount(20, 90) for _ in strangers]
     for stranger, amount in zip(strangers, amounts, strict=True):
@@ -98,30 +126,36 @@ apis.supervisor.complete_task()
 
 
 def pay_the_family(draft: Draft) -> Plan:
-    """Pay the open requests of the family, decline those of coworkers."""
+    """Pay the family's open requests for an occasion, decline those of coworkers."""
+    occasion = draft.scenario(OCCASIONS)
     family = draft.people(2, "family")
     coworkers = draft.people(2, "coworker")
     asked = {}
     for number, person in enumerate((*family, *coworkers)):
-        amount, note = draft.amount(8, 60), ("tickets", "present", "lunch", "parking")[number]
+        kind = ("tickets", "present", "lunch", "parking")[number]
+        amount, note = draft.amount(8, 60), f"{occasion} {kind}"
         asked[person["email"]] = amount, note
         draft.request(person["email"], draft.me, amount, note)
+        draft.request(person["email"], draft.me, draft.amount(8, 60), kind)
     return Plan(
         (
             (
-                "Please go through the open payment requests I got: pay those from my family, "
-                "decline those from coworkers."
+                "Please go through the open payment requests I got for the {occasion}, which is in "
+                "their notes: accept those from my family, decline those from coworkers, and leave "
+                "requests for other things alone."
             ),
             (
-                "A few people asked me for money in the payments app. Accept what my family asks "
-                "for, and decline what coworkers ask for."
+                "A few people asked me for money in the payments app. Of the requests with "
+                '"{occasion}" in their note, accept what my family asks for and decline what '
+                "coworkers ask for; the others can wait."
             ),
         ),
-        {},
+        {"occasion": occasion},
         (
             """
 # See who asks for money, and how I know people.
 requests = every(apis.payments.list_requests, access_token=payments_token)
+requests = [request for request in requests if $occasion in request["note"]]
 people = every(apis.contacts.search_contacts, access_token=contacts_token)
 known = {person["email"]: person["relationship"] for person in people}
 print([(r["requester"], known.get(r["requester"]), r["amount"]) for r in requests])
@@ -141,7 +175,7 @@ apis.supervisor.complete_task()
             change
             for person in family
             for change in (
-                Changed("requests", {"requester": person["email"]}, {"status": "paid"}),
+                Changed("requests", _asked(person, asked), {"status": "paid"}),
                 Added(
                     "transactions",
                     {
@@ -153,28 +187,36 @@ apis.supervisor.complete_task()
             )
         )
         + tuple(
-            Changed("requests", {"requester": person["email"]}, {"status": "declined"})
+            Changed("requests", _asked(person, asked), {"status": "declined"})
             for person in coworkers
         ),
     )
 
 
+def _asked(person: dict[str, Any], asked: dict[str, tuple[float, str]]) -> dict[str, Any]:
+    """The fields of a person's request."""
+    return {"requester": person["email"], "note": asked[person["email"]][1]}
+
+
 def remind_debtors(draft: Draft) -> Plan:
     """Mail everybody who has not paid what they were asked for."""
     debtors = draft.people(3, "friend", "coworker")
-    purpose = draft.rng.choice(("theatre tickets", "boat trip", "football cards", "group gift"))
-    for person in debtors[:2]:
-        draft.request(draft.me, person["email"], draft.amount(8, 40), purpose)
+    purpose = draft.scenario(DEBTS)
+    owed = [draft.amount(8, 40) for _ in debtors[:2]]
+    for person, amount in zip(debtors[:2], owed, strict=True):
+        draft.request(draft.me, person["email"], amount, purpose)
     draft.request(draft.me, debtors[2]["email"], draft.amount(8, 40), purpose, "paid")
     return Plan(
         (
             (
                 "I asked some people to pay me for the {purpose}. Send a mail with the subject "
-                '"Reminder: {purpose}" to each of those who have not paid yet, one mail a person.'
+                '"Reminder: {purpose}" to each of those who have not paid yet, one mail a person, '
+                "with just the amount that they owe as its text, a number with two decimals."
             ),
             (
                 "Some of my payment requests for the {purpose} are still open. Write to each of "
-                'these people separately, the subject being "Reminder: {purpose}".'
+                'these people separately, the subject being "Reminder: {purpose}" and the whole '
+                "text the amount of the request, a number with two decimals."
             ),
         ),
         {"purpose": purpose},
@@ -192,7 +234,7 @@ for request in open_ones:
         access_token=mail_token,
         recipients=[request["payer"]],
         subject="Reminder: " + $purpose,
-        body=f"Could you please send me {request['amount']:.2f}? Thank you!",
+        body=f"{request['amount']:.2f}",
     )
 apis.supervisor.complete_task()
 """,
@@ -201,19 +243,19 @@ apis.supervisor.complete_task()
             Added(
                 "mails",
                 {
-                    "folder": "sent",
                     "recipients": [person["email"]],
                     "subject": f"Reminder: {purpose}",
+                    "body": TwoDecimals(amount),
                 },
             )
-            for person in debtors[:2]
+            for person, amount in zip(debtors[:2], owed, strict=True)
         ),
     )
 
 
 def spending_report(draft: Draft) -> Plan:
     """Write a file with the total that a shop got."""
-    shop = draft.rng.choice(SHOPS)
+    shop = draft.scenario(SHOPS)
     address = f"till@{shop.split()[0].lower()}.example"
     amounts = [draft.amount(5, 80) for _ in range(4)]
     for amount, days in zip(amounts, draft.rng.sample(range(1, 58), 4), strict=True):
@@ -249,7 +291,7 @@ apis.files.create_file(access_token=files_token, path=$path, text=f"{total:.2f}"
 apis.supervisor.complete_task()
 """,
         ),
-        (Added("files", {"path": path, "text": f"{total:.2f}"}),),
+        (Added("files", {"path": path, "text": TwoDecimals(total)}),),
     )
 
 

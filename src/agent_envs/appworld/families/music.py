@@ -4,8 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.families.plan import Added, Changed, Family, Has, Plan
+from agent_envs.appworld.families.plan import Added, Changed, Family, Plan
 from agent_envs.appworld.people import FIRST_ID, Draft
+from agent_envs.appworld.reading import Title
+from agent_envs.appworld.words import ARTISTS, GENRES, PLAYLISTS
+
+OCCASIONS = (
+    *("Road trip", "Dinner party", "Spring cleaning", "Late night", "First snow", "Long drive"),
+    *("Beach day", "Study hour", "Camp fire", "Rainy Sunday", "Morning run", "Slow dance"),
+    *("House party", "Train ride", "Workout", "Bath time", "Baking day", "Farewell", "Sunset"),
+    *("Old times", "Wake up"),
+)
+PARTIES = (
+    *("Party", "Picnic", "Barbecue", "Dinner", "Dancing", "Karaoke", "Housewarming", "Brunch"),
+    *("Birthday", "Carnival", "Bonfire", "Reunion", "Farewell", "Garden party", "Wedding"),
+    *("Boat trip", "Festival", "Sleepover", "Street party", "Jubilee", "New year"),
+)
+
+
+def _rename(draft: Draft, field: str, name: str) -> None:
+    """Let one artist or genre of the songs be the one of this name."""
+    known = sorted({song[field] for song in draft.rows["songs"]})
+    if name not in known:
+        old = draft.rng.choice(known)
+        for song in draft.rows["songs"]:
+            song[field] = name if song[field] == old else song[field]
 
 
 def _songs(draft: Draft) -> list[dict[str, Any]]:
@@ -15,8 +38,13 @@ def _songs(draft: Draft) -> list[dict[str, Any]]:
 
 def like_an_artist(draft: Draft) -> Plan:
     """Like all songs of an artist that are not liked yet."""
+    artist = draft.scenario(ARTISTS)
+    _rename(draft, "artist", artist)
+    for song in draft.rows["songs"]:
+        if song["artist"] == artist:
+            song["liked"] = False
+            break
     songs = _songs(draft)
-    artist = draft.rng.choice([song["artist"] for song in songs if not song["liked"]])
     new = [song for song in songs if song["artist"] == artist and not song["liked"]]
     return Plan(
         (
@@ -46,9 +74,13 @@ apis.supervisor.complete_task()
 
 def longest_of_a_genre(draft: Draft) -> Plan:
     """Name the longest song of a genre."""
-    songs = _songs(draft)
-    genre = draft.rng.choice(sorted({song["genre"] for song in songs}))
-    longest = max((s for s in songs if s["genre"] == genre), key=lambda song: song["seconds"])
+    genre = draft.scenario(GENRES)
+    _rename(draft, "genre", genre)
+    by_length = sorted(draft.rows["songs"], key=lambda song: song["seconds"])
+    if by_length[-1]["genre"] == genre and sum(s["genre"] == genre for s in by_length) > 1:
+        # The longest of all songs is none of the genre's: who does not look at it is wrong.
+        by_length[-1]["genre"] = next(s["genre"] for s in by_length if s["genre"] != genre)
+    longest = [song for song in by_length if song["genre"] == genre][-1]
     return Plan(
         (
             "What is the title of the longest {genre} song in my music app?",
@@ -67,14 +99,16 @@ print(longest["title"], longest["seconds"])
 apis.supervisor.complete_task(answer=longest["title"])
 """,
         ),
-        answer=longest["title"],
+        answer=Title(longest["title"], longest["artist"], f"longest {genre} music app genre"),
     )
 
 
 def rate_a_playlist(draft: Draft) -> Plan:
     """Rate the songs of a playlist that have no rating yet."""
     rated = draft.rng.choice((3, 4, 5))
-    playlist = draft.rng.choice(draft.rows["playlists"])
+    playlist, other = draft.rng.sample(draft.rows["playlists"], 2)
+    playlist["title"] = draft.scenario(PLAYLISTS)
+    other["title"] = draft.rng.choice([t for t in PLAYLISTS if t != playlist["title"]])
     for place, song_id in enumerate(playlist["song_ids"]):
         draft.rows["songs"][song_id - FIRST_ID]["rating"] = (0, 4, 0, 5, 0, 3)[place]
     return Plan(
@@ -114,7 +148,7 @@ apis.supervisor.complete_task()
 
 def playlist_from_a_note(draft: Draft) -> Plan:
     """Make a playlist of the songs that a note lists, in its order."""
-    occasion = draft.rng.choice(("Road trip", "Dinner party", "Spring cleaning", "Late night"))
+    occasion = draft.scenario(OCCASIONS)
     songs = draft.rng.sample(_songs(draft), 5)
     lines = [f"- {song['title']} ({song['artist']})" for song in songs]
     draft.note(f"Songs for: {occasion}", "\n".join(lines), "music")
@@ -170,18 +204,18 @@ def songs_that_a_friend_asks_for(draft: Draft) -> Plan:
         "Tell me what the playlist is called when it is ready!",
         days=1,
     )
-    title = f"Party with {first}"
+    title = f"{draft.scenario(PARTIES)} with {first}"
     return Plan(
         (
             (
                 "My friend {name} mailed me which artists to play at the party. Make a playlist "
                 '"{title}" with all songs of these artists, in any order, then reply to that mail '
-                "and name the playlist."
+                "with nothing but the title of the playlist."
             ),
             (
                 "{name} is a friend of mine and wrote me a mail about the music for our party. Put "
                 'every song of the artists in it into a new playlist "{title}" and answer the mail '
-                "with the name of the playlist."
+                "with just the title of the playlist as text."
             ),
         ),
         {"name": friend["name"], "title": title},
@@ -208,7 +242,7 @@ print([(song["artist"], song["title"]) for song in wanted])
 made = apis.music.create_playlist(access_token=music_token, title=$title)["playlist_id"]
 for song in wanted:
     apis.music.add_song_to_playlist(access_token=music_token, playlist_id=made, song_id=song["id"])
-apis.mail.reply_to_mail(access_token=mail_token, mail_id=mail["id"], body="It is called " + $title)
+apis.mail.reply_to_mail(access_token=mail_token, mail_id=mail["id"], body=$title)
 apis.supervisor.complete_task()
 """,
         ),
@@ -222,7 +256,7 @@ apis.supervisor.complete_task()
                 {
                     "recipients": [friend["email"]],
                     "subject": "Re: Music for the party",
-                    "body": Has((title,)),
+                    "body": title,
                 },
             ),
         ),

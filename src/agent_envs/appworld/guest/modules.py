@@ -66,19 +66,48 @@ def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
     random.seed(seed)  # of this process, which belongs to one task
     made = {name: _copy(name) for name in MODULES}
     made["collections"].__dict__["abc"] = made["collections.abc"]
+    made["random"].__dict__.update(_chance(seed))
     made["time"] = _clock(now)
     made["datetime"].__dict__.update(_calendar(now))
     return made
 
 
 def _copy(name: str) -> types.ModuleType:
-    made, module = types.ModuleType(name), importlib.import_module(name)
-    public = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
-    for key in public:
-        value = getattr(module, key)
-        if key not in WITHHELD.get(name, ()) and not isinstance(value, types.ModuleType):
-            made.__dict__[key] = value
+    made = types.ModuleType(name)
+    made.__dict__.update(public(name))
     return made
+
+
+def public(name: str) -> dict[str, Any]:
+    """What a module's copy holds."""
+    module = importlib.import_module(name)
+    keys = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
+    return {
+        key: value
+        for key in keys
+        if key not in WITHHELD.get(name, ())
+        and not isinstance(value := getattr(module, key), types.ModuleType)
+    }
+
+
+def _chance(seed: str) -> dict[str, Any]:
+    """What would draw from the machine where it is given no seed; here it takes the task's."""
+
+    def reseed(a: Any = None, version: int = 2) -> None:
+        """As `random.seed`."""
+        random.seed(seed if a is None else a, version)
+
+    class Random(random.Random):
+        """As `random.Random`."""
+
+        def __init__(self, x: Any = None) -> None:
+            super().__init__(seed if x is None else x)
+
+        def seed(self, a: Any = None, version: int = 2) -> None:
+            """As of `random.Random`."""
+            super().seed(seed if a is None else a, version)
+
+    return {"Random": Random, "seed": reseed}
 
 
 def _clock(now: datetime) -> types.ModuleType:

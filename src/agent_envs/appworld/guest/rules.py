@@ -8,8 +8,12 @@ them than anybody can list, and who finds one is in the jail still.
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from agent_envs.appworld.guest.modules import MODULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def names(listed: str) -> frozenset[str]:
@@ -44,13 +48,13 @@ class NotAllowedError(Exception):
     __module__ = "builtins"  # tracebacks name it without a path
 
 
-def check(tree: ast.AST) -> None:
-    """Refuse what is not on the lists.
+def check(nodes: Iterable[ast.AST]) -> None:
+    """Refuse code of which a node is not on the lists.
 
     Raises:
         NotAllowedError: Something is not.
     """
-    for node in ast.walk(tree):
+    for node in nodes:
         if type(node).__name__ not in SYNTAX:
             _refuse(node, f"the syntax {type(node).__name__}", "write it without")
         elif isinstance(node, ast.Attribute):

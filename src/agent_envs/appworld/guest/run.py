@@ -14,7 +14,7 @@ import traceback
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import modules
+from agent_envs.appworld.guest import modules, variables
 from agent_envs.appworld.guest.rules import NotAllowedError, check, check_attribute, names
 from agent_envs.appworld.guest.scratch import Scratch
 from agent_envs.appworld.guest.wire import receive, send
@@ -46,6 +46,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def load() -> None:
     """Import all that will be needed: there are no files in the jail."""
     modules.load()
+    variables.load()
     compile("'\\N{BULLET}'", FILE, "exec")
 
 
@@ -54,21 +55,25 @@ def serve(channel: socket.socket) -> None:
     opening = receive(channel)
     namespace = _namespace(channel, datetime.fromisoformat(opening["now"]), opening["seed"])
     safe = namespace["__builtins__"]
+    known = variables.Variables(namespace, safe["open"].__self__)
     while True:
         try:
             request = receive(channel)
         except EOFError:
             return
         namespace["__builtins__"] = dict(safe)
-        send(channel, {"output": output_of(request["code"], namespace)})
+        output = output_of(request["code"], namespace, known.watch)
+        send(channel, {"output": output, "variables": known.key()})
 
 
-def output_of(code: str, namespace: dict[str, Any]) -> str:
-    """What running `code` prints, and the traceback if it fails."""
+def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AST]], None]) -> str:
+    """What running `code` prints, and the traceback if it fails; `watch` sees it before."""
     sys.stdout = said = _Output()
     try:
         tree = ast.parse(code, FILE)
-        check(tree)
+        nodes = list(ast.walk(tree))
+        check(nodes)
+        watch(nodes)
         exec(compile(tree, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  even SystemExit is the agent's to read about
         failure = f"Execution failed. Traceback:\n{_told(error, code)}"
@@ -164,13 +169,17 @@ def _apis(channel: socket.socket) -> Any:
             raise Exception(reply["error"])  # noqa: TRY002  the documented text
         return reply["value"]
 
-    def app_of(app: str) -> Any:
-        return _named(lambda api: lambda *unnamed, **named: call(app, api, unnamed, named))
+    def api_of(app: str, api: str) -> Any:
+        def asked(*unnamed: Any, **named: Any) -> Any:
+            return call(app, api, unnamed, named)
 
-    return _named(app_of)
+        asked.__qualname__ = f"apis.{app}.{api}"
+        return asked
+
+    return _named("apis", lambda app: _named(f"apis.{app}", lambda api: api_of(app, api)))
 
 
-def _named(found: Callable[[str], Any]) -> Any:
+def _named(path: str, found: Callable[[str], Any]) -> Any:
     """An object whose attributes `found` gives."""
 
     class Apis:
@@ -181,6 +190,7 @@ def _named(found: Callable[[str], Any]) -> Any:
         def __getattr__(self, name: str) -> Any:
             return found(name)
 
+    Apis.__qualname__ = path  # as the key of variables knows it
     return Apis()
 
 

@@ -1,0 +1,307 @@
+"""The key of what an interpreter remembers: variables, chance, scratch files, settings of modules.
+
+Two interpreters with one key run any code alike. Values of the usual kinds are read through and
+through: plain values, containers and which of them are one and the same, functions, dates, matches.
+What cannot be read so (generators, instances of classes, much data) has no key, nor has an
+interpreter in which code gave attributes to things, which might be parts of a module.
+"""
+
+from __future__ import annotations
+
+import ast
+import calendar
+import decimal
+import random
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import date, datetime, time, timedelta, timezone
+from fractions import Fraction
+from functools import cache
+from hashlib import blake2b
+from sys import getsizeof
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from agent_envs.appworld.guest import modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from agent_envs.appworld.guest.scratch import Scratch
+
+NODES = 20_000  # values that are read
+SIZE = 4_000_000  # bytes of values that are read
+_GUEST = "agent_envs.appworld.guest.run"
+_OWN = frozenset({"__builtins__", "__name__"})
+_MEDDLING = frozenset({"register", "setattr"})
+_SETTINGS = frozenset({"calendar", "decimal", "random"})
+_LEAVES = frozenset({type(None), bool, int, float, str, bytes})
+_WRITTEN = (type(None), bool, float, complex, type(...), range)
+_TEXTS = (str, bytes, bytearray)
+_DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
+
+
+def _decimal() -> tuple[Any, ...]:
+    """The settings of decimal numbers."""
+    context = decimal.getcontext()
+    limits = context.prec, context.rounding, context.Emin, context.Emax
+    return *limits, context.clamp, context.capitals, tuple(context.traps.values())
+
+
+_DECIMAL = _decimal()
+
+
+@cache
+def _public() -> dict[int, str]:
+    """What the modules share, by identity: functions, classes and so on, all of which last."""
+    plain = (*_WRITTEN, *_TEXTS, int, tuple, frozenset)
+    return {
+        id(value): f"{name}.{key}"
+        for name in modules.MODULES
+        for key, value in modules.public(name).items()
+        if type(value) not in plain
+    }
+
+
+def load() -> None:
+    """Collect what modules share, once for all interpreters."""
+    _public()
+
+
+class _UnreadableError(Exception):
+    """A value has no key."""
+
+
+class Variables:
+    """Keys of one interpreter.
+
+    Args:
+        namespace: its variables.
+        scratch: its scratch files.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], scratch: Scratch) -> None:
+        self._namespace, self._scratch = namespace, scratch
+        self._apis = namespace.get("apis")
+        self._chance = random.getstate()
+        self._meddled = False
+        self._imported = set[str]()
+
+    def watch(self, nodes: Iterable[ast.AST]) -> None:
+        """Look at the nodes of code that is going to run."""
+        for node in nodes:
+            if isinstance(node, ast.Name):
+                self._meddled |= node.id in _MEDDLING
+            elif isinstance(node, ast.Attribute):
+                self._meddled |= not isinstance(node.ctx, ast.Load) or node.attr in _MEDDLING
+            elif isinstance(node, ast.Import):
+                self._imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                self._imported.add(node.module or "")
+
+    def key(self) -> str | None:
+        """The key; "" while nothing is remembered, None where there is none."""
+        if self._meddled:
+            return None
+        try:
+            facts = [*self._read(), *self._settings()]
+        except (_UnreadableError, RecursionError, MemoryError, ValueError):
+            return None  # ValueError: of integers with thousands of digits
+        if not facts:
+            return ""
+        text = "\n".join(facts).encode("utf-8", "backslashreplace")
+        return blake2b(text, digest_size=16).hexdigest()
+
+    def _read(self) -> Iterable[str]:
+        """Variables and files."""
+        reader = _Reader(self._namespace)
+        for name in sorted(self._namespace.keys() - _OWN):
+            value = self._namespace[name]
+            if name != "apis" or value is not self._apis:
+                reader.parts.append(f"variable {name}")
+                reader.read(value)
+        if self._scratch.files:
+            reader.parts.append("files")
+            reader.read(self._scratch.files)
+        return reader.parts
+
+    def _settings(self) -> Iterable[str]:
+        if not self._imported & _SETTINGS:
+            return
+        chance = random.getstate()
+        if chance != self._chance:
+            yield f"chance {chance}"
+        if _decimal() != _DECIMAL:
+            yield f"decimal {_decimal()}"
+        if calendar.firstweekday() != calendar.MONDAY:
+            yield f"calendar {calendar.firstweekday()}"
+
+
+class _Reader:
+    """Writes values down in `parts`, each container once."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self.parts: list[str] = []
+        self._namespace = namespace
+        self._seen: dict[int, int] = {}
+        self._nodes = self._size = 0
+
+    def read(self, value: Any) -> None:
+        """Write a value down.
+
+        Raises:
+            _UnreadableError: It cannot be.
+        """
+        kind, public = type(value), _public().get(id(value))
+        way = self._WAYS.get(kind)
+        if public is not None:
+            self._write(public)
+        elif way is not None:
+            way(self, value)
+        elif kind.__module__ == _GUEST:
+            self._write(kind.__qualname__)
+        elif kind.__module__ == modules.__name__:
+            (self._generator if isinstance(value, random.Random) else self._date)(value)
+        else:
+            raise _UnreadableError
+
+    def _write(self, text: str) -> None:
+        self._count(1, len(text))
+        self.parts.append(text)
+
+    def _count(self, nodes: int, size: int) -> None:
+        """Count what is going to be written down, before it costs anything."""
+        self._nodes += nodes
+        self._size += size
+        if self._nodes > NODES or self._size > SIZE:
+            raise _UnreadableError
+
+    def _whole(self, value: int) -> None:
+        self._count(0, getsizeof(value))
+        self._write(f"{value:x}")
+
+    def _plain(self, value: Any) -> None:
+        self._write(repr(value))
+
+    def _text(self, value: str | bytes | bytearray) -> None:
+        self._count(0, getsizeof(value))
+        if type(value) is not bytearray or not self._met(value):
+            self._write(repr(value))
+
+    def _date(self, value: Any) -> None:
+        self._write(f"{type(value).__name__} {value!r} {getattr(value, 'fold', '')}")
+
+    def _generator(self, value: random.Random) -> None:
+        if not self._met(value):
+            self._write(f"chance {value.getstate()}")
+
+    def _fixed(self, value: Collection[Any]) -> None:
+        self._write(f"{type(value).__name__} {len(value)}")
+        if self._leaves(value):
+            self._write(repr(value))
+        else:
+            self._all(value)
+
+    def _leaves(self, values: Collection[Any]) -> bool:
+        """Whether these hold no others, and can be written down at once; they are counted."""
+        if not _LEAVES.issuperset(map(type, values)):
+            return False
+        self._count(len(values), sum(map(getsizeof, values)))
+        return True
+
+    def _pattern(self, value: re.Pattern[Any]) -> None:
+        self._all(("pattern", value.pattern, value.flags))
+
+    def _match(self, value: re.Match[Any]) -> None:
+        self._all(("match", value.re, value.string, value.pos, value.endpos, value.regs))
+
+    def _module(self, value: ModuleType) -> None:
+        self._write(f"module {value.__name__}")
+
+    def _class(self, value: type) -> None:
+        if value.__module__ == "__main__":
+            raise _UnreadableError
+        self._write(f"class {value.__module__}.{value.__qualname__}")
+
+    def _builtin(self, value: BuiltinFunctionType) -> None:
+        if not isinstance(value.__self__, ModuleType):
+            raise _UnreadableError
+        self._write(f"function {value.__module__}.{value.__qualname__}")
+
+    def _met(self, value: Any) -> bool:
+        """Whether something that can change was written down before; now it is."""
+        known = id(value) in self._seen
+        number = self._seen.setdefault(id(value), len(self._seen))
+        self.parts.append(f"again {number}" if known else f"new {number}")
+        return known
+
+    def _list(self, value: Collection[Any]) -> None:
+        if not self._met(value):
+            self._fixed(value)
+            if type(value) is deque:
+                self.read(value.maxlen)
+
+    def _map(self, value: Mapping[Any, Any]) -> None:
+        if not self._met(value):
+            self._write(f"{type(value).__name__} {len(value)}")
+            if type(value) is defaultdict:
+                self.read(value.default_factory)
+            if self._leaves(value.keys()) and self._leaves(value.values()):
+                self._write(repr(list(value.items())))
+            else:
+                self._all(item for pair in value.items() for item in pair)
+
+    def _all(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self.read(value)
+
+    def _function(self, value: FunctionType) -> None:
+        if value.__globals__ is not self._namespace:
+            if value.__module__ != _GUEST:
+                raise _UnreadableError
+            self._write(value.__qualname__)
+            return
+        if value.__dict__:
+            raise _UnreadableError
+        if self._met(value):
+            return
+        self._code(value.__code__)
+        self._all((value.__name__, value.__defaults__, value.__kwdefaults__))
+        for cell in value.__closure__ or ():
+            self._cell(cell)
+
+    def _cell(self, cell: Any) -> None:
+        if self._met(cell):
+            return
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            self._write("empty")
+            return
+        self.read(held)
+
+    def _code(self, code: CodeType) -> None:
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+        names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        self._write(f"code {counts} {names} {code.co_code!r} {code.co_exceptiontable!r}")
+        for value in code.co_consts:
+            if type(value) is CodeType:
+                self._code(value)
+            else:
+                self.read(value)
+
+    _WAYS: ClassVar[dict[type, Callable[..., None]]] = {
+        int: _whole,
+        **dict.fromkeys(_WRITTEN, _plain),
+        **dict.fromkeys(_TEXTS, _text),
+        **dict.fromkeys(_DATES, _date),
+        **dict.fromkeys((tuple, frozenset), _fixed),
+        **dict.fromkeys((list, set, deque), _list),
+        **dict.fromkeys((dict, Counter, OrderedDict, defaultdict), _map),
+        FunctionType: _function,
+        BuiltinFunctionType: _builtin,
+        type: _class,
+        ModuleType: _module,
+        re.Pattern: _pattern,
+        re.Match: _match,
+    }

@@ -1,0 +1,40 @@
+"""Audits of EZPoints: formulas in many orders, and players that guess."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.ezpoints.rules import SYMBOLS
+from agent_envs.testing.rewards import scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from agent_envs.testing.episodes import Actor, Env
+
+LIMIT = 0.45
+"""Success of the best guess: `2+10=` is right for the hands of a 2 and a card that counts 10."""
+ODD = ("", "12", "x", "2+2", " 2 ", "-", "==")
+"""Texts that mostly are no symbol."""
+
+
+def actions(_: Env, rng: np.random.Generator) -> Actor:
+    """An actor that says what can be said and, in between, much that changes nothing."""
+
+    def act(_: Any, info: dict[str, Any]) -> str:
+        listed = [symbol for symbol in info["admissible_actions"] if symbol != "="] or ["="]
+        choices = (listed, SYMBOLS, ODD, ["="])[int(rng.choice(4, p=(0.45, 0.15, 0.3, 0.1)))]
+        return choices[int(rng.integers(len(choices)))]
+
+    return act
+
+
+NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
+    "ends at once": scripted(["="]),
+    "says 2+10=": scripted(["2", "+", "10", "="]),
+    "says 2*6=": scripted(["2", "*", "6", "="]),
+    "says 5+7=": scripted(["5", "+", "7", "="]),
+    "says all symbols": scripted([*SYMBOLS]),
+}

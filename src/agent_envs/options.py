@@ -1,0 +1,116 @@
+"""Constructor options against their annotations, for all environments in one place.
+
+Left out: what an annotation does not say (ranges, known names), which each constructor checks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from inspect import Parameter, formatannotation, signature
+from typing import Any
+
+MANY = (list, tuple, set, frozenset)
+
+
+def check_options(made: type, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    """Refuse an option whose value is not of the annotated type of `made`'s constructor.
+
+    Known are bool, int, float, str, None, paths, iterables of str, mappings from str to float, and
+    unions of them. A bool is no number, an int is a float, NaN is none. Any other annotation, such
+    as a class of one's own, is left to the constructor, and so are names that it does not have.
+
+    Raises:
+        TypeError: the message has the option, its types and what was given.
+    """
+    kinds = annotations_of(made)
+    given = dict(zip(kinds, args, strict=False)) | dict(options)
+    for name, value in given.items():
+        allowed = kinds.get(name, ())
+        if allowed and not any(_fits(value, kind) for kind in allowed):
+            raise TypeError(
+                f"{made.__name__}: {name} must be {' or '.join(_WORDS[kind] for kind in allowed)}, "
+                f"got {value!r:.80} ({type(value).__name__})"
+            )
+
+
+def require_methods(option: str, given: Any, *names: str) -> None:
+    """Refuse an object that lacks one of these methods.
+
+    Raises:
+        TypeError: the message has the option, the methods and what was given.
+    """
+    if not all(callable(getattr(given, name, None)) for name in names):
+        raise TypeError(
+            f"{option} must be a str, or an object with the methods {', '.join(names)}, "
+            f"got {given!r:.80} ({type(given).__name__})"
+        )
+
+
+@lru_cache(maxsize=64)
+def annotations_of(made: type) -> dict[str, tuple[str, ...]]:
+    """The types of each constructor option by name, in order; none where one is not known.
+
+    Of a constructor that hands on the rest (`**options`), those of the class above follow.
+    """
+    kinds: dict[str, tuple[str, ...]] = {}
+    for one in made.__mro__:
+        if "__init__" not in vars(one):
+            continue
+        parameters = list(signature(vars(one)["__init__"]).parameters.values())[1:]
+        for parameter in parameters:
+            if parameter.kind not in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL):
+                kinds.setdefault(parameter.name, _parts(parameter.annotation))
+        if all(parameter.kind is not Parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return kinds
+
+
+def _parts(annotation: Any) -> tuple[str, ...]:
+    """The members of a union by name, or none where one of them is not known."""
+    told = annotation if isinstance(annotation, str) else formatannotation(annotation)
+    parts = tuple(part.strip().removeprefix("collections.abc.") for part in told.split("|"))
+    return parts if all(part in _WORDS for part in parts) else ()
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind in _PLAIN:
+        return isinstance(value, _PLAIN[kind]) and (kind == "bool") == isinstance(value, bool)
+    if kind == "float":
+        return _is_number(value)
+    if kind == "Mapping[str, float]":
+        return isinstance(value, Mapping) and all(
+            isinstance(key, str) and _is_number(number) for key, number in value.items()
+        )
+    if kind == "tuple[str, ...]" and not isinstance(value, tuple):
+        return False
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, MANY) or all(isinstance(item, str) for item in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+_PLAIN: dict[str, type] = {
+    "bool": bool,
+    "int": int,
+    "str": str,
+    "None": type(None),
+    "os.PathLike[str]": os.PathLike,
+}
+_WORDS = {
+    "bool": "a bool",
+    "int": "an int",
+    "float": "a number",
+    "str": "a str",
+    "None": "None",
+    "os.PathLike[str]": "a path",
+    "Mapping[str, float]": "a mapping from names to numbers",
+    "tuple[str, ...]": "a tuple of str",
+    "Sequence[str]": "a sequence of str",
+    "Iterable[str]": "an iterable of str",
+}

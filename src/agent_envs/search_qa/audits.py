@@ -1,0 +1,229 @@
+"""Players for the audits of SearchQA-v0 and WikiSearch-v0: odd ones for anchors, and non-solvers.
+
+A non-solver follows a fixed script or copies what it was shown, and reads nothing. What it earns is
+what can be had without knowing. All of them see only what an agent sees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import product
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agent_envs.search_qa.data import open_data
+from agent_envs.spaces import OBSERVATION_LENGTH
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    import numpy as np
+
+Actor: TypeAlias = Callable[[str, dict[str, Any]], str]
+
+_RESULT = re.compile(r"<(?:information|result)>(.*)</(?:information|result)>", re.DOTALL)
+_PAGE = re.compile(r'"page_id": ("(?:[^"\\]|\\.)*")')
+_SECTION = re.compile(r'"section_id": ("(?:[^"\\]|\\.)*")')
+_TITLES = {
+    "wiki_search": re.compile(r"\A\n([^\n]+)\n"),
+    "search_pages": re.compile(r'"title": "(.*?)"'),
+    "search": re.compile(r'Doc \d(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
+}
+"""How each way to search shows titles."""
+_ABOUT = re.compile(r".* (?:of|in|for) (?:the )?|(?:the )")
+_CHOICE = re.compile(r"([^,]*), (.*) or (.*)\?|\w+ (.*) and (.*?) (?:have|on) .*\?")
+
+
+def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
+    """The actor of an episode for the anchor audit: few different replies, so that states recur."""
+    del env
+    voice = _Voice()
+
+    def act(observation: str, info: dict[str, Any]) -> str:
+        voice.hear(observation)
+        return voice.any_of(rng, info)
+
+    return act
+
+
+class _Voice:
+    """Writes replies in the form that the opening asks for, and remembers what was shown last."""
+
+    def __init__(self) -> None:
+        self.opening = self.shown = ""
+        self.titles = [""]
+
+    def hear(self, observation: str) -> None:
+        self.opening = self.opening or observation
+        found = _RESULT.search(observation.removeprefix(self.opening))
+        self.shown = found[1] if found else ""
+        self.titles = _TITLES[self.tool].findall(self.shown) or self.titles
+
+    @property
+    def tool(self) -> str:
+        """The tool that searches."""
+        return next((tool for tool in _TITLES if f"\n{tool}:" in self.opening), "search")
+
+    def search(self, query: str) -> str:
+        if self.tool != "search":
+            return self.call(self.tool, query=query)
+        return f"<think>x</think><search>{query}</search>"
+
+    @property
+    def mind(self) -> str:
+        """The tag of a thought."""
+        return "think" if self.tool == "search" else "reasoning"
+
+    def call(self, tool: str, **arguments: str) -> str:
+        command = json.dumps({"name": tool, "args": arguments}, ensure_ascii=False)
+        return f"<reasoning>x</reasoning><tool>{command}</tool>"
+
+    def answer(self, text: str) -> str:
+        return f"<{self.mind}>x</{self.mind}><answer>{text}</answer>"
+
+    def onward(self) -> str:
+        """The call that leads from what was shown to a text; "" where this is one."""
+        section, page = _SECTION.search(self.shown), _PAGE.search(self.shown)
+        if section:
+            return self.call("read_section", section_id=json.loads(section[1]))
+        return self.call("view_sections", page_id=json.loads(page[1])) if page else ""
+
+    def any_of(self, rng: np.random.Generator, info: dict[str, Any]) -> str:
+        """A reply of any kind: searches that find much, again, or nothing, answers, odd ones."""
+        answer = info["answers"][0]
+        mind = self.mind
+        searches = [
+            self.search(info["goal"]),
+            self.search(info["goal"]),
+            self.search(self.titles[0] or "city"),
+            self.search(f"{info['goal']} {answer}"),
+            self.search("zzzz"),
+            self.onward() or self.search("zzzz"),
+        ]
+        odd = [
+            "hm",
+            "",
+            f"<{mind}>x",
+            "<answer>y",
+            "<search>zzzz</search>",
+            f"<{mind}>x</{mind}>y{self.search('zzzz').partition(f'</{mind}>')[2]}",
+            f"<{mind}>is it <answer>{answer}</answer>?</{mind}>",
+            "<search>zzzz</search><answer>y</answer>",
+            f"<information>{answer}</information>",
+            f"<result>{answer}</result>",
+            "<information>",
+            "<tool>{}</tool>",
+            self.call("read_section", section_id="none:full"),
+            self.call("other", query="x"),
+            "x" * (OBSERVATION_LENGTH + 1),
+        ]
+        answers = [self.answer(answer), self.answer("y"), f"<answer>{answer}</answer>"]
+        kind = rng.random()
+        pool = searches if kind < 0.5 else odd if kind < 0.85 else answers  # noqa: PLR2004
+        return pool[int(rng.integers(len(pool)))]
+
+
+def _scripted(*steps: Callable[[_Voice, dict[str, Any]], str]) -> Callable[[Any], Actor]:
+    """The maker of an actor that does the steps one after the other and the last one for ever."""
+
+    def made(rng: np.random.Generator) -> Actor:
+        del rng
+        voice, followed, left = _Voice(), set[str](), [*steps]
+
+        def act(observation: str, info: dict[str, Any]) -> str:
+            voice.hear(observation)
+            onward = voice.onward()
+            if onward not in {"", *followed}:
+                followed.add(onward)
+                return onward
+            return (left.pop(0) if len(left) > 1 else left[0])(voice, info)
+
+        return act
+
+    return made
+
+
+def _ask(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.search(info["goal"])
+
+
+def _ask_the_same(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.search("country city code")
+
+
+def _ask_nothing(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.search("zzzz")
+
+
+def _say_nonsense(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer("unknown")
+
+
+def _say_yes(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer("yes")
+
+
+def _say_the_question(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.answer(info["goal"])
+
+
+def _say_a_choice(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.answer(_choices(info["goal"])[0])
+
+
+def _say_both(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.answer(" or ".join(_choices(info["goal"])))
+
+
+def _paste(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(voice.shown.strip() or "unknown")
+
+
+def _say_the_title(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(voice.titles[0] or "unknown")
+
+
+def _say_the_titles(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer("; ".join(voice.titles) or "unknown")
+
+
+def _say_the_entity(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(_ABOUT.sub("", voice.titles[0], count=1) or "unknown")
+
+
+def _say_all_pairs(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(" ".join(map("".join, product(ascii_lowercase, repeat=2))))
+
+
+def _say_all_titles(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(_titles())
+
+
+@lru_cache(maxsize=1)
+def _titles() -> str:
+    corpus = open_data("embedded").corpus or ()
+    return "; ".join(passage.title for passage in corpus)[:65_000]
+
+
+def _choices(question: str) -> list[str]:
+    found = _CHOICE.fullmatch(question)
+    return [part for part in found.groups()[1:] if part] if found else [question]
+
+
+NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
+    "yes, without a search": _scripted(_say_yes),
+    "the question as the answer": _scripted(_say_the_question),
+    "the first of two things to choose from": _scripted(_say_a_choice),
+    "both things to choose from": _scripted(_say_both),
+    "all titles, without a search": _scripted(_say_all_titles),
+    "one query, all pairs of letters": _scripted(_ask_the_same, _say_all_pairs),
+    "searches that find nothing, nonsense": _scripted(*[_ask_nothing] * 3, _say_nonsense),
+    "one query again and again, nonsense": _scripted(*[_ask_the_same] * 3, _say_nonsense),
+    "the question as the query, nonsense": _scripted(_ask, _say_nonsense),
+    "the question as the query, all that is found": _scripted(_ask, _paste),
+    "the question as the query, all titles found": _scripted(_ask, _say_the_titles),
+    "the question as the query, the first title": _scripted(_ask, _say_the_title),
+    "the question as the query, what the first title is about": _scripted(_ask, _say_the_entity),
+}

@@ -1,0 +1,53 @@
+"""Audits of Sokoban: walks that come back to their states, and players that do not look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.sokoban.oracle import oracle
+from agent_envs.testing.rewards import scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from agent_envs.testing.episodes import Actor, Env
+
+BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
+ODD = ("", "xyzzy", "3", "push", " UP ", "upp")
+"""Words that mostly are no action."""
+
+
+def actions(env: Env, rng: np.random.Generator) -> Actor:
+    """An actor that goes a solution's way for a share of its turns, and else steps to and fro."""
+    share, solution = float(rng.choice((0.0, 0.5, 0.9))), oracle(env)
+    last = ""
+
+    def act(_: Any, info: dict[str, Any]) -> str:
+        nonlocal last
+        listed = info["admissible_actions"]
+        kind = rng.choice(("listed", "back", "again", "odd"), p=(0.6, 0.25, 0.1, 0.05))
+        if solution and rng.random() < share:
+            last = solution.pop(0)
+        elif kind == "back" and last.split():
+            *verb, way = last.split()
+            last = " ".join([*verb, BACK.get(way, way)])
+        elif kind != "again" or not last:
+            choices = ODD if kind == "odd" else listed
+            last = choices[int(rng.integers(len(choices)))]
+        return last
+
+    return act
+
+
+def _told(*directions: str) -> Callable[[np.random.Generator], Actor]:
+    """The same directions again and again."""
+    return scripted(directions * 100)
+
+
+NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
+    **{direction: scripted([direction]) for direction in BACK},
+    "circles": _told("up", "right", "down", "left"),
+    "sweeps": _told(*["right"] * 4, "down", *["left"] * 4, "up"),
+}

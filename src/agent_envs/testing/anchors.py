@@ -1,0 +1,648 @@
+"""audit_anchors: whether anchors are keys of the decision state, by playing and comparing turns.
+
+Two turns of one task with the same anchor and the same action must have the same outcome: valid,
+invalid_reason, termination, reward, success and next anchor. The audit plays many episodes of a
+task from one seed, so that states come back by different ways, and compares them. Two things are
+left out. The turn that reaches the turn limit, since the limit is no property of the state. And
+chance: before each step the environment's generator (`np_random`) and those of Python and NumPy are
+put into a state that depends on the anchor and the action alone, so that equal turns draw alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from agent_envs.testing.episodes import (
+    Play,
+    audits_of,
+    limit_of,
+    listed,
+    name_of,
+    odd_actions,
+    sequence,
+    starts,
+    wander,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from agent_envs.testing.episodes import Actions, Actor, Env, Record, Start
+
+LEAST = 2  # episodes, to compare anything
+DRAWS = 64
+"""States of the generators that turns can begin with."""
+REPLAYS = 300
+"""Episodes played at most to shorten a witness."""
+SHARED = 3
+"""Actions tried in two states, at least, before their futures are called alike."""
+CROWD = 150
+"""States of a task that are compared in pairs, at most."""
+SUSPECTS = 5
+"""Pairs of states that are followed further, at most."""
+FOLLOWED = 30
+"""Turns that each of these is followed for, at most."""
+STOP = object()
+"""What an actor gives to leave an episode."""
+
+
+class Outcome(NamedTuple):
+    """What a turn did, as far as an anchor has to determine it."""
+
+    valid: Any
+    invalid_reason: Any
+    terminated: bool
+    reward: float | str
+    success: Any
+    next_anchor: str
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Two ways to one anchor, after which one action has two outcomes.
+
+    start: how both begin. first, second: the action sequences. action: what is done after either.
+    field, one, other: the first field of the outcome that differs, and its two values.
+    """
+
+    start: str
+    anchor: str
+    first: tuple[Any, ...]
+    second: tuple[Any, ...]
+    action: Any
+    field: str
+    one: Any
+    other: Any
+
+    def __str__(self) -> str:
+        return (
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
+            f"\n  lead to the anchor {self.anchor!r:.80}, where {self.action!r:.80} gives\n"
+            f"  {self.field} {self.one!r:.80} or {self.other!r:.80}"
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Two anchors of a task with the same future, as far as it was followed.
+
+    start: how both begin. first, second: the action sequences. turns: how many were compared.
+    """
+
+    start: str
+    first: tuple[Any, ...]
+    second: tuple[Any, ...]
+    turns: int
+
+    def __str__(self) -> str:
+        return (
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
+            f"\n  lead to two anchors, and {self.turns} turns from there on did not differ"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one kind of anchor gives on the episodes.
+
+    anchors: how many different ones there were.
+    revisited: pairs (anchor, action) of a task that turns with different histories share.
+    diverging: those among them with different outcomes.
+    """
+
+    anchors: int
+    revisited: int
+    diverging: int
+
+    @property
+    def share(self) -> float:
+        """Share of the revisited pairs that diverge; 0 where nothing was revisited."""
+        return self.diverging / self.revisited if self.revisited else 0.0
+
+
+@dataclass(frozen=True)
+class AnchorAudit:
+    """What `audit_anchors` found; it prints as a table.
+
+    env, tasks, episodes, turns, seed: what was played; episodes and turns are of all tasks.
+    anchor: the anchors that are judged; None where `info` has none.
+    observation: anchors made of the observation instead, on the same episodes.
+    witness: the shortest example found of a pair that diverges; where `info` has no anchors, of
+        those made of the observation.
+    unrepeatable: resets and turns that differed when the same was done again.
+    unseparated: pairs of anchors of a task after which nothing that was observed ever differed.
+    followed, split: how many of these were played on from, and how many stayed alike.
+    split_witness: an example of the latter.
+    """
+
+    env: str
+    tasks: int
+    episodes: int
+    turns: int
+    seed: int
+    anchor: Comparison | None
+    observation: Comparison
+    witness: Witness | None = None
+    unrepeatable: int = 0
+    unseparated: int = 0
+    followed: int = 0
+    split: int = 0
+    split_witness: Split | None = None
+
+    @property
+    def passed(self) -> bool:
+        """There are anchors, none diverges, and the same actions give the same episode."""
+        return self.anchor is not None and not self.anchor.diverging and not self.unrepeatable
+
+    def __str__(self) -> str:
+        lines = [
+            f"anchors of {self.env}, seed {self.seed}",
+            f"{self.tasks} tasks, {self.episodes:,} episodes, {self.turns:,} turns",
+            f"{'':<12}{'anchors':>9}{'revisited':>11}{'diverging':>11}{'share':>8}",
+        ]
+        for name, row in (("anchor", self.anchor), ("observation", self.observation)):
+            figures = "  info has no 'anchor'"
+            if row is not None:
+                figures = f"{row.anchors:9,}{row.revisited:11,}{row.diverging:11,}{row.share:8.1%}"
+            lines.append(f"{name:<12}{figures}")
+        if self.unrepeatable:
+            lines.append(
+                f"{self.unrepeatable:,} resets or turns differ when the same is done again"
+            )
+        if self.witness is not None:
+            lines.append(f"shortest example of a pair that diverges:\n{self.witness}")
+        if self.followed:
+            lines.append(
+                f"{self.unseparated:,} pairs of anchors were followed by nothing that differs; of "
+                f"{self.followed} played on from, {self.split} stayed alike"
+            )
+        if self.split_witness is not None:
+            lines.append(f"example:\n{self.split_witness}")
+        return "\n".join(lines)
+
+
+def audit_anchors(
+    env: Env | Callable[[], Env],
+    *,
+    actions: Actions | None = None,
+    anchor: Callable[[Any, dict[str, Any]], str] | None = None,
+    watch: Callable[[Start], Callable[[Record], None]] | None = None,
+    tasks: int = 10,
+    episodes: int = 40,
+    seed: int = 0,
+) -> AnchorAudit:
+    """Play episodes and compare turns of the same anchor and action, on any Gymnasium environment.
+
+    Every second episode is an earlier one with actions left out, doubled, swapped or put in, so
+    that states are reached by different ways.
+
+    Args:
+        env: the environment, wrapped or not, or what makes it.
+        actions: makes the actor of an episode; by default that of the environment's own audits
+            (`AgentEnv.audits`), else `episodes.wander`.
+        anchor: from observation and info to the anchor to judge; by default `info["anchor"]`.
+        watch: makes, for each episode, what is given its records as they come, for checks of one's
+            own.
+        tasks: how many tasks of the panel; without a panel, how many seeds.
+        episodes: of each task, all from one seed.
+        seed: of all that is drawn.
+
+    Raises:
+        ValueError: fewer than one task, or than two episodes of each.
+    """
+    if episodes < LEAST:
+        raise ValueError(f"episodes of a task are compared: at least 2 are needed, got {episodes}")
+    made = env() if callable(env) else env
+    if actions is None:
+        module = audits_of(made)
+        actions = wander if module is None else module.actions
+    walk = _Walk(made, anchor or _own, watch or _unwatched)
+    with _global_generators_kept():
+        begun_tasks = starts(made, tasks, seed)
+        for place, start in enumerate(begun_tasks):
+            rng = np.random.default_rng([seed, place])
+            played: list[list[Any]] = []
+            for number in range(episodes):
+                if number % 2:
+                    walk.play(start, _script(_varied(played, walk.odd, rng)))
+                else:
+                    played.append(walk.play(start, partial(actions, made, rng)))
+        return _audited(walk, len(begun_tasks), seed)
+
+
+def _unwatched(_: Start) -> Callable[[Record], None]:
+    return lambda _: None
+
+
+def _own(_: Any, info: dict[str, Any]) -> str | None:
+    return info.get("anchor")
+
+
+def _script(actions: Sequence[Any]) -> Callable[[], Actor]:
+    """Makes an actor that does these actions and leaves."""
+
+    def made() -> Actor:
+        rest = iter(actions)
+        return lambda _observation, _info: next(rest, STOP)
+
+    return made
+
+
+def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+    """An earlier episode with one to three changes."""
+
+    def drawn(items: Sequence[Any]) -> Any:
+        return items[int(rng.integers(len(items)))]
+
+    actions = list(drawn(played))
+    for _ in range(int(rng.integers(1, 4))):
+        place, change = int(rng.integers(len(actions) + 1)), int(rng.integers(5))
+        span = slice(place, place + int(rng.integers(1, 4)))
+        match change:
+            case 0:
+                del actions[span]
+            case 1:
+                actions[place:place] = actions[span]
+            case 2:
+                actions[span] = actions[span][::-1]
+            case 3:
+                actions.insert(place, drawn(odd))
+            case _:
+                other = drawn(played)
+                actions[place:] = other[int(rng.integers(len(other) + 1)) :]
+    return actions
+
+
+class _Visit(NamedTuple):
+    """A turn: the number of its history, the way there, and what was shown after it."""
+
+    history: int
+    way: tuple[Any, ...]
+    look: str
+
+
+class _Group:
+    """The visits of one anchor and action: their histories, and the shortest way to each outcome.
+
+    looks: what an agent was shown after it.
+    """
+
+    __slots__ = ("histories", "looks", "ways")
+
+    def __init__(self) -> None:
+        self.histories: set[int] = set()
+        self.looks: set[str] = set()
+        self.ways: dict[Outcome, tuple[Any, ...]] = {}
+
+
+class _Walk:
+    """Plays episodes and keeps what turns did, by anchor and by observation."""
+
+    def __init__(
+        self,
+        env: Env,
+        anchor: Callable[[Any, dict[str, Any]], str | None],
+        watch: Callable[[Start], Callable[[Record], None]],
+    ) -> None:
+        self.env, self.limit, self.odd = env, limit_of(env), odd_actions(env)
+        self._anchor, self._watch = anchor, watch
+        self.groups: dict[tuple[Start, str, Hashable], _Group] = {}
+        self.shown: dict[tuple[Start, str, Hashable], _Group] = {}
+        self.actions: dict[Hashable, Any] = {}
+        self.episodes = self.turns = self.unrepeatable = 0
+        self._histories: dict[Any, int] = {}
+        self._openings: dict[Start, Any] = {}
+        self._outcomes: dict[int, Outcome] = {}
+        self._chance = _Chance(env)
+
+    def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
+        """Play an episode and keep its turns; what was done."""
+        play = Play(self.env, start)
+        actor, history, see = make_actor(), self._history(start), self._watch(start)
+        see(play.record)
+        self.episodes += 1
+        opening = self.anchor(play.record), _look(play.record)
+        self.unrepeatable += self._openings.setdefault(start, opening) != opening
+        while len(play.actions) < self.limit and not play.record.ended:
+            action = actor(play.record.observation, play.record.info)
+            if action is STOP:
+                break
+            before, way = play.record, tuple(play.actions)
+            see(self._step(play, action))
+            history = self._history((history, _key(action)))
+            if not play.record.truncated and len(play.actions) < self.limit:
+                self._keep(start, _Visit(history, way, _look(play.record)), before, play.record)
+        return play.actions
+
+    def turn(
+        self, start: Start, way: Sequence[Any], action: Any
+    ) -> tuple[Record, Record, Outcome] | None:
+        """What stands after a way, and what the action does there; None where it ends before."""
+        before = self.after(start, way)
+        if before is None or len(way) + 1 >= self.limit:
+            return None
+        record, after = before.record, self._step(before, action)
+        return None if after.truncated else (record, after, self._outcome(after))
+
+    def after(self, start: Start, way: Sequence[Any]) -> Play | None:
+        """The episode after a way, None where it ends before."""
+        play = Play(self.env, start)
+        for action in way:
+            if self._step(play, action).ended:
+                return None
+        return play
+
+    def anchor(self, record: Record) -> str | None:
+        """The anchor that is judged."""
+        return self._anchor(record.observation, record.info)
+
+    def _step(self, play: Play, action: Any) -> Record:
+        anchor = self.anchor(play.record) or _digest(play.record.observation)
+        self._chance.fix(anchor, action)
+        return play.step(action)
+
+    def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
+        self.turns += 1
+        outcome, key = self._outcome(after), _key(after.action)
+        self.actions.setdefault(key, after.action)
+        if self._outcomes.setdefault(visit.history, outcome) != outcome:
+            self.unrepeatable += 1
+            return
+        seen = outcome._replace(next_anchor=_digest(after.observation))
+        _note(self.shown, (start, _digest(before.observation), key), seen, visit)
+        anchor = self.anchor(before)
+        if anchor is not None:
+            _note(self.groups, (start, anchor, key), outcome, visit)
+
+    def _outcome(self, record: Record) -> Outcome:
+        info, reward = record.info, float(record.reward)
+        return Outcome(
+            info.get("valid"),
+            info.get("invalid_reason"),
+            bool(record.terminated),
+            round(reward, 9) if np.isfinite(reward) else str(reward),
+            info.get("success"),
+            self.anchor(record) or "",
+        )
+
+    def _history(self, step: Any) -> int:
+        """The number of a history: a start, or an earlier history and what was done after it."""
+        return self._histories.setdefault(step, len(self._histories))
+
+
+def _note(
+    groups: dict[tuple[Start, str, Hashable], _Group],
+    key: tuple[Start, str, Hashable],
+    outcome: Outcome,
+    visit: _Visit,
+) -> None:
+    group = groups.get(key)
+    if group is None:
+        group = groups[key] = _Group()
+    group.histories.add(visit.history)
+    group.looks.add(visit.look)
+    known = group.ways.get(outcome)
+    if known is None or len(visit.way) < len(known):
+        group.ways[outcome] = visit.way
+
+
+class _Chance:
+    """Puts the generators of environment, Python and NumPy into one of `DRAWS` states."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env.unwrapped
+        self._python = [random.Random(place).getstate() for place in range(DRAWS)]
+        self._numpy = [np.random.RandomState(place).get_state() for place in range(DRAWS)]
+        self._own: dict[tuple[type, int], Any] = {}
+
+    def fix(self, anchor: str, action: Any) -> None:
+        place = crc32(f"{anchor}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
+        random.setstate(self._python[place])
+        np.random.set_state(self._numpy[place])  # noqa: NPY002  what others' environments draw from
+        generator = getattr(self._env.np_random, "bit_generator", None)
+        if generator is not None:
+            key = type(generator), place
+            if key not in self._own:
+                self._own[key] = type(generator)(place).state
+            generator.state = self._own[key]
+
+
+@contextmanager
+def _global_generators_kept() -> Iterator[None]:
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
+    judged = _comparison(walk.groups) if walk.groups else None
+    judged_by = walk.anchor if walk.groups else _text
+    groups = walk.groups or walk.shown
+    diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
+    suspects = [] if diverging else _unseparated(walk)
+    splits = [_followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
+    alike = [split for split in splits if split is not None]
+    return AnchorAudit(
+        env=name_of(walk.env),
+        tasks=tasks,
+        episodes=walk.episodes,
+        turns=walk.turns,
+        seed=seed,
+        anchor=judged,
+        observation=_comparison(walk.shown),
+        witness=_witness(walk, diverging, judged_by) if diverging else None,
+        unrepeatable=walk.unrepeatable,
+        unseparated=len(suspects),
+        followed=len(splits),
+        split=len(alike),
+        split_witness=alike[0] if alike else None,
+    )
+
+
+def _comparison(groups: dict[tuple[Start, str, Hashable], _Group]) -> Comparison:
+    revisited = [group for group in groups.values() if len(group.histories) > 1]
+    return Comparison(
+        anchors=len({key[:2] for key in groups}),
+        revisited=len(revisited),
+        diverging=sum(len(group.ways) > 1 for group in revisited),
+    )
+
+
+def _text(record: Record) -> str:
+    shown = record.observation
+    return shown if isinstance(shown, str) else _digest(shown)
+
+
+def _witness(
+    walk: _Walk,
+    diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]],
+    anchor_of: Callable[[Record], str | None],
+) -> Witness:
+    """The shortest pair of ways to one anchor with two outcomes, made shorter by leaving out."""
+    (start, anchor, key), group = min(
+        diverging, key=lambda item: sum(sorted(map(len, item[1].ways.values()))[:2])
+    )
+    action = walk.actions[key]
+    (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
+    differing = partial(_differing, walk, anchor_of, start, action)
+    found = differing((way, also))
+    if found is None:  # it does not come again: something that the audit does not control
+        return _told(start, anchor, (way, also), action, (one, other))
+    size, budget = max(len(way), len(also)), REPLAYS
+    while size and budget:
+        before = found
+        for place in range(0, max(len(found.first), len(found.second)), size):
+            cut = [way[:place] + way[place + size :] for way in (found.first, found.second)]
+            for ways in ((cut[0], cut[1]), (cut[0], found.second), (found.first, cut[1])):
+                if budget and ways != (found.first, found.second) and ways[0] != ways[1]:
+                    budget -= 1
+                    found = differing(ways) or found
+        size //= 1 if found is not before else 2
+    return found
+
+
+Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
+
+
+def _differing(
+    walk: _Walk,
+    anchor_of: Callable[[Record], str | None],
+    start: Start,
+    action: Any,
+    ways: Ways,
+) -> Witness | None:
+    """The example that two ways make with an action, if they do."""
+    first, second = (walk.turn(start, way, action) for way in ways)
+    if first is None or second is None:
+        return None
+    (before, shown, one), (also, seen, other) = first, second
+    anchor = anchor_of(before)
+    if anchor is None or anchor != anchor_of(also):
+        return None
+    one = one._replace(next_anchor=anchor_of(shown) or "")
+    other = other._replace(next_anchor=anchor_of(seen) or "")
+    if one == other:
+        return None
+    return _told(start, anchor, ways, action, (one, other))
+
+
+def _told(
+    start: Start, anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]
+) -> Witness:
+    one, other = outcomes
+    field = next(name for name in Outcome._fields if getattr(one, name) != getattr(other, name))
+    return Witness(
+        str(start), anchor, *ways, action, field, getattr(one, field), getattr(other, field)
+    )
+
+
+def _unseparated(walk: _Walk) -> list[tuple[Start, tuple[Any, ...], tuple[Any, ...]]]:
+    """Pairs of anchors that no observed outcome tells apart, those with most actions first.
+
+    Two anchors are apart where an action that was tried in both has outcomes that differ, shows the
+    agent something else, or leads to two anchors that are apart.
+    """
+    done: dict[Start, dict[str, dict[Hashable, tuple[Outcome, set[str]]]]] = {}
+    ways: dict[tuple[Start, str], tuple[Any, ...]] = {}
+    for (start, anchor, key), group in walk.groups.items():
+        (outcome, way), *_ = group.ways.items()
+        done.setdefault(start, {}).setdefault(anchor, {})[key] = outcome, group.looks
+        known = ways.get((start, anchor))
+        if known is None or len(way) < len(known):
+            ways[start, anchor] = way
+    found = []
+    for start, by_anchor in done.items():
+        most = sorted(by_anchor, key=lambda anchor: -len(by_anchor[anchor]))[:CROWD]
+        for shared, one, other in _alike({anchor: by_anchor[anchor] for anchor in most}):
+            found.append((shared, start, ways[start, one], ways[start, other]))
+    found.sort(key=lambda suspect: (-suspect[0], len(suspect[2]) + len(suspect[3])))
+    return [suspect[1:] for suspect in found]
+
+
+def _alike(
+    done: dict[str, dict[Hashable, tuple[Outcome, set[str]]]],
+) -> list[tuple[int, str, str]]:
+    """Pairs of anchors of one task that are not apart, with the number of actions they share."""
+    open_pairs: dict[frozenset[str], list[frozenset[str]]] = {}
+    counts: dict[frozenset[str], int] = {}
+    apart = set[frozenset[str]]()
+    for one, other in combinations(done, 2):
+        pair, shared = frozenset((one, other)), done[one].keys() & done[other].keys()
+        turns = [(*done[one][key], *done[other][key]) for key in shared]
+        if any(a[:-1] != b[:-1] or looks.isdisjoint(other) for a, looks, b, other in turns):
+            apart.add(pair)
+        elif shared:
+            counts[pair] = len(shared)
+            after = [frozenset((a.next_anchor, b.next_anchor)) for a, _, b, _ in turns]
+            open_pairs[pair] = [successors for successors in after if len(successors) > 1]
+    while fallen := {pair for pair, after in open_pairs.items() if not apart.isdisjoint(after)}:
+        apart |= fallen
+        for pair in fallen:
+            del open_pairs[pair]
+    kept = [(counts[pair], sorted(pair)) for pair in open_pairs if counts[pair] >= SHARED]
+    return [(shared, one, other) for shared, (one, other) in kept]
+
+
+def _followed(
+    walk: _Walk, start: Start, first: tuple[Any, ...], second: tuple[Any, ...]
+) -> Split | None:
+    """Play on from two ways, breadth first, until something differs (None) or all is compared."""
+    queue, known, turns = deque([(first, second)]), set[frozenset[str]](), 0
+    while queue and turns < FOLLOWED:
+        one, other = queue.popleft()
+        for action in _tried(walk, start, one):
+            after = walk.turn(start, one, action), walk.turn(start, other, action)
+            if after[0] is None or after[1] is None:
+                continue
+            turns += 1
+            (_, shown, a), (_, also, b) = after[0], after[1]
+            if a[:-1] != b[:-1] or _look(shown) != _look(also):
+                return None
+            pair = frozenset((a.next_anchor, b.next_anchor))
+            if len(pair) > 1 and not a.terminated and pair not in known:
+                known.add(pair)
+                queue.append(((*one, action), (*other, action)))
+    return Split(str(start), first, second, turns) if turns >= SHARED else None
+
+
+def _tried(walk: _Walk, start: Start, way: tuple[Any, ...]) -> list[Any]:
+    """What is listed after a way, or some of what was done in the task where nothing is listed."""
+    play = walk.after(start, way)
+    choices = [] if play is None else listed(walk.env, play.record.info)
+    done = [walk.actions[key] for of, _, key in walk.groups if of == start]
+    return choices or done[: FOLLOWED // 3]
+
+
+def _key(action: Any) -> Hashable:
+    try:
+        hash(action)
+    except TypeError:
+        return repr(action)
+    return action  # type: ignore[no-any-return]
+
+
+def _digest(observation: Any) -> str:
+    """A key of an observation's content."""
+    content = observation.tobytes() if isinstance(observation, np.ndarray) else repr(observation)
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    return blake2b(raw, digest_size=12).hexdigest()
+
+
+def _look(record: Record) -> str:
+    """A key of all that an agent is shown of its state."""
+    info = record.info
+    listed = sorted(map(repr, info.get("admissible_actions") or ()))
+    return f"{_digest(record.observation)} {info.get('progress')} {_digest(listed)}"

@@ -1,0 +1,108 @@
+"""audit: every audit of one environment, for the command `agent-envs audit` and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.contract import INFO_KEYS
+from agent_envs.testing.anchors import audit_anchors
+from agent_envs.testing.contract import check_agent_env
+from agent_envs.testing.episodes import Play, name_of, starts
+from agent_envs.testing.rewards import audit_rewards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_envs.testing.anchors import AnchorAudit
+    from agent_envs.testing.episodes import Actions, Env
+    from agent_envs.testing.rewards import RewardAudit
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audits of one environment; it prints as their tables.
+
+    missing: keys of the contract that `info` lacks.
+    violation: the first violation of the contract, with the actions that show it; "" for none.
+    anchors: see `audit_anchors`.
+    rewards: see `audit_rewards`; None where `info` has no "success".
+    """
+
+    env: str
+    missing: tuple[str, ...]
+    violation: str
+    anchors: AnchorAudit
+    rewards: RewardAudit | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of them passed."""
+        rewards = self.rewards is not None and self.rewards.passed
+        return not self.violation and self.anchors.passed and rewards
+
+    def json(self) -> dict[str, Any]:
+        """All figures as plain values."""
+        told = asdict(self) | {"passed": self.passed}
+        for kind in ("anchor", "observation"):
+            row = getattr(self.anchors, kind)
+            if row is not None:
+                told["anchors"][kind]["share"] = row.share
+        if self.rewards is not None:
+            for name, earned in self.rewards.players.items():
+                share = earned.success
+                told["rewards"]["players"][name]["success"] |= {
+                    "share": share.share,
+                    "low": share.low,
+                    "high": share.high,
+                }
+        return told
+
+    def __str__(self) -> str:
+        lines = [f"contract of {self.env}"]
+        if self.missing:
+            lines.append(f"info lacks {', '.join(self.missing)}")
+        lines.append(f"first violation:\n  {self.violation}" if self.violation else "kept")
+        lines += ["", str(self.anchors), ""]
+        lines.append(
+            "rewards: info has no 'success'" if self.rewards is None else str(self.rewards)
+        )
+        return "\n".join(lines)
+
+
+def audit(
+    env: Env | Callable[[], Env],
+    *,
+    actions: Actions | None = None,
+    tasks: int = 10,
+    episodes: int = 40,
+    players: int = 100,
+    seed: int = 0,
+) -> Audit:
+    """Check the contract, then audit anchors and rewards.
+
+    Args:
+        env: the environment, wrapped or not, or what makes it.
+        actions: as of `audit_anchors`; `saying(words)` for text that lists no actions.
+        tasks: how many tasks the audit of anchors plays.
+        episodes: of each of them.
+        players: how many tasks each player of the audit of rewards plays.
+        seed: of all that is drawn.
+    """
+    made = env() if callable(env) else env
+    (start,) = starts(made, 1, seed)
+    info = Play(made, start).record.info
+    missing = tuple(key for key in INFO_KEYS if key not in info)
+    rewards = audit_rewards(made, tasks=players, seed=seed) if "success" in info else None
+    anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
+    return Audit(name_of(made), missing, violation(made), anchors, rewards)
+
+
+def violation(env: Env) -> str:
+    """The first violation of the contract as text, "" where it is kept."""
+    try:
+        check_agent_env(env)
+    except Exception as error:  # noqa: BLE001  whatever an environment raises is a violation
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])
+    return ""

@@ -1,0 +1,180 @@
+"""audit_rewards: what players earn that do not do the task, so that a score means something.
+
+A non-solver is a script that does not read the task: it says the same always, copies the
+instruction, pastes what it found, repeats what the rules like. Its success has to stay near that of
+a player that acts at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from statistics import NormalDist, mean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agent_envs.testing.episodes import audits_of, episode, listed, name_of, starts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agent_envs.testing.episodes import Actor, Env
+
+Z = NormalDist().inv_cdf(0.975)
+LIMIT = 0.1
+"""The success that counts as near chance."""
+RANDOM = "random"
+"""The name of the player that every audit adds: listed actions, or samples of the space."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """`count` of `total`, with Wilson's 95% interval of the share, [low, high] in [0, 1]."""
+
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """`count` by `total`."""
+        return self.count / self.total
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return max(0.0, self._centre - self._half) if self.count else 0.0
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return min(1.0, self._centre + self._half) if self.count < self.total else 1.0
+
+    @property
+    def _centre(self) -> float:
+        return (self.count + Z**2 / 2) / (self.total + Z**2)
+
+    @property
+    def _half(self) -> float:
+        spread = self.count * (self.total - self.count) / self.total + Z**2 / 4
+        return Z * sqrt(spread) / (self.total + Z**2)
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+@dataclass(frozen=True)
+class Earned:
+    """What one player earned: its successes, and the mean return of an episode ± its 95% error."""
+
+    success: Share
+    mean: float
+    error: float
+    valid: float
+
+
+@dataclass(frozen=True)
+class RewardAudit:
+    """What `audit_rewards` found; it prints as a table.
+
+    env, episodes, seed: what was played; the episodes are of each player.
+    limit: the success up to which a player counts as one that does not solve tasks.
+    players: what each earned, by name; `RANDOM` is among them.
+    """
+
+    env: str
+    episodes: int
+    seed: int
+    limit: float
+    players: Mapping[str, Earned]
+
+    @property
+    def too_good(self) -> list[str]:
+        """Players whose success is above the limit, with 95% certainty."""
+        return [name for name, earned in self.players.items() if earned.success.low > self.limit]
+
+    @property
+    def passed(self) -> bool:
+        """No player is too good."""
+        return not self.too_good
+
+    def __str__(self) -> str:
+        width = max(map(len, self.players))
+        lines = [
+            f"rewards of {self.env}: {self.episodes} episodes of each player, seed {self.seed}",
+            f"{'player':<{width}}  {'success [95%]':<24}{'mean return':<18}valid turns",
+        ]
+        for name, earned in self.players.items():
+            note = f"   above {self.limit:.0%}" if name in self.too_good else ""
+            returns = f"{earned.mean:.3f} ± {earned.error:.3f}"
+            lines.append(
+                f"{name:<{width}}  {earned.success!s:<24}{returns:<18}{earned.valid:.1%}{note}"
+            )
+        return "\n".join(lines)
+
+
+def audit_rewards(
+    env: Env | Callable[[], Env],
+    players: Mapping[str, Callable[[np.random.Generator], Actor]] | None = None,
+    *,
+    tasks: int = 200,
+    seed: int = 0,
+    limit: float | None = None,
+) -> RewardAudit:
+    """Let each player play each of the tasks once.
+
+    Args:
+        env: the environment, wrapped or not, or what makes it. Its `info` has "success".
+        players: what makes the actor of an episode, by name; by default the `NON_SOLVERS` of the
+            environment's own audits. A random player is added.
+        tasks: how many tasks of the panel, at most all; without a panel, how many seeds.
+        seed: of all that is drawn.
+        limit: the success that no player may exceed; by default the `LIMIT` of the environment's
+            audits, for a game whose answer can be guessed, else 0.1.
+
+    Raises:
+        ValueError: fewer than one task. KeyError: `info` has no "success".
+    """
+    made = env() if callable(env) else env
+    module = audits_of(made)
+    if players is None:
+        players = getattr(module, "NON_SOLVERS", {})
+    if limit is None:
+        limit = getattr(module, "LIMIT", LIMIT)
+    begun = starts(made, tasks, seed)
+    earned: dict[str, Earned] = {}
+    for name, make_actor in {RANDOM: None, **players}.items():
+        plays = []
+        for place, start in enumerate(begun):
+            rng = np.random.default_rng([seed, place])
+            actor = partial(_random, made, rng) if make_actor is None else partial(make_actor, rng)
+            plays.append(list(episode(made, start, actor)))
+        returns = [sum(float(record.reward) for record in play) for play in plays]
+        turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
+        error = Z * stdev(returns) / sqrt(len(returns)) if len(returns) > 1 else 0.0
+        solved = sum(bool(play[-1].info["success"]) for play in plays)
+        earned[name] = Earned(
+            Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
+        )
+    return RewardAudit(name_of(made), len(begun), seed, limit, earned)
+
+
+def scripted(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
+    """A player that does these actions in turn and repeats the last one."""
+
+    def made(_: np.random.Generator) -> Actor:
+        rest = list(actions)
+        return lambda _observation, _info: rest.pop(0) if len(rest) > 1 else rest[0]
+
+    return made
+
+
+def _random(env: Env, rng: np.random.Generator) -> Actor:
+    env.action_space.seed(int(rng.integers(2**31)))
+
+    def act(_: Any, info: dict[str, Any]) -> Any:
+        choices = listed(env, info)
+        return choices[int(rng.integers(len(choices)))] if choices else env.action_space.sample()
+
+    return act

@@ -1,0 +1,490 @@
+"""The rules that hold at every turn of every episode, and the watch that applies them.
+
+A rule reads what was seen of one turn and says what is wrong, or "". An environment that differs on
+purpose says so in its docstring, in the words of `EXCEPTIONS`, under the heading named there.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.spaces import Text
+
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
+from agent_envs.testing.episodes import (
+    Play,
+    Record,
+    Start,
+    limit_of,
+    listed,
+    panel_of,
+    parser_of,
+    shown_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent_envs.testing.episodes import Env
+
+TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int), strict=True))
+PLAIN = (str, bool, int, float, type(None), list, dict, tuple)
+EXCEPTIONS = {
+    "Progress": "without success",
+    "Validity": "takes effect",
+    "Description": "goal changes",
+}
+"""What an environment says of itself that relaxes a rule: that progress can be 1 without success,
+that an action takes effect although it is invalid, and that the goal changes in an episode."""
+DAY = 86_400.0
+SHORTER = 100
+"""Episodes played at most to show a violation with fewer actions."""
+
+
+def headings(env_class: type) -> dict[str, str]:
+    """The text under each heading of a class docstring."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in (vars(env_class).get("__doc__") or "").splitlines():
+        name, _, rest = line.partition(":")
+        new = name.strip("#* ") in HEADINGS
+        heading = name.strip("#* ") if new else heading
+        found.setdefault(heading, []).extend((rest if new else line).split())
+    return {heading: " ".join(words) for heading, words in found.items()}
+
+
+HEADINGS = (
+    "Description",
+    "Observation",
+    "Action",
+    "Validity",
+    "Progress",
+    "Anchor",
+    "Reward",
+    "Ends",
+    "Tasks and splits",
+    "Data",
+    "Source",
+)
+
+
+def says(env: Env, heading: str) -> bool:
+    """Whether the docstring, or that of a base, makes the exception of a heading.
+
+    `ParseReply(on_malformed="attempt")` does what a malformed reply most likely means.
+    """
+    if heading == "Validity" and attempts(env):
+        return True
+    texts = (headings(one).get(heading, "") for one in type(env.unwrapped).__mro__)
+    return any(EXCEPTIONS[heading] in text for text in texts)
+
+
+def attempts(env: Env) -> bool:
+    """Whether malformed replies are acted on all the same."""
+    parser = parser_of(env)
+    return parser is not None and parser.on_malformed == "attempt"
+
+
+@dataclass
+class Seen:
+    """What was seen of an episode up to one turn.
+
+    Attributes:
+        start: How it began. actions: What was done since.
+        opening, before, record: The first turn, the one before and this one.
+        kept: A copy of the one before, made when it came.
+        possible: What was listed at each anchor of the task so far.
+    """
+
+    env: Env
+    start: Start
+    opening: Record
+    record: Record
+    before: Record | None = None
+    kept: Record | None = None
+    actions: list[Any] = field(default_factory=list)
+    possible: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The info of this turn."""
+        return self.record.info
+
+    @property
+    def turn(self) -> int:
+        """The number of this turn, 0 at the reset."""
+        return len(self.actions)
+
+
+class Watch:
+    """Applies the rules to the turns of an episode as they come.
+
+    possible: what was listed at each anchor, shared by the episodes of one task.
+    """
+
+    def __init__(
+        self, env: Env, start: Start, possible: dict[str, frozenset[str]] | None = None
+    ) -> None:
+        self._env, self._start = env, start
+        self._possible = {} if possible is None else possible
+        self._seen: Seen | None = None
+
+    def __call__(self, record: Record) -> None:
+        """See the next turn.
+
+        Raises:
+            ContractError: a rule that it breaks, with the actions up to there.
+        """
+        if self._seen is None:
+            self._seen = Seen(self._env, self._start, record, record, possible=self._possible)
+        else:
+            self._seen.before, self._seen.record = self._seen.record, record
+            self._seen.actions.append(record.action)
+        for rule in RULES:
+            if wrong := rule(self._seen):
+                raise Violation(wrong, self._seen.start, self._seen.actions, rule)
+        self._seen.kept = copy.deepcopy(record)
+
+
+class Violation(ContractError):
+    """A rule that a turn breaks, and the actions from the reset that show it."""
+
+    def __init__(
+        self,
+        wrong: str,
+        start: Start,
+        actions: Sequence[Any],
+        rule: Callable[[Seen], str] | None = None,
+    ) -> None:
+        self.wrong, self.start, self.actions, self.rule = wrong, start, tuple(actions), rule
+        super().__init__(f"{wrong}\n{shown_by(start, actions)}")
+
+
+def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
+    """An episode of these actions, as far as it goes, each turn under the rules.
+
+    Raises:
+        ContractError: a rule that it breaks.
+    """
+    watch, play = Watch(env, start), Play(env, start)
+    records = [play.record]
+    watch(play.record)
+    for action in actions:
+        if play.record.ended:
+            break
+        records.append(play.step(action))
+        watch(play.record)
+    return records
+
+
+def shortest(env: Env, found: Violation) -> Violation:
+    """The same violation with as few actions as leaving some out gives."""
+    size, budget = max(1, len(found.actions) // 2), SHORTER
+    while found.rule is not None and size and budget:
+        before = len(found.actions)
+        for place in range(0, before, size):
+            actions = found.actions[:place] + found.actions[place + size :]
+            if len(actions) < len(found.actions) and budget:
+                budget -= 1
+                found = _broken(env, found, actions) or found
+        size //= 1 if len(found.actions) < before else 2
+    return found
+
+
+def _broken(env: Env, found: Violation, actions: Sequence[Any]) -> Violation | None:
+    """How these actions break the same rule."""
+    try:
+        replayed(env, found.start, actions)
+    except Violation as shorter:
+        return shorter if shorter.rule is found.rule else None
+    return None
+
+
+def at(record: Record, turn: int) -> str:
+    """Which turn, for messages."""
+    return "reset" if turn == 0 else f"step {turn} ({record.action!r:.60})"
+
+
+def keys_and_types(seen: Seen) -> str:
+    """Every key is there, with its exact type."""
+    for key, kind in TYPES.items():
+        if key not in seen.info:
+            return f"{_where(seen)}: info lacks {key!r}"
+        if type(seen.info[key]) is not kind:
+            return (
+                f"{_where(seen)}: info[{key!r}] must be a {kind.__name__}, "
+                f"got {seen.info[key]!r:.60} ({type(seen.info[key]).__name__})"
+            )
+    if seen.before is not None and set(seen.before.info) ^ set(seen.info):
+        changed = sorted(set(seen.before.info) ^ set(seen.info))
+        return f"{_where(seen)}: info has {changed} only at some turns"
+    return ""
+
+
+def plain(seen: Seen) -> str:
+    """Only builtin types are in `info`, and only text that can be written."""
+    for key, value in seen.info.items():
+        if wrong := _not_plain(value, f"info[{key!r}]"):
+            return f"{_where(seen)}: {wrong}"
+    return ""
+
+
+def values(seen: Seen) -> str:
+    """Signals have the values that they may have."""
+    info, where = seen.info, _where(seen)
+    progress, reason = info["progress"], info["invalid_reason"]
+    if not 0 <= progress <= 1:
+        return f"{where}: info['progress'] must lie in [0, 1], got {progress}"
+    if reason not in INVALID_REASONS:
+        return f"{where}: info['invalid_reason'] must be one of {INVALID_REASONS}, got {reason!r}"
+    if info["valid"] != (reason == ""):
+        return f"{where}: info['valid'] is {info['valid']} with info['invalid_reason'] = {reason!r}"
+    for key in ("goal", "anchor"):
+        if not info[key]:
+            return f"{where}: info[{key!r}] is empty"
+    return ""
+
+
+def order(seen: Seen) -> str:
+    """Turns are counted, the task is one of the panel and stays, and the goal stays."""
+    info, where, panel = seen.info, _where(seen), panel_of(seen.env)
+    if info["turn"] != seen.turn:
+        return f"{where}: info['turn'] must be {seen.turn}, got {info['turn']}"
+    if panel is not None and info["task_id"] not in panel.task_ids:
+        return f"{where}: {info['task_id']!r} is not a task of the panel"
+    if info["task_id"] != seen.opening.info["task_id"]:
+        return f"{where}: the task was {seen.opening.info['task_id']!r}, now {info['task_id']!r}"
+    if info["goal"] != seen.opening.info["goal"] and not says(seen.env, "Description"):
+        return (
+            f"{where}: the goal was {seen.opening.info['goal']!r:.80}, now {info['goal']!r:.80}; "
+            f'an environment that means it says "{EXCEPTIONS["Description"]}" under Description'
+        )
+    return ""
+
+
+def observation(seen: Seen) -> str:
+    """The observation lies in its space and can be written."""
+    shown = seen.record.observation
+    if wrong := _unwritable(shown, "the observation"):
+        return f"{_where(seen)}: {wrong}"
+    if shown not in seen.env.observation_space:
+        return f"{_where(seen)}: observation not in its space {seen.env.observation_space}"
+    return ""
+
+
+def opening(seen: Seen) -> str:
+    """A reset is valid and no success."""
+    if seen.turn == 0 and not seen.info["valid"]:
+        return f"{_where(seen)}: info['valid'] must be True"
+    if seen.turn == 0 and seen.info["success"]:
+        return f"{_where(seen)}: info['success'] must be False"
+    return ""
+
+
+def reward(seen: Seen) -> str:
+    """The reward is a number, and no invalid turn is paid; the end may pay for what was done."""
+    paid, where = seen.record.reward, _where(seen)
+    if type(paid) is not float:
+        return f"{where}: the reward must be a float, got {paid!r} ({type(paid).__name__})"
+    if not math.isfinite(paid):
+        return f"{where}: the reward is {'NaN' if math.isnan(paid) else paid}"
+    free = seen.info["valid"] or seen.record.ended or attempts(seen.env)
+    if paid > 0 and not free:
+        return (
+            f"{where}: a reward of {paid} for an invalid turn "
+            f"({seen.info['invalid_reason']!r}); invalid turns are never rewarded"
+        )
+    return ""
+
+
+def ends(seen: Seen) -> str:
+    """An episode ends by itself or at the turn limit, not both, and a success ends it."""
+    where, limit = _where(seen), limit_of(seen.env)
+    _, _, _, terminated, truncated, info = seen.record
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if type(flag) is not bool:
+            return f"{where}: {name} must be a bool, got {flag!r} ({type(flag).__name__})"
+    if info["success"] and not terminated:
+        return f"{where}: success must be terminated"
+    if terminated and truncated:
+        return f"{where}: both terminated and truncated"
+    if truncated and seen.turn != limit:
+        return f"{where}: truncated before the turn limit of {limit}"
+    if seen.turn >= limit and not seen.record.ended:
+        return f"{where}: no end after max_turns = {limit} steps: truncated must be True"
+    return ""
+
+
+def success(seen: Seen) -> str:
+    """Success implies progress 1, and progress 1 success, unless Progress says otherwise."""
+    progress, where = seen.info["progress"], _where(seen)
+    if seen.info["success"] and progress != 1:
+        return f"{where}: success with info['progress'] = {progress}; success implies 1.0"
+    if progress == 1 and not seen.info["success"] and not says(seen.env, "Progress"):
+        return (
+            f"{where}: info['progress'] is 1 without success; an environment that means it says "
+            f'"{EXCEPTIONS["Progress"]}" under Progress'
+        )
+    return ""
+
+
+def admissible(seen: Seen) -> str:
+    """What is listed can be sent, once each, and depends on the anchor alone."""
+    where, actions = _where(seen), seen.info["admissible_actions"]
+    for action in actions:
+        if type(action) is not str:
+            return f"{where}: admissible action {action!r} is no str"
+    if len(set(actions)) < len(actions):
+        twice = next(action for action in actions if actions.count(action) > 1)
+        return f"{where}: admissible action {twice!r} is listed {actions.count(twice)} times"
+    if isinstance(seen.env.action_space, Text):
+        for action in listed(seen.env, seen.info):
+            if action not in seen.env.action_space:
+                return (
+                    f"{where}: admissible action {action!r:.80} is not in {seen.env.action_space}"
+                )
+    if seen.record.ended:
+        return ""
+    before = seen.possible.setdefault(seen.info["anchor"], frozenset(actions))
+    if before != frozenset(actions):
+        differ = sorted(before ^ frozenset(actions))
+        return f"{where}: the anchor came before, but {differ[0]!r} was not listed both times"
+    return ""
+
+
+def listed_is_valid(seen: Seen) -> str:
+    """A listed action is valid."""
+    if seen.before is None or seen.info["valid"]:
+        return ""
+    if seen.record.action in listed(seen.env, seen.before.info):
+        return (
+            f"{_where(seen)}: the action is in info['admissible_actions'] and is refused, "
+            f"{seen.info['invalid_reason']!r}"
+        )
+    return ""
+
+
+def invalid_does_nothing(seen: Seen) -> str:
+    """An invalid turn leaves anchor, progress and the list as they are, unless Validity says so."""
+    if seen.before is None or seen.info["valid"] or says(seen.env, "Validity"):
+        return ""
+    for key in ("anchor", "progress", "admissible_actions"):
+        if seen.info[key] != seen.before.info[key] and not seen.record.ended:
+            return (
+                f"{_where(seen)}: an invalid turn ({seen.info['invalid_reason']!r}) changes {key} "
+                f"from {seen.before.info[key]!r:.80} to {seen.info[key]!r:.80}; an environment "
+                f'that means it says "{EXCEPTIONS["Validity"]}" under Validity'
+            )
+    return ""
+
+
+def own_objects(seen: Seen) -> str:
+    """What a turn gave belongs to the caller: it does not change, nor is it given again."""
+    if seen.before is None or seen.kept is None:
+        return ""
+    if wrong := difference(seen.kept, seen.before):
+        return f"{_where(seen)} changed the turn before it: {wrong}"
+    if _parts(seen.before.info) & _parts(seen.info):
+        return f"{_where(seen)}: info shares a list or dict with the turn before"
+    return ""
+
+
+def no_clock(seen: Seen) -> str:
+    """Nothing in `info` is the time of day."""
+    now, today = time.time(), time.strftime("%Y-%m-%d")
+    for key, value in seen.info.items():
+        if isinstance(value, str) and today in value:
+            return f"{_where(seen)}: info[{key!r}] has today's date"
+        if type(value) in (int, float):
+            for unit in (1, 1e3, 1e6, 1e9):
+                if abs(value / unit - now) < DAY:
+                    return f"{_where(seen)}: info[{key!r}] = {value} is the time of day"
+    return ""
+
+
+def no_copy_of_the_observation(seen: Seen) -> str:
+    """The anchor is made from facts, not of the words that the agent reads."""
+    shown, before = seen.record.observation, seen.before
+    if not isinstance(shown, str) or before is None or before.observation == shown:
+        return ""
+    if (seen.info["anchor"], before.info["anchor"]) == (shown, before.observation):
+        return f"{_where(seen)}: info['anchor'] is the observation; it must be made from facts"
+    return ""
+
+
+RULES: tuple[Callable[[Seen], str], ...] = (
+    own_objects,
+    keys_and_types,
+    plain,
+    values,
+    observation,
+    opening,
+    reward,
+    ends,
+    order,
+    success,
+    admissible,
+    listed_is_valid,
+    no_copy_of_the_observation,
+    invalid_does_nothing,
+    no_clock,
+)
+"""In the order in which they are applied; a later one relies on the earlier ones."""
+
+
+def difference(one: Record, other: Record) -> str:
+    """The first field in which two records differ, with both values; "" where none does."""
+    for name, a, b in zip(Record._fields, one, other, strict=True):
+        if not _same(a, b):
+            return f"{name} differs: {_both(a, b)}"
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return bool(np.all(one == other))
+
+
+def _both(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(k for k in {**one, **other} if not _same(one.get(k), other.get(k)))
+        return f"{key!r}: {one.get(key)!r:.80} and {other.get(key)!r:.80}"
+    return f"{one!r:.80} and {other!r:.80}"
+
+
+def _where(seen: Seen) -> str:
+    return at(seen.record, seen.turn)
+
+
+def _parts(value: Any) -> set[int]:
+    """Identities of the lists and dicts inside a value."""
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list, tuple)):
+        return set()
+    return {id(value)} - {id(())} | set().union(*map(_parts, inside))
+
+
+def _not_plain(value: Any, name: str) -> str:
+    if type(value) not in PLAIN:
+        return f"{name} must be of builtin types, got {type(value).__name__} {value!r:.60}"
+    if wrong := _unwritable(value, name):
+        return wrong
+    inside: list[tuple[Any, str]] = []
+    if isinstance(value, dict):
+        inside = [(key, f"a key of {name}") for key in value]
+        inside += [(one, f"{name}[{key!r}]") for key, one in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inside = [(one, f"{name}[{place}]") for place, one in enumerate(value)]
+    return next(filter(None, (_not_plain(*one) for one in inside)), "")
+
+
+def _unwritable(value: Any, name: str) -> str:
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        return f"{name} has an unpaired surrogate and cannot be written as UTF-8"
+    return ""

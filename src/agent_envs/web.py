@@ -1,0 +1,213 @@
+"""HTTP requests of all threads of a process, in one event loop: whole answers, in time and bounded.
+
+The loop runs in a thread of its own, starts with the first request, and ends with the process. A
+forked process starts its own. Redirects are not followed, and cookies are not kept; proxies are
+those of the environment. Left out: streaming, and retries, which are the callers'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sys
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from agent_envs.assets import require
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Hashable, Mapping
+
+    from httpx2 import AsyncClient, Response
+
+Result = TypeVar("Result")
+LARGEST = 1 << 20  # bytes of an answer, after decompression
+_KEPT = 128  # idle connections
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+class ServerError(RuntimeError):
+    """A server that is needed gave nothing usable; the message names it and what to do."""
+
+
+class NoAnswerError(Exception):
+    """No connection, or no whole answer in time; another try may fare better."""
+
+
+class BadAnswerError(Exception):
+    """An answer that cannot be used: too long, or broken."""
+
+
+class Reply(NamedTuple):
+    """An HTTP answer; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class Process:
+    """The event loop and the connections of this process.
+
+    Attributes:
+        kept: What others keep for this process, by its owner; a forked process starts with none.
+    """
+
+    def __init__(self) -> None:
+        httpx = require("httpx2", "judge")
+        self.kept: dict[Hashable, Any] = {}
+        self._loop = asyncio.new_event_loop()
+        self._lookups = ThreadPoolExecutor(8, "agent_envs names")
+        self._loop.set_default_executor(self._lookups)
+        self._client: AsyncClient = httpx.AsyncClient(
+            timeout=None,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            follow_redirects=False,
+            mounts={f"all://{here}": None for here in _LOOPBACK},  # past any proxy
+        )
+        self._thread = Thread(target=self._loop.run_forever, name="agent_envs web", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """What the coroutine returns, run in the loop; an interrupt cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeout: float,  # noqa: ASYNC109  the only place that knows it
+        largest: int = LARGEST,
+    ) -> Reply:
+        """The answer to a POST of JSON, whatever its status.
+
+        Args:
+            url: The address.
+            body: What is sent.
+            headers: Further headers.
+            timeout: Seconds for all of it, from the look-up of the name to the last byte.
+            largest: Bytes of a body, after decompression; not more are held.
+
+        Raises:
+            NoAnswerError: No connection, or no whole answer in time.
+            BadAnswerError: The body is too long or broken, or the address is none.
+        """
+        from httpx2 import HTTPError, InvalidURL
+
+        sent = {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers}
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                self._client.stream("POST", url, content=body, headers=sent) as response,
+            ):
+                data = await _body(response, largest)
+                return Reply(response.status_code, response.headers, data)
+        except TimeoutError:
+            raise NoAnswerError(f"timed out: no whole answer within {timeout:g} s") from None
+        except HTTPError as error:
+            raise NoAnswerError(_why(error)) from None
+        except (InvalidURL, UnicodeError) as error:
+            raise BadAnswerError(f"this is no address: {error}") from None
+
+    def close(self) -> None:
+        """Give up what is under way, close the connections and end the thread."""
+        self.run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    async def _end(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await self._client.aclose()
+
+
+def process() -> Process:
+    """That of this process, started where it is not.
+
+    Raises:
+        ImportError: The package of the extra [judge] is not installed.
+    """
+    global _current  # noqa: PLW0603  one a process
+    with _lock:
+        if _current is None:
+            _current = Process()
+        return _current
+
+
+def kept() -> Mapping[Hashable, Any]:
+    """What is kept for this process; nothing where nothing was asked yet."""
+    return _current.kept if _current is not None else {}
+
+
+def close() -> None:
+    """Close this process's connections and end its thread; the next request starts anew."""
+    global _current
+    with _lock:
+        ending, _current = _current, None
+    if ending is not None:
+        ending.close()
+
+
+async def _body(response: Response, largest: int) -> bytes:
+    """The body of an answer.
+
+    Servers are asked for it as it is; of what they compress all the same, no more is unpacked than
+    may be held.
+    """
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in {"identity", "gzip", "deflate"}:
+        raise BadAnswerError(f"the answer is compressed as {coding!r}, which was not asked for")
+    unpacker = None if coding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    data = bytearray()
+    async for part in response.aiter_raw():
+        room = largest + 1 - len(data)
+        try:
+            data += part[:room] if unpacker is None else unpacker.decompress(part, room)
+        except zlib.error as error:
+            raise BadAnswerError(
+                f"the answer is not {coding}, which it says it is: {error}"
+            ) from None
+        if len(data) > largest:
+            raise BadAnswerError(f"the answer has more than {largest:,} bytes")
+    return bytes(data)
+
+
+def _why(error: BaseException) -> str:
+    """What the operating system said, where it said something."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
+
+
+def _forget() -> None:
+    """In a forked process: what is the parent's is left alone, and never collected."""
+    global _current  # noqa: PLW0603
+    if _current is not None:
+        _inherited.append(_current)
+        _current = None
+    _lock.release()
+
+
+_lock = Lock()
+_current: Process | None = None
+_inherited: list[Process] = []
+if sys.platform != "win32":
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
+atexit.register(close)

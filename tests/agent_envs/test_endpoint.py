@@ -1,0 +1,699 @@
+"""Endpoints against a server on loopback that misbehaves in every known way."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+
+import pytest
+
+from agent_envs import web
+from agent_envs.endpoint import (
+    Endpoint,
+    EndpointError,
+    Usage,
+    json_in,
+    number,
+    open_endpoint,
+    used,
+)
+from tests.agent_envs import chat_server as chat
+from tests.agent_envs.chat_server import ChatServer, says
+
+KEY = "sk-very-secret-0123456789"
+HELLO = [{"role": "user", "content": "Hello?"}]
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    """No key, brief pauses, and a process that has asked nothing yet."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("agent_envs.patience.BACKOFF", 0.01)
+    web.close()
+    yield
+    web.close()
+
+
+@pytest.fixture
+def server():
+    with ChatServer(says("hello")) as made:
+        yield made
+
+
+@pytest.fixture
+def endpoint(server):
+    return Endpoint("stub", server.url, timeout=10.0, retries=2, outage=0.0)
+
+
+def ask(endpoint, about="a talk"):
+    return endpoint.ask(HELLO, about=about)
+
+
+def read(answer):
+    if not isinstance(answer, dict) or "a" not in answer:
+        raise ValueError("there is no a")
+    return number(answer["a"])
+
+
+def ask_json(endpoint, messages=HELLO, schema=SCHEMA):
+    return endpoint.ask_json(messages, schema=schema, read=read, about="a talk")
+
+
+# what is asked, and what is answered
+
+
+def test_an_answer_is_asked_for_and_counted(server, endpoint):
+    assert ask(endpoint) == "hello"
+    assert server.asked == [{"model": "stub", "messages": HELLO, "temperature": 0.0}]
+    assert endpoint.usage == used() == Usage(1, 30, 4, 0.0)
+    priced = replace(endpoint, prompt_price=2.0, completion_price=8.0, max_tokens=7)
+    assert ask(replace(priced, temperature=-1.0)) == ask(priced) == "hello"
+    assert server.asked[1:] == [
+        {"model": "stub", "messages": HELLO, "max_tokens": 7},
+        {"model": "stub", "messages": HELLO, "max_tokens": 7, "temperature": 0.0},
+    ]
+    assert priced.usage.cost == pytest.approx((30 * 2 + 4 * 8) / 1e6)
+    assert (used().requests, used().tokens) == (3, 3 * 34)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": " as it is\n"}, " as it is\n"),
+        ({"content": "yes", "reasoning_content": "no"}, "yes"),
+        ({"content": [{"type": "thinking", "text": "no"}, {"type": "text", "text": "yes"}]}, "yes"),
+        ({"content": "<think>so</think>yes"}, "<think>so</think>yes"),
+        ({"content": "\ud83d\ude00 \ud800"}, "\U0001f600 \ud800"),
+    ],
+)
+def test_an_answer_is_the_content_of_the_message(server, endpoint, message, text):
+    server.act = says(**message)
+    assert ask(endpoint) == text
+
+
+def test_an_answer_that_has_the_key_is_not_altered(server, endpoint, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    server.act = says("My latest test")
+    assert ask(endpoint) == "My latest test"
+    server.act = says('{"a": 1, "b": "the latest"}')
+    schema = {"type": "object"}
+    assert endpoint.ask_json(HELLO, schema=schema, read=dict, about="") == {
+        "a": 1, "b": "the latest",
+    }  # fmt: skip
+
+
+JSON = [
+    '{"a": 1}',
+    ' \n{"a": 1}\n ',
+    '```json\n{"a": 1}\n```',
+    '```\n{"a": 1}\n```',
+    'Sure! Here it is:\n```json\n{\n  "a": 1\n}\n```\nDo ask again.',
+    'The answer is {"a": 1}.',
+    'In set notation {x}: {"a": 1}',
+    'First {"a": 7}, on reflection {"a": 1}',
+    '<think>perhaps {"a": 5}?</think>{"a": 1}',
+    '<think>perhaps {"a": 5}?</think>\n\n```json\n{"a": 1}\n```',
+    'perhaps {"a": 5}?</think>{"a": 1}',
+    '{"a": 1, "b": "</think>"}',
+    '<think>hm</think>{"a": 1, "b": "</think>{\\"a\\": 3}"}',
+    '{"a": "1"}',
+    '{"a": " 1.0 "}',
+    '{"a": 1e0}',
+]
+NO_JSON = [
+    "no", "{", '{"a": }', '<think>{"a": 1}', '<think>{"a": 1}</think>', "[]", "[1]", "null", '"a"',
+    '{"b": 1}', '{"a": "one"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}', '{"a": null}',
+    '{"a": [1]}', '{"a": ' + "1" * 5000 + "}", '{"a": ' + "1" * 400 + "}", "[" * 100_000,
+    "{" * 100_000, '{"' * 100_000, '{"a": 1}</think>',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", JSON)
+def test_json_is_found_in_what_models_write(server, endpoint, content):
+    server.act = says(content)
+    assert ask_json(endpoint) == 1
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("content", NO_JSON, ids=lambda text: text[:12])
+def test_what_is_not_in_the_form_asked_for_is_asked_for_again(server, endpoint, content):
+    server.act, server.script = says('{"a": 1}'), [says(content)]
+    assert ask_json(endpoint) == 1
+    first, second = (asked["messages"][-1]["content"] for asked in server.asked)
+    assert first == "Hello?"
+    assert second == (
+        f"Hello?\n\nAnswer with one JSON value of this schema and nothing else:\n"
+        f"{json.dumps(SCHEMA)}"
+    )
+    server.script = [says(content)] * 3
+    with pytest.raises(EndpointError, match="gave no answer on a talk in 3 tries: ") as error:
+        ask_json(endpoint)
+    assert len(str(error.value)) < 800
+
+
+def test_arrays():
+    assert json_in("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
+    assert json_in('{"labels": [1, 2]}') == {"labels": [1, 2]}
+    with pytest.raises(ValueError, match=r"no JSON that begins with \["):
+        json_in("{}!", "[")
+
+
+def knows(*forms):
+    """A server that refuses other forms of the answer, and answers what it was not told badly."""
+
+    def act(handler):
+        form = handler.body.get("response_format", {"type": "text"})["type"]
+        if form in forms:
+            handler.say(chat.completion('{"a": 1}'))
+        else:
+            status = 400 if form == "json_schema" else 422
+            handler.say({"error": f"{form} is not supported"}, status)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("forms", "first"),
+    [
+        (("json_schema", "json_object", "text"), ["json_schema"]),
+        (("json_object", "text"), ["json_schema", "json_object"]),
+        (("text",), ["json_schema", "json_object", "text"]),
+    ],
+)
+def test_a_server_without_schemas_is_told_the_schema(server, endpoint, forms, first, caplog):
+    server.act = knows(*forms)
+    assert ask_json(endpoint) == ask_json(endpoint) == 1
+    asked = [one.get("response_format", {"type": "text"}) for one in server.asked]
+    assert [one["type"] for one in asked] == [*first, first[-1]]
+    assert asked[0]["json_schema"]["schema"] == SCHEMA
+    told = [json.dumps(SCHEMA) in one["messages"][-1]["content"] for one in server.asked]
+    assert told == [one["type"] != "json_schema" for one in asked]
+    assert len(caplog.records) == (len(first) > 1)
+    assert ask(endpoint) == '{"a": 1}' if "text" in forms else True
+
+
+def test_a_server_that_refuses_every_form_is_quoted_on_the_first(server, endpoint):
+    server.act = knows()
+    with pytest.raises(EndpointError, match=r"HTTP 400, .*json_schema is not supported"):
+        ask_json(endpoint)
+    server.act = knows("json_schema")
+    assert ask_json(endpoint) == 1  # nothing was learnt from it
+
+
+# faults
+
+
+SHORT = 0.4
+DOWN = {
+    "408": chat.fails(408), "409": chat.fails(409), "425": chat.fails(425), "429": chat.fails(429),
+    "500": chat.fails(500), "503": chat.fails(503), "599": chat.fails(599),
+    "resets": chat.resets, "cuts": chat.cuts, "gibberish": chat.gibberish,
+    "endless header": chat.endless_header,
+}  # fmt: skip
+SLOW = {
+    "hangs": chat.hangs, "drips headers": chat.drips_headers, "drips a body": chat.drips_body,
+    "drips chunks": chat.drips_chunks,
+}  # fmt: skip
+WRONG = {
+    "html": chat.raw(b"<html>"), "empty": chat.raw(b""), "binary": chat.raw(b"\xff\xfe\x00"),
+    "list": chat.raw(b"[]"), "no choices": chat.raw(b'{"choices": []}'), "null": says(None),
+    "blank": says(" \n"), "number": says(3), "odd": chat.raw(b'{"choices": [{"message": 1}]}'),
+    "deep": chat.raw(b"[" * 200_000), "floods": chat.floods(), "bomb": chat.bomb(),
+    "brotli": lambda handler: handler.say(b"x", Content_Encoding="br"),
+    "no gzip": lambda handler: handler.say(b"x" * 50, Content_Encoding="gzip"),
+}  # fmt: skip
+REFUSED = {
+    "400": chat.fails(400), "401": chat.fails(401), "403": chat.fails(403), "404": chat.fails(404),
+    "307": chat.fails(307, Location="http://127.0.0.1:9/elsewhere"), "204": chat.fails(204),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", [*DOWN, *SLOW, *WRONG])
+def test_a_passing_fault_is_tried_again(server, endpoint, fault):
+    endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
+    server.script = [(DOWN | SLOW | WRONG)[fault]]
+    assert ask(endpoint) == "hello"
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("fault", [*DOWN, *SLOW, *WRONG])
+def test_a_lasting_fault_is_an_error_that_says_what_to_do(server, endpoint, fault):
+    endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
+    server.act = (DOWN | SLOW | WRONG)[fault]
+    began = time.monotonic()
+    with pytest.raises(
+        EndpointError, match=f"stub at {server.url} gave no answer on a talk in 3"
+    ) as told:
+        ask(endpoint)
+    keeps = "raise retries, or take a model that keeps to the form"
+    says = keeps if fault in WRONG else "check that the server runs, or raise outage"
+    assert str(told.value).endswith(f"; {says}")
+    assert len(server.asked) == 3
+    if fault in SLOW:
+        assert time.monotonic() - began < 3 * SHORT + 2
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_a_refusal_is_not_tried_again(server, endpoint, fault):
+    server.act = REFUSED[fault]
+    with pytest.raises(EndpointError, match=f"in 1 try: HTTP {fault}.*; check (the key|url)"):
+        ask(endpoint)
+    assert len(server.asked) == 1
+
+
+def test_an_answer_that_was_cut_says_so(server, endpoint):
+    body = chat.completion("")
+    body["choices"][0]["finish_reason"] = "length"
+    server.act = chat.raw(json.dumps(body).encode())
+    with pytest.raises(EndpointError, match="the answer is empty; raise max_tokens"):
+        ask(endpoint)
+
+
+def test_nobody_is_sent_elsewhere(server, endpoint, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with ChatServer(says("stolen")) as other:
+        for status in (301, 302, 303, 307, 308):
+            server.act = chat.fails(status, Location=f"{other.url}/{KEY}")
+            with pytest.raises(EndpointError, match=r"which is not followed; check url") as told:
+                ask(endpoint)
+            assert other.url in str(told.value)
+            assert KEY not in str(told.value)
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("act", [chat.bomb(), chat.bomb(500), chat.floods(), chat.floods(500)])
+def test_no_more_is_held_than_an_answer_may_have(server, endpoint, act):
+    ask(endpoint)
+    server.act = act
+    tracemalloc.start()
+    try:
+        with pytest.raises(EndpointError, match="the answer has more than 1,048,576 bytes"):
+            ask(replace(endpoint, retries=0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_what_is_compressed_all_the_same_is_read(server, endpoint):
+    data = json.dumps(chat.completion("packed")).encode()
+    for coding in ("gzip", "deflate"):
+        packer = chat.zlib.compressobj(wbits=31 if coding == "gzip" else 15)
+        packed = packer.compress(data) + packer.flush()
+        server.act = lambda handler, p=packed, c=coding: handler.say(p, Content_Encoding=c)
+        assert ask(endpoint) == "packed"
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+
+
+def test_a_server_says_when_to_come_again(server, endpoint):
+    server.script = [chat.fails(429, Retry_After="0.7")]
+    began = time.monotonic()
+    ask(endpoint)
+    assert 0.7 <= time.monotonic() - began < 5
+
+
+# outages
+
+
+def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
+    patient = replace(endpoint, retries=1, outage=30.0)
+    server.script = [chat.fails(503)] * 20
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, [patient] * 4)) == ["hello"] * 4
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert lines[0].startswith(f"stub at {server.url}: HTTP 503, ")
+    assert lines[0].endswith("waiting up to 30 s")
+    assert "answers again after" in lines[1]
+    assert patient.usage.requests == 24
+
+
+def test_a_server_that_restarts_is_found_again(caplog):
+    with ChatServer(says("before")) as server:
+        endpoint = Endpoint("stub", server.url, retries=0, outage=20.0)
+        assert ask(endpoint) == "before"
+        port = server.server_port
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(ask, endpoint)
+        time.sleep(1.0)
+        assert not answer.done()
+        with ChatServer(says("after"), port):
+            assert answer.result(timeout=20) == "after"
+    assert endpoint.usage.requests == 2  # what nobody heard does not count
+
+
+def test_the_end_of_patience_is_an_error(endpoint):
+    with ChatServer(says("")) as server:
+        port = server.server_port
+    gone = Endpoint("stub", f"http://127.0.0.1:{port}/v1", retries=0, outage=0.5)
+    began = time.monotonic()
+    with pytest.raises(EndpointError, match=r"tries and \d s: Connection refused; check that the"):
+        ask(gone)
+    assert 0.5 <= time.monotonic() - began < 5
+
+
+def test_a_question_that_breaks_the_server_does_not_wait_for_ever(server, endpoint):
+    """Others are answered meanwhile."""
+    poison = [{"role": "user", "content": "poison"}]
+
+    def act(handler):
+        bad = handler.body["messages"] == poison
+        handler.say({"error": "broken"} if bad else chat.completion("fine"), 500 if bad else 200)
+
+    server.act = act
+    endpoint = replace(endpoint, outage=0.5, parallel=1)
+    with ThreadPoolExecutor(2) as pool:
+        broken = pool.submit(endpoint.ask, poison, about="poison")
+        while not broken.done():
+            assert ask(endpoint) == "fine"
+    assert "on poison" in str(broken.exception())
+
+
+def test_an_interrupt_is_heard_at_once(server, endpoint):
+    server.act = chat.hangs
+    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ask(endpoint)
+    assert time.monotonic() - began < 5
+    server.act = says("hello")
+    assert ask(endpoint) == "hello"
+
+
+# budgets
+
+
+def test_budgets(server, endpoint):
+    for option, most, allowed in (
+        ("budget_requests", 2, 2),
+        ("budget_tokens", 35, 2),
+        ("budget_cost", 40.0, 2),
+    ):
+        limited = replace(endpoint, **{option: most}, prompt_price=1e6)
+        for _ in range(allowed):
+            ask(limited)
+        with pytest.raises(EndpointError, match=f"the budget is used up, .* of {option}=") as told:
+            ask(limited, about="the last talk")
+        assert "on the last talk" in str(told.value)
+    assert len(server.asked) == 6
+    server.act = chat.waits(0.2)
+    limited = replace(endpoint, budget_requests=3)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask, limited) for _ in range(8)]
+    assert sum(one.exception() is None for one in asked) == 3
+
+
+def test_a_budget_of_tokens_needs_a_server_that_counts(server, endpoint):
+    body = chat.completion("hello")
+    for usage in (None, [], {}, {"prompt_tokens": "3", "completion_tokens": 1}):
+        server.act = chat.raw(json.dumps({**body, "usage": usage}).encode())
+        assert ask(endpoint) == "hello"
+        with pytest.raises(EndpointError, match="set budget_requests instead"):
+            ask(replace(endpoint, budget_tokens=10))
+
+
+# the key
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    server, endpoint, monkeypatch, caplog, tmp_path
+):
+    monkeypatch.setenv("MY_KEY", f"{KEY}\n")  # as $(cat key) has it
+    caplog.set_level(logging.DEBUG, "agent_envs")
+    endpoint = replace(endpoint, key="MY_KEY", cache=str(tmp_path))
+    seen = [repr(endpoint), str(endpoint), str(vars(endpoint)), pickle.dumps(endpoint).decode("l1")]
+
+    def tells(status):
+        return lambda handler: handler.say({"error": handler.headers["Authorization"]}, status)
+
+    patient = replace(endpoint, outage=2.0, retries=0)
+    server.script = [tells(503), tells(401)]
+    with pytest.raises(EndpointError) as error:
+        ask(patient)
+    ask(endpoint)
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    seen += [str(error.value), caplog.text, *(file.read_text() for file in tmp_path.iterdir())]
+    assert "check the key in $MY_KEY" in str(error.value)
+    assert "Bearer ***" in caplog.text
+    assert not [text for text in seen if KEY in text]
+
+
+@pytest.mark.parametrize("status", [200, 400, 503])
+def test_a_message_that_is_cut_has_no_part_of_the_key(server, endpoint, monkeypatch, status):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint = replace(endpoint, retries=0)
+    for length in range(0, 320, 9):
+        text = "." * length + KEY
+        server.act = says(json.dumps({"a": text})) if status == 200 else chat.fails(status, text)
+        with pytest.raises(EndpointError) as error:
+            ask_json(endpoint)
+        assert KEY[:6] not in str(error.value)
+
+
+def test_no_key_is_no_header_and_an_odd_one_is_refused(server, endpoint, monkeypatch):
+    ask(endpoint)
+    assert "Authorization" not in server.headers[0]
+    for odd in ("sk-\u00e4", "a\nb", "a\x00"[:1] + "\x7f"):
+        monkeypatch.setenv("OPENAI_API_KEY", odd)
+        with pytest.raises(EndpointError, match=r"the key in \$OPENAI_API_KEY has characters"):
+            ask(endpoint)
+    assert len(server.asked) == 1
+
+
+# the cache
+
+
+def test_what_was_asked_is_not_asked_again(server, endpoint, tmp_path):
+    kept = replace(endpoint, cache=str(tmp_path / "new" / "folder"))
+    assert ask(kept) == "hello"
+    server.act = says("other")
+    assert ask(kept) == "hello"
+    assert ask(replace(kept, timeout=3.0, parallel=2, key="OTHER")) == "hello"
+    assert len(server.asked) == 1
+    assert [file.suffix for file in (tmp_path / "new" / "folder").iterdir()] == [".json"]
+
+
+def test_the_cache_keeps_apart_all_that_changes_an_answer(server, endpoint, tmp_path):
+    server.act = says('{"a": 1}')
+    kept = replace(endpoint, cache=str(tmp_path))
+    with ChatServer(says('{"a": 2}')) as other:
+        calls = [
+            lambda: ask(kept),
+            lambda: ask(replace(kept, model="other")),
+            lambda: ask(replace(kept, url=other.url)),
+            lambda: ask(replace(kept, temperature=0.5)),
+            lambda: ask(replace(kept, max_tokens=9)),
+            lambda: kept.ask([*HELLO, *HELLO], about=""),
+            lambda: ask_json(kept),
+            lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
+        ]
+        for _ in range(2):
+            for number_, call in enumerate(calls, 1):
+                call()
+                assert len(list(tmp_path.iterdir())) == max(number_, _ * len(calls))
+        assert len(server.asked) + len(other.asked) == len(calls)
+
+
+def test_only_answers_in_the_form_asked_for_are_kept(server, endpoint, tmp_path):
+    kept = replace(endpoint, cache=str(tmp_path), retries=0)
+    server.script = [says("{}"), chat.fails(401), chat.fails(500), says('```{"a": 3}```')]
+    for _ in range(3):
+        with pytest.raises(EndpointError):
+            ask_json(kept)
+    assert list(tmp_path.iterdir()) == []
+    assert ask_json(kept) == ask_json(kept) == 3
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"{", b"\xff\x00", b"[]", b"{}", b'{"answer": 3}', b'{"answer": "no"}', b"[" * 99999],
+)
+def test_a_broken_file_in_the_cache_is_named(server, endpoint, tmp_path, broken):
+    server.act = says('{"a": 1}')
+    kept = replace(endpoint, cache=str(tmp_path))
+    ask_json(kept)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(broken)
+    with pytest.raises(EndpointError, match=f"{file} holds no answer on a talk; delete it"):
+        ask_json(kept)
+    file.unlink()
+    assert ask_json(kept) == 1
+
+
+def test_threads_may_share_a_cache(server, endpoint, tmp_path):
+    kept = replace(endpoint, cache=str(tmp_path))
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(ask, [kept] * 64)) == {"hello"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+# threads and processes
+
+
+def test_many_are_under_way_at_the_same_time(server, endpoint):
+    server.act = chat.waits(0.3)
+    ask(endpoint)
+    began = time.monotonic()
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(ask, [endpoint] * 32)) == ["hello"] * 32
+    assert time.monotonic() - began < 2.0  # 9.6 s one after the other
+    assert server.most > 16
+
+
+def test_no_more_than_allowed(server, endpoint):
+    server.act = chat.waits(0.02)
+    equal = [replace(endpoint, parallel=3) for _ in range(24)]
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(ask, equal))
+    assert server.most == 3
+
+
+def test_answers_are_not_mixed_up(server, endpoint):
+    server.act = lambda handler: handler.say(
+        chat.completion(handler.body["messages"][0]["content"])
+    )
+
+    def one(i):
+        return endpoint.ask([{"role": "user", "content": str(i)}], about="")
+
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(one, range(300))) == [str(i) for i in range(300)]
+
+
+def test_connections_are_used_again(server, endpoint):
+    for _ in range(5):
+        ask(endpoint)
+    assert len(server.connections) == 1
+
+
+def _child(endpoint, answers):
+    answers.put((ask(endpoint), endpoint.usage.requests))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_ask_for_themselves(server, endpoint, method):
+    ask(endpoint)
+    context = multiprocessing.get_context(method)
+    answers = context.SimpleQueue()
+    children = [context.Process(target=_child, args=(endpoint, answers)) for _ in range(3)]
+    for child in children:
+        child.start()
+    assert [answers.get() for _ in children] == [("hello", 1)] * 3
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    assert ask(endpoint) == "hello"
+    assert endpoint.usage.requests == 2
+
+
+def test_copies_are_the_same_endpoint(endpoint):
+    for other in (copy.deepcopy(endpoint), pickle.loads(pickle.dumps(endpoint))):
+        assert other == endpoint
+        assert ask(other) == "hello"
+    assert endpoint.usage.requests == 2
+
+
+LEAVES = """
+import sys, threading, time
+from agent_envs.endpoint import Endpoint
+endpoint = Endpoint("stub", sys.argv[1], outage=60.0)
+said = endpoint.ask([{"role": "user", "content": "Hello?"}], about="it")
+if sys.argv[2] == "waiting":
+    late = [{"role": "user", "content": "Late?"}]
+    threading.Thread(target=endpoint.ask, args=(late,), kwargs={"about": ""}, daemon=True).start()
+    time.sleep(0.5)
+print(said, threading.active_count())
+"""
+
+
+@pytest.mark.parametrize("how", ["idle", "waiting"])
+def test_nothing_is_left_at_the_end_of_a_process(server, how):
+    server.script = [says("bye"), chat.hangs]
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LEAVES, server.url, how],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert ended.stdout.split()[0] == "bye"
+    if how == "idle":
+        assert ended.stderr == ""
+    assert time.monotonic() - began < 25
+
+
+def test_close_ends_the_thread(endpoint):
+    ask(endpoint)
+    before = [thread.name for thread in threading.enumerate()]
+    assert "agent_envs web" in before
+    web.close()
+    assert "agent_envs web" not in [thread.name for thread in threading.enumerate()]
+    assert used() == Usage()
+    assert ask(endpoint) == "hello"
+
+
+# options
+
+
+def test_every_option_is_checked():
+    for option in fields(Endpoint):
+        kind = type(option.default)
+        for wrong in ([], True, "x" if kind is not str else 3):
+            with pytest.raises(TypeError, match=f"{option.name} of an endpoint is of type"):
+                Endpoint(**{option.name: wrong})
+        if kind is not str and option.name != "temperature":
+            with pytest.raises(ValueError, match=f"{option.name} of an endpoint is at least 0"):
+                Endpoint(**{option.name: kind(-1)})
+    with pytest.raises(ValueError, match="timeout of an endpoint is at least 0, got nan"):
+        Endpoint(timeout=math.nan)
+    with pytest.raises(ValueError, match="parallel of an endpoint is above 0"):
+        Endpoint(parallel=0)
+    with pytest.raises(ValueError, match="needs prompt_price and completion_price"):
+        Endpoint(budget_cost=3.0)
+    with pytest.raises(ValueError, match="an endpoint needs a model"):
+        ask(Endpoint(url="http://h/v1"))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("openai:", "written openai:<model>@<base url>"),
+        ("openai:m", "written openai:<model>@<base url>"),
+        ("openai:@http://h/v1", "a model and an address"),
+        ("openai:m@http://", "a model and an address"),
+        (f"openai:m@http://me:{KEY}@h/v1", "holds a name, a password or a query"),
+        (f"openai:m@http://h/v1?key={KEY}", "holds a name, a password or a query"),
+        ({"model": "m", "url": "ftp://h"}, "a model and an address"),
+        ({"url": "http://h"}, "a model and an address"),
+        ({"model": "m", "timout": 3}, "no option 'timout', did you mean 'timeout'?"),
+    ],
+)
+def test_no_endpoint(given, says):
+    with pytest.raises(ValueError, match=r"endpoint|address") as refusal:
+        open_endpoint(given)
+    assert says in str(refusal.value)
+    assert KEY not in str(refusal.value)
+
+
+def test_endpoints_are_named_by_a_text_a_table_or_themselves():
+    made = open_endpoint("openai:org/m@x@https://h/v1", temperature=0.7)
+    assert made == Endpoint("org/m@x", "https://h/v1", temperature=0.7)
+    table = {"model": "org/m@x", "url": "https://h/v1"}
+    assert open_endpoint(table, temperature=0.7) == made
+    assert open_endpoint({**table, "temperature": 0.1}, temperature=0.7).temperature == 0.1
+    assert open_endpoint(made, temperature=0.1) is made

@@ -1,0 +1,112 @@
+"""The strict score against cases judged by hand: right work and near misses of each family.
+
+A case says what a person would say who reads the goal and the product's page. They are not made by
+a generator and not taken from the public data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_envs.webshop.claims import same_kind, states
+from agent_envs.webshop.goals import Goal
+from agent_envs.webshop.products import read_products
+from agent_envs.webshop.reward import exact_options, strict_match
+from agent_envs.webshop.shop import choices
+
+CASES = Path(__file__).with_name("cases")
+LEAST = 0.98  # precision and recall of a family
+
+
+def cases(family):
+    """Columns of the file's lines; the first, "+" or "-", is what a person says."""
+    lines = (CASES / f"{family}.txt").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(set(lines)) == len(lines)
+    rows = [[column.strip() for column in line.split("|")] for line in lines]
+    return [(row[0] == "+", row[1:]) for row in rows]
+
+
+def audit(family, judged):
+    """Precision and recall over (what a person says, what the checker says, the case)."""
+    judged = list(judged)
+    assert len(judged) >= 50
+    right = sum(person and checker for person, checker, _ in judged)
+    passed, wanted = (sum(case[i] for case in judged) for i in (1, 0))
+    assert min(wanted, len(judged) - wanted) >= 20  # neither answer for all does well
+    wrong = [case for person, checker, case in judged if person != checker]
+    precision, recall = right / passed, right / wanted
+    assert min(precision, recall) >= LEAST, (family, precision, recall, wrong)
+
+
+def product(record, **fields):
+    attributes = {"A1": {"attributes": fields.pop("attributes", [])}}
+    return read_products([record(**fields)], attributes)[0]
+
+
+def test_attributes_of_texts(record):
+    judged = []
+    for person, (attribute, text) in cases("attributes"):
+        page = product(record, name="Thing", small_description=[text], full_description="")
+        judged.append((person, states(page, attribute), f"{attribute} | {text}"))
+    audit("attributes", judged)
+
+
+@pytest.mark.parametrize("place", ["name", "full_description"])
+def test_attributes_are_found_in_every_text(record, place):
+    page = product(record, **{place: "Nonslip mat. Not machine washable"})
+    assert states(page, "non slip")
+    assert not states(page, "machine wash")
+
+
+def test_the_list_of_attributes_states_what_no_text_denies(record):
+    listed = ["machine wash cold", "artificial flavors", "hair dryer", "not tumble dry"]
+    page = product(record, attributes=listed, full_description="No artificial flavors.")
+    assert states(page, "machine wash")
+    assert not states(page, "artificial flavors")  # mined from its own denial
+    assert not states(page, "dry hair")
+    assert not states(page, "tumble dry")
+    assert not states(page, "wash cold machine")
+    assert not states(page, "")
+    assert not states(page, "?!")
+
+
+def test_kinds(record):
+    def shelved(column):
+        category, query = (part.strip() for part in column.split(";"))
+        return product(record, product_category=category, query=query)
+
+    judged = [
+        (person, same_kind(*map(shelved, sides)), " | ".join(sides))
+        for person, sides in cases("kinds")
+    ]
+    audit("kinds", judged)
+
+
+def test_options(record):
+    def pairs(column):
+        found = (part.split("=") for part in column.split(",") if part.strip())
+        return tuple((name.strip(), value.strip()) for name, value in found)
+
+    judged = []
+    for person, (asked, offered, chosen) in cases("options"):
+        options = dict(part.split("=") for part in offered.split(";"))
+        values = {name.strip(): text.split(",") for name, text in options.items()}
+        bought = product(record, options=values)
+        wanted, lacking = choices(Goal("A1-0", 0, "", (), pairs(asked), 20.0), bought)
+        picked = [(name, value.replace("/", " | ")) for name, value in pairs(chosen)]
+        right = not lacking and exact_options(wanted, picked) == len(wanted)
+        judged.append((person, right, f"{asked} | {offered} | {chosen}"))
+    audit("options", judged)
+
+
+def test_prices(record):
+    target = product(record)
+    judged = []
+    for person, (limit, shown) in cases("prices"):
+        goal = Goal("A1-0", 0, "", (), (), float(limit))
+        bought = product(record, pricing=shown)
+        found = strict_match(goal, target, bought, (["shoe"], ["shoe"]))
+        judged.append((person, found.price, f"{limit} | {shown}"))
+    audit("prices", judged)

