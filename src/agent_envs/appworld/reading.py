@@ -31,8 +31,35 @@ _FRAME = re.compile(
     r"(?: is| was|:| =)|(?:it|that)(?: is|'s)|it comes to|=)\s*"
 )
 _STATING = frozenset(
-    "the it it's its is was that that's a an answer title name song track called named titled by "
-    "artist of in from your my".split()
+    (
+        "the",
+        "it",
+        "it's",
+        "its",
+        "is",
+        "was",
+        "that",
+        "that's",
+        "a",
+        "an",
+        "answer",
+        "title",
+        "name",
+    )
+    + (
+        "song",
+        "track",
+        "called",
+        "named",
+        "titled",
+        "by",
+        "artist",
+        "of",
+        "in",
+        "from",
+        "your",
+        "my",
+    )
 )
 _AFTER = re.compile(r"\s*,?\s*(?:in total|altogether|in all|total|overall)$")
 _DIGITS = r"[+-]?(?:[0-9]+,[0-9]{2}(?![0-9])|(?:[0-9]{1,3}(?:[ ,][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
