@@ -26,42 +26,20 @@ _UNITS = {
 }
 _UNIT = {word: unit for unit, words in _UNITS.items() for word in words.split()}
 _QUOTES = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—−", '\'\'\'\'""""\'"""------')
-_FRAME = re.compile(
-    r"^(?:(?:the |your |my )?(?:answer|total|sum|result|amount|title|longest song|song|time)"
-    r"(?: is| was|:| =)|(?:it|that)(?: is|'s)|it comes to|=)\s*"
-)
 _STATING = frozenset(
-    (
-        "the",
-        "it",
-        "it's",
-        "its",
-        "is",
-        "was",
-        "that",
-        "that's",
-        "a",
-        "an",
-        "answer",
-        "title",
-        "name",
-    )
-    + (
-        "song",
-        "track",
-        "called",
-        "named",
-        "titled",
-        "by",
-        "artist",
-        "of",
-        "in",
-        "from",
-        "your",
-        "my",
-    )
+    """
+    a an the it it's its is was that that's this these those them of in for by to on at from
+    i you we your my will have has had
+    answer title name named called titled song track artist
+    total sum amount result time length altogether all overall together
+    spend spent send sent take takes took pay paid come comes payments meetings events
+    """.split()  # noqa: SIM905  a list of words reads best as text
 )
-_AFTER = re.compile(r"\s*,?\s*(?:in total|altogether|in all|total|overall)$")
+"""Words of plain statements: with a title or number and nothing else but these, one is stated."""
+
+_STATED = "|".join(sorted(_STATING, key=len, reverse=True))
+_BEFORE = re.compile(rf"^(?:(?:{_STATED})\b[\s,:=]*|=\s*)+")
+_AFTER = re.compile(rf"(?:[\s,]+(?:{_STATED}))+$")
 _DIGITS = r"[+-]?(?:[0-9]+,[0-9]{2}(?![0-9])|(?:[0-9]{1,3}(?:[ ,][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
 _PART = re.compile(rf"([$€£]|usd|eur|gbp)?\s*({_DIGITS})\s*([a-z$€£]*)\s*(?:(?:,|&|\band\b)\s*)?")
 _OPEN_END = re.compile(r"(?:,|&|\band)$")
@@ -76,6 +54,8 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _SCALES = ((1000, "thousand"), (100, "hundred"))
 _VALUES = dict(zip((*_SMALL, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
 _WORD = f"(?:{'|'.join((*_VALUES, 'hundred', 'thousand'))})"
+_DIGIT = f"(?:{'|'.join(_SMALL[:10])})"
+_POINT = re.compile(rf"\s+point ({_DIGIT}(?:[ -]{_DIGIT})*)\b")
 _RUN = re.compile(rf"\b{_WORD}(?:(?: and |[ -]){_WORD})*\b")
 
 
@@ -183,7 +163,8 @@ def quantity(text: str, units: dict[str, float]) -> float | None:
     It is in digits or words. Units are those of `units`, before or after the number, from large to
     small: "3 h 30 min".
     """
-    said = _RUN.sub(_in_digits, _AFTER.sub("", _bare(text)))
+    stated = plain(_AFTER.sub("", _BEFORE.sub("", plain(text))))
+    said = _POINT.sub(_decimals, _RUN.sub(_in_digits, stated))
     place, total, last = 0, 0.0, float("inf")
     while place < len(said):
         part = _PART.match(said, place)
@@ -207,6 +188,11 @@ def _in_digits(run: re.Match[str]) -> str:
         else:
             part = 100 * part if word == "hundred" else part + _VALUES[word]
     return str(total + part) if spelled(total + part) == " ".join(words) else run[0]
+
+
+def _decimals(point: re.Match[str]) -> str:
+    """The digits after a point that are written in words."""
+    return "." + "".join(str(_VALUES[word]) for word in re.split("[ -]", point[1]))
 
 
 def spelled(number: int) -> str:
@@ -236,11 +222,6 @@ def _place(part: list[str], words: list[str]) -> int | None:
     """Where a run of words begins among others, the first one."""
     places = range(len(words) - len(part) + 1)
     return next((at for at in places if words[at : at + len(part)] == part), None)
-
-
-def _bare(text: str) -> str:
-    """A plain text without "the answer is" and the like before it."""
-    return plain(_FRAME.sub("", plain(text), count=1))
 
 
 def _key(value: Any) -> Any:
