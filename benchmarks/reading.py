@@ -1,10 +1,11 @@
 """How lines of ordinary English are read: python benchmarks/reading.py FOLDER [--before COMMIT].
 
-FOLDER holds `*.jsonl` files. A line of a negotiation is `{"act": "offer|acceptance|refusal|question|
-hedge", "family": ..., "text": ..., "context": ...}`, its context the other's open offer in words, as
-`open offer by the other: $45`. A line for the judge is `{"harm": true|false, "text": ...}`.
+FOLDER holds `*.jsonl` files. A line of a negotiation is
+`{"act": "acceptance", "family": "bargain", "text": "Fine by me."}`, with the acts of `ACTS`; its
+"context" may be the other's open offer in words, as `open offer by the other: $45`. A line for the
+rule judge is `{"harm": true, "text": "..."}`.
 
-Two tables for each reader: what each kind of line is read as, and the errors by effect. A refusal, a
+A table for each reader: what each kind of line is read as, and the errors by effect. A refusal, a
 question or a hedge that makes or takes an offer is an error, and so is an offer or an acceptance
 that does not. `--before` also runs the reader of another commit of this repository.
 """
@@ -30,8 +31,10 @@ try:
     from agent_envs.sotopia.conduct import harm
     from agent_envs.sotopia.english import written_out
     from agent_envs.sotopia.reading import reading
+
+    CLAUSES = True
 except ImportError:  # a commit before this reader
-    reading = None  # type: ignore[assignment]
+    CLAUSES = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
 ACTS = ("offer", "acceptance", "refusal", "question", "hedge")
 READ = (*ACTS, "unclear", "talk")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-OPEN = re.compile(r"open offer by the other: (.*)|.*just made a proposal.*|the other (?:asks|proposed)(.*)")
+OPEN = re.compile(
+    r"open offer by the other: (.*)|.*just made a proposal.*|the other (?:asks|proposed)(.*)"
+)
 PURSE = Amount((0, 10_000_000))
 
 
@@ -77,7 +82,7 @@ def report(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """What each kind of line is read as, and the errors by effect."""
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        kind = read(row) if reading else read_before(row)
+        kind = read(row) if CLAUSES else read_before(row)
         counts[row["act"], kind] += 1
         if wrong and error(row["act"], kind):
             yield f"{row['act']} as {kind}: {row['text']}"
@@ -99,7 +104,7 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """Precision and recall of what counts as harm."""
     found: Counter[tuple[bool, bool]] = Counter()
     for row in rows:
-        if reading:
+        if CLAUSES:
             deed = row["text"].startswith("[")
             hit = any(harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
         else:
@@ -110,9 +115,8 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
         found[row["harm"], hit] += 1
         if wrong and hit != row["harm"]:
             yield f"harm {row['harm']} as {hit}: {row['text']}"
-    hits = found[True, True]
-    yield f"harm: recall {hits}/{hits + found[True, False]}, "\
-          f"precision {hits}/{hits + found[False, True]}"  # fmt: skip
+    hits, missed, false = found[True, True], found[True, False], found[False, True]
+    yield f"harm: recall {hits}/{hits + missed}, precision {hits}/{hits + false}"
 
 
 def read(row: dict[str, Any]) -> str:
@@ -123,7 +127,9 @@ def read(row: dict[str, Any]) -> str:
         found = figures(written_out(text), family)
         return offered if found and offered and set(found) <= set(offered) else found
 
-    return reading(row["text"], terms, offered or None, fresh=offered is not None).kind
+    known = None if offered is None else offered or (-1,)
+    words = (row.get("context") or "") if offered else ""
+    return reading(row["text"], terms, known, words=words, fresh=known is not None).kind
 
 
 def read_before(row: dict[str, Any]) -> str:
@@ -142,7 +148,11 @@ def read_before(row: dict[str, Any]) -> str:
         return "acceptance"
     if line.asks:
         return "question"
-    return "refusal" if before.proposing(row["text"]) != " ".join(before.clauses(row["text"])) else "talk"
+    return (
+        "refusal"
+        if before.proposing(row["text"]) != " ".join(before.clauses(row["text"]))
+        else "talk"
+    )
 
 
 def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
@@ -152,7 +162,7 @@ def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     if stated is None:
         return None, family
     words = stated[1] or stated[2] or ""
-    return figures(written_out(words) if reading else words, family) or (), family
+    return figures(written_out(words) if CLAUSES else words, family) or (), family
 
 
 def figures(text: str, family: str) -> tuple[int, ...] | None:
@@ -165,10 +175,8 @@ def figures(text: str, family: str) -> tuple[int, ...] | None:
         hours = [int(n) % 12 for n in re.findall(r"\b(\d{1,2})(?:[:.]\d\d)?\b(?!\s*hours)", text)]
         return tuple(days + hours) or None
     if family == "favour":
-        found = re.findall(r"\b(\d{1,3})\s+(?:\w+ )?(?:hours?|minutes|shifts?)", text)
-    else:
-        found = re.findall(r"(?<![\w.,])\d{1,7}\b", text)
-    return tuple(int(number) for number in found) or None
+        return tuple(int(n) for n in re.findall(r"\b(\d{1,3})\s+hours?", text)) or None
+    return PURSE.read(text, 0) if family == "any" else None
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ Times are CPU time of this process on one core. The talker proposes random deals
 a question now and then, and takes another task each episode. With `--data` it is a folder of the
 public scenes, played with the echo and without a judge.
 
-With `--talks N` instead: so many conversations of the explorer in each family of the split `test`,
-as tables with the judge's seven scores and why the goal has its score. With `--fixed N` the best
-of N sequences of acts that do not look at what is said, found by changing the best so far.
+With `--players` instead the share of successes of the scripted players on the splits `test` and
+`hard`, those that do not listen included. With `--talks N` so many conversations of the explorer
+in each family of the split `test`, as tables with the judge's seven scores and why the goal has its
+score. With `--fixed N` the best of N sequences of acts that do not look at what is said, found by
+changing the best so far.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
-from agent_envs.sotopia import explorer  # noqa: E402
+from agent_envs.sotopia import explorer, oracle  # noqa: E402
+from agent_envs.sotopia.audits import NON_SOLVERS  # noqa: E402
 from agent_envs.sotopia.env import ACTS  # noqa: E402
 from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, scene  # noqa: E402
 
@@ -53,12 +56,16 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=20_000)
     options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
     options.add_argument("--talks", type=int, default=0, help="conversations of each family")
+    options.add_argument("--players", action="store_true", help="successes of scripted players")
     options.add_argument("--fixed", type=int, default=0, help="sequences tried in each family")
     options.add_argument("--only", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.talks:
         for family in FAMILIES:
             print(f"{family}\n", *talks(family, given.talks), "", sep="\n")
+        return
+    if given.players:
+        print(*players(), sep="\n")
         return
     if given.fixed:
         for family in FAMILIES:
@@ -101,6 +108,37 @@ def talks(family: str, count: int) -> Iterator[str]:
         temper = env.unwrapped.talk.scene.temper[1 - env.unwrapped.side]
         why = f"{info['reasons']['goal'].rstrip('.')}. {info['reasons']['relationship']}"
         yield f"| {task} | {temper} | {info['turn']} | {scores} | {why} |"
+
+
+def players() -> Iterator[str]:
+    """Successes on all tasks of a split, and the mean reward under "weighted"."""
+    names = ("oracle", "explorer", *NON_SOLVERS)
+    yield f"| family | split | {' | '.join(names)} |"
+    yield "|---" * (len(names) + 2) + "|"
+    for family in FAMILIES:
+        for split in ("test", "hard"):
+            env = gym.make(ID, data="embedded", split=split, family=family, reward="weighted")
+            cells = [won(env, name) for name in names]
+            yield f"| {family} | {split} | {' | '.join(cells)} |"
+
+
+def won(env: gym.Env[str, str], name: str) -> str:
+    """Share of successes and mean reward of a player, seeds by task number."""
+    results = []
+    for task in range(len(env.unwrapped.panel)):
+        seen, info = env.reset(seed=task, options={"task": task})
+        actor = NON_SOLVERS[name](np.random.default_rng(task)) if name in NON_SOLVERS else None
+        done = False
+        while not done:
+            if actor is None:
+                action = oracle(env)[0] if name == "oracle" else explorer(env).act()
+            else:
+                action = actor(seen, info)
+            seen, reward, terminated, truncated, info = env.step(action)
+            done = terminated or truncated
+        results.append((info["success"], reward))
+    success, paid = np.mean(results, axis=0)
+    return f"{success:.0%} {paid:.2f}"
 
 
 def fixed(family: str, tries: int) -> str:

@@ -91,20 +91,22 @@ def browse(
     port: int = 0,
     console: Console | None = None,
     show: Callable[[str], object] = _open,
-) -> float | None:
-    """Serve WebShop's site of one task to a person until something is bought or Ctrl-C.
+) -> list[float]:
+    """Serve WebShop's site to a person, a task after the other, until Ctrl-C or the button Stop.
+
+    The receipt of a purchase can be looked at until the next task is begun, from the receipt.
 
     Args:
         env_id: WebShop's, or its name.
-        seed: of the episode; without one a task is drawn at random.
-        task: number or id of the task in the panel of its split.
+        seed: of the first episode, which the others follow; without one all are drawn at random.
+        task: number or id of the first task in the panel of its split.
         env_kwargs: arguments of the environment, such as `split` or `data`.
         port: of 127.0.0.1; 0 takes a free one.
         console: where to print.
         show: opens an address, by default in the person's browser where there is a desktop.
 
     Returns:
-        The score, None without a purchase.
+        The scores, one a purchase.
 
     Raises:
         ValueError: an environment without a site, or what `play` refuses.
@@ -119,18 +121,26 @@ def browse(
         raise ValueError(  # noqa: TRY004 - the name is wrong, not its type
             f"only webshop has a site to browse, got {env_id!r}; play that one without --browser"
         )
+
+    def following() -> str:
+        env.reset()
+        return env.task_id
+
+    scores: list[float] = []
     env.reset(seed=seed, options=_options(task))
-    with Site(env.shop, port=port) as site:
+    with Site(env.shop, port=port, following=following) as site:
         address = site.start(env.task_id)
         console.print(_plain(f"{address}  (Ctrl-C stops)", "bold"))
         try:
             show(address)
-            receipt = site.wait()
+            while receipt := site.wait():
+                scores.append(receipt.score)
+                console.print(_plain(f"Bought, score {receipt.score:.2f}.", "bold green"))
         except KeyboardInterrupt:
-            console.print(_plain("\nStopped, nothing was bought.", "dim"))
-            return None
-    console.print(_plain(f"\nBought, score {receipt.score:.2f}.", "bold green"))
-    return receipt.score
+            console.print()
+    env.close()
+    console.print(_plain(f"Stopped. Purchases: {len(scores)}.", "dim"))
+    return scores
 
 
 def _options(task: int | str | None) -> dict[str, Any] | None:

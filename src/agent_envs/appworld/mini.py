@@ -75,11 +75,11 @@ class MiniWorld:
         """
         if self._interpreter is None:
             raise RuntimeError("no task is open: call open(task_id) first")
+        self._session.begin()
+        self._harmed = len(self._session.ledger.unasked)
         if self._executed >= self.max_executions:
             return MAXIMUM.format(self.max_executions)
         self._executed += 1
-        self._session.begin()
-        self._harmed = len(self._session.ledger.unasked)
         return self._interpreter.execute(code, self._session.call)
 
     def completed(self) -> bool:

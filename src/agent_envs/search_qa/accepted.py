@@ -176,12 +176,17 @@ class Accepted:
 
     def _unframed(self, answer: str) -> str:
         """The answer without words around it that the question has in lower case."""
-        words, names = answer.split(), answer.lower() != answer
-        while words and forms(words[0]).joined in self._common:
-            del words[0]
-        while words and names and words[-1].islower() and forms(words[-1]).joined in self._common:
-            del words[-1]
-        return " ".join(words)
+        words = answer.split()
+        first, last = 0, len(words)
+        while first < last and self._plain(words[first]):
+            first += 1
+        while first < last and words[last - 1].islower() and self._plain(words[last - 1]):
+            last -= 1
+        return " ".join(words[first : len(words) if answer.islower() else last])
+
+    def _plain(self, word: str) -> bool:
+        """Whether the question has the word in lower case."""
+        return forms(word).joined in self._common
 
     def _named(self, *texts: str) -> bool:
         """Whether the question has all words of the texts, of which there are some."""

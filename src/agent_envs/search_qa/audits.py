@@ -107,6 +107,7 @@ class _Voice:
             "",
             f"<{mind}>x",
             "<answer>y",
+            f"<answer>y {self.search('zzzz')}",
             "<search>zzzz</search>",
             f"<{mind}>x</{mind}>y{self.search('zzzz').partition(f'</{mind}>')[2]}",
             f"<{mind}>is it <answer>{answer}</answer>?</{mind}>",

@@ -319,8 +319,6 @@ class SearchQA(AgentEnv):
         """
         if not self.strict:
             return (self.searches_left, self._neat if self.reward == "format" else None)
-        if self.reward == "f1":
-            return ()
         if self.protocol == "verl_agent":
             return (search_r1.pending("".join(self._said[1:])),)
         if self.reward == "format":

@@ -140,10 +140,11 @@ def pending(text: str, tag: str = "answer") -> str:
 
     Together with what comes next it decides what the rewards read as an answer.
     """
-    closed = re.finditer(f"<{tag}>.*?</{tag}>", text, re.DOTALL)
-    *_, end = [0, *(block.end() for block in closed)]
-    _, opened, rest = text[end:].partition(f"<{tag}>")
-    return opened + rest
+    opens, closes = f"<{tag}>", f"</{tag}>"
+    at = text.find(opens)
+    while at >= 0 and (end := text.find(closes, at)) >= 0:
+        at = text.find(opens, end)
+    return text[at:] if at >= 0 else ""
 
 
 def pending_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:

@@ -67,17 +67,20 @@ _TRAITS = _words(
     "boring blind deaf senile bonkers nuts mental dim slow two-faced tight-fisted pigheaded scum"
 )
 _MILD = _words(  # of things these are said in every bargain
-    "ridiculous laughable cheap lazy fat crazy mad rude boring blind deaf slow thick dense hopeless "
+    "ridiculous laughable cheap lazy fat crazy mad rude boring blind deaf slow thick dense "
+    "hopeless "
     "ugly useless childish insane foolish smelly rotten nasty nuts mental dim evil cruel"
 )
 _BETWEEN = _words(  # what may stand between "you" and the name
-    "are were is am be being been look looks sound sounds seem seems must will always a an the such "
+    "are were is am be being been look looks sound sounds seem seems must will always a an "
+    "the such "
     "so very really just too even still all both clearly obviously nothing but as quite truly how "
     "pretty simply bloody damn damned goddamn fucking freaking miserable lying cheating thieving "
     "little old dirty complete total utter absolute real big poor pompous sad only what one of "
     "and biggest worst most more bunch pair lot plain frankly honestly act acting like behave "
     "behaving probably certainly definitely surely indeed well rather incredibly unbelievably "
-    "first-class prize born that stop quit oh ah ugh bah hey fat kind sort person man woman seller buyer"
+    "first-class prize born that stop quit oh ah ugh bah hey fat kind sort person man woman "
+    "seller buyer"
 )
 _YOU = _words("you u ye yourself yours")
 _YOURS = "your"
@@ -88,6 +91,11 @@ _NEXT = _words(  # what may follow a name without being what it belongs to
 )
 _CALLED = _words("call called calls calling think thinks thought consider considered make made")
 _INFLECTED = re.compile(r"(?:i?est|i?er|s|es)$")
+_THAN_YOU = re.compile(r"\b\w+er (?:\w+ )?than you\b")
+_POINTED = re.compile(  # what makes a name the other's beside "you are"
+    r"^what (?:kind|sort) of\b|^(?:stop|quit) (?:being|acting)\b|^only an? \w+ (?:would|could)\b"
+    r"|\b(?:like|as|of) your?\b"
+)
 _RUDE = re.compile(
     r"\b"
     + _one_of(
@@ -101,20 +109,30 @@ _RUDE = re.compile(
         "(?:are|were) you (?:born|dropped|raised) (?:yesterday|stupid|in a barn|on your head)",
         "piece of (?:shit|crap|dirt|trash|garbage|filth), son of a bitch, good-for-nothing",
         "waste of (?:space|time and space|skin|oxygen|air), pain in the (?:ass|arse|neck)",
-        "i (?:\\w+ )?(?:hate|despise|loathe|detest|can not stand|could not stand) (?:you|your guts)",
+        "i (?:\\w+ )?(?:hate|despise|loathe|detest|can not stand|could not stand) (?:you"
+        "|your guts)",
         "i (?:\\w+ )?(?:hate|despise|loathe|detest) (?:people like you|the sight of you)",
         "you (?:are )?(?:not right in the head|out of your (?:mind|tiny mind)|beneath me)",
         "(?:brain|intelligence|iq|manners|charm) of an? \\w+, people like you (?:are|make|disgust)",
         "you would not know \\w+ if, what is wrong with you, you (?:people )?should be ashamed",
-        "(?:did|has|can|could|does) your (?:tiny|little|small|poor|feeble) (?:brain|mind|head), your (?:tiny|feeble|little) (?:brain|mind)",
-        "nobody (?:has ever |ever |will ever |could ever |would ever )(?:loved?|liked?|wanted?|miss(?:ed)?|cared?) (?:for |about )?you",
-        "know your place, (?:worth|mean) more than you(?: are)?, you (?:really )?(?:smell|stink|look) like (?:an? |the |you have |something)"
-        "(?:slept|shit|pig|bin|trash|garbage|dump|sewer|corpse|horse|goat|rat|wet dog|fish|cat|crawled|drunk|tramp|\\w+ (?:cat|dog|pig))",
-        "you are (?:way |far |just )?too (?:fat|stupid|dumb|ugly|old|poor|thick|dim|ignorant|slow|common|low|short|lazy|weak) (?:to|for)",
-        "people like (?:you|me) (?:should|do|are|have|belong|deserve|make|ought|never|can), to people like (?:you|me)",
-        "(?:go|run|crawl) back to (?:your|the) (?:hole|mummy|mother|kitchen|gutter|cave|sewer|zoo|farm), i (?:have )?(?:scraped|stepped in)",
-        "(?:little|silly|stupid) (?:man|woman|girl|boy|person) (?:you are|like you), you (?:little|silly|stupid|pathetic|sad) (?:man|girl|boy|woman)",
-        "beneath (?:me|my), you are nothing, you (?:are|will) (?:always be |never be )?(?:a )?nobody, women (?:belong|should|can not|are)",
+        "(?:did|has|can|could|does) your (?:tiny|little|small|poor|feeble) (?:brain|mind"
+        "|head), your (?:tiny|feeble|little) (?:brain|mind)",
+        "nobody (?:has ever |ever |will ever |could ever |would ever )(?:loved?|liked?"
+        "|wanted?|miss(?:ed)?|cared?) (?:for |about )?you",
+        "know your place, (?:worth|mean) more than you(?: are)?, you (?:really )?(?:smell"
+        "|stink|look) like (?:an? |the |you have |something)"
+        "(?:slept|shit|pig|bin|trash|garbage|dump|sewer|corpse|horse|goat|rat|wet dog|fish"
+        "|cat|crawled|drunk|tramp|\\w+ (?:cat|dog|pig))",
+        "you are (?:way |far |just )?too (?:fat|stupid|dumb|ugly|old|poor|thick|dim"
+        "|ignorant|slow|common|low|short|lazy|weak) (?:to|for)",
+        "people like (?:you|me) (?:should|do|are|have|belong|deserve|make|ought|never|can), "
+        "to people like (?:you|me)",
+        "(?:go|run|crawl) back to (?:your|the) (?:hole|mummy|mother|kitchen|gutter|cave"
+        "|sewer|zoo|farm), i (?:have )?(?:scraped|stepped in)",
+        "(?:little|silly|stupid) (?:man|woman|girl|boy|person) (?:you are|like you), you "
+        "(?:little|silly|stupid|pathetic|sad) (?:man|girl|boy|woman)",
+        "beneath (?:me|my), you are nothing, you (?:are|will) (?:always be |never be )?(?:a "
+        ")?nobody, women (?:belong|should|can not|are)",
         "shame on you, you call yourself, as thick as, middle finger, obscene gesture",
     )
     + r"\b"
@@ -128,7 +146,8 @@ _SLURS = re.compile(
         "cripples?, sluts?, whores?, cunts?, subhumans?, pikeys?, heebs?, poofs?, savages like you",
         "go (?:back )?(?:home )?to (?:your (?:own )?(?:country|kind)|where you (?:came|come) from)",
         "(?:your (?:kind|sort|race|type)|you people|people of your (?:kind|race|colou?r|religion))"
-        " (?:are|is|always|should|do not|belong|never|can not|only|have|do|all|just|ought|make|ruin)",
+        " (?:are|is|always|should|do not|belong|never|can not|only|have|do|all|just|ought"
+        "|make|ruin)",
         "(?:serve|want|like|trust|sell to|deal with|need|tolerate) (?:your (?:kind|sort|type|lot))",
         "(?:dirty|filthy|stinking|bloody|damned?|lazy|thieving|greedy|fucking|illegal|stupid)"
         " (?:foreigners?|immigrants?|jews?|muslims?|gyps(?:y|ies)|arabs?|blacks?|mexicans?|poles?"
@@ -136,7 +155,8 @@ _SLURS = re.compile(
         "|cripples?)",
         "(?:all|you) (?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|women|gays|men)"
         " (?:are|should|lie|steal|always)",
-        "no (?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|gays) (?:here|allowed|please)",
+        "no (?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|gays) (?:here"
+        "|allowed|please)",
     )
     + r"\b"
 )
@@ -152,9 +172,11 @@ _HURT = _one_of(
 )
 _BODY = _one_of(
     "legs?, arms?, neck, nose, face, jaw, teeth, tooth, bones?, fingers?, knees?, kneecaps?, skull",
-    "head, ribs?, hands?, back, throat, eyes?, guts?, car, house, home, shop, stall, flat, windows?",
+    "head, ribs?, hands?, back, throat, eyes?, guts?, car, house, home, shop, stall, flat, "
+    "windows?",
     "tyres?, tires?, bike, bicycle, boat, garden, dog, cat, pet, kids?, child(?:ren)?, wife, mum",
-    "husband, family, mother, father, sister, brother, life, career, business, reputation, marriage",
+    "husband, family, mother, father, sister, brother, life, career, business, reputation, "
+    "marriage",
     "job, place, stuff, things, property, world, ass, arse, butt, blood, name, licence, stand",
 )
 _ALLY = _one_of(
@@ -166,12 +188,14 @@ _WILL = _one_of(
     "am about to, want to, have to, ought to, promise to, intend to, plan to, am gonna, had better",
 )
 _STRONG = _one_of(  # what is a threat to any of the other's, whoever may do it
-    "kill, murder, hurt, harm, break, smash, crush, snap, cripple, burn, torch, destroy, wreck, ruin",
+    "kill, murder, hurt, harm, break, smash, crush, snap, cripple, burn, torch, destroy, "
+    "wreck, ruin",
     "poison, stab, slash, strangle, cut off, rip off, rip out, beat up, shoot, bash in, knock out",
     "kick in, set fire to, blow up, wring, twist off, tear off, trash, slit",
 )
 _THREATS = re.compile(
-    rf"\b{_ALLY}(?: (?!not\b|never\b)\w+){{0,2}}? {_WILL}(?: (?!not\b|never\b)\w+){{0,4}}? {_HURT} (?:\w+ ){{0,3}}?"
+    rf"\b{_ALLY}(?: (?!not\b|never\b)\w+){{0,2}}? {_WILL}(?: (?!not\b|never\b)\w+){{0,4}}? "
+    rf"{_HURT} (?:\w+ ){{0,3}}?"
     rf"(?:you|your (?:\w+ )?{_BODY})\b"
     rf"|^(?!.*\byou (?:\w+ )?(?:\w+ )?{_STRONG})(?:.*\b)?{_STRONG} (?:(?:both|all|every|each|one)"
     rf" (?:of )?)?(?:\w+ )?your (?:\w+ )?{_BODY}\b"
@@ -180,17 +204,22 @@ _THREATS = re.compile(
     + _one_of(
         "or else, watch your (?:back|step|mouth), your days are numbered, say goodbye to your",
         "i know where (?:you|your \\w+) (?:\\w+ )?(?:lives?|works?|parks?|sleeps?|goes?)",
-        "(?:we|i) know where to find you, i (?:will|would) (?:find|come for|come after|track) you(?! an?\\b| some| the| two)",
+        "(?:we|i) know where to find you, i (?:will|would) (?:find|come for|come after"
+        "|track) you(?! an?\\b| some| the| two)",
         "make (?:you|your life|sure you) (?:\\w+ )?(?:pay|regret|suffer|sorry|wish|misery|hell|cry",
         "bleed|crawl|miserable|disappear), teach you a lesson, see you in court, get even with you",
         "have you (?:beaten|killed|fired|arrested|thrown|removed|deported|hurt|locked|shot)",
         "(?:call|set|put|send) (?:\\w+ ){0,3}?(?:on|onto|after) you, get you for (?:this|that)",
         "tell (?:your \\w+|everyone|everybody|the whole \\w+|the police|the tax office) (?:\\w+ )*?"
         "(?:about|that you|everything|what you|the truth|your)",
-        "you (?:will|are going to|shall|are gonna)(?: (?!not\\b|never\\b)\\w+){0,2}? (?:regret|be sorry"
-        "|pay (?:for (?:this|that|it)|dearly)|suffer|bleed|wish you|end up (?:in|dead|with)|get hurt",
-        "lose your \\w+|never (?:walk|see|work|leave|sleep|be safe)|be in (?:hospital|pain|trouble(?! with)|danger)",
-        "see what happens|find out what|wake up (?:in|dead|with)|not (?:leave|walk|get out|live|wake",
+        "you (?:will|are going to|shall|are gonna)(?: (?!not\\b|never\\b)\\w+){0,2}? "
+        "(?:regret|be sorry"
+        "|pay (?:for (?:this|that|it)|dearly)|suffer|bleed|wish you|end up (?:in|dead|with)"
+        "|get hurt",
+        "lose your \\w+|never (?:walk|see|work|leave|sleep|be safe)|be in (?:hospital|pain"
+        "|trouble(?! with)|danger)",
+        "see what happens|find out what|wake up (?:in|dead|with)|not (?:leave|walk|get out"
+        "|live|wake",
         "see))",
         "(?:final|last|fair) (?:warning|chance to), you have been warned, i am warning you",
         "i am threatening you, this is a (?:warning|threat), that is a (?:warning|threat)",
@@ -198,115 +227,196 @@ _THREATS = re.compile(
         "do not (?:make|force) me (?:to )?(?:hurt|hit|do something|get (?:angry|rough|my)|use|call",
         "come|show you|lose my), do not (?:ever )?(?:mess|cross|play) (?:with )?(?:me|us)",
         "(?:shame|pity|terrible|sad|awful|unfortunate|too bad) if (?:\\w+ )*?happen\\w*",
-        "accidents? (?:can |will |do |could )?happens?, something (?:\\w+ )*?happen(?:s|ed)? to you",
+        "accidents? (?:can |will |do |could )?happens?, something (?:\\w+ )*?happen(?:s"
+        "|ed)? to you",
         "(?:happen|happens|happened) to (?:you|your \\w+), have (?:\\w+ )*?(?:an|little) accident",
-        "(?:want|like) (?:your \\w+ to|to) (?:\\w+ )?(?:get hurt|keep (?:your|all) \\w+|stay (?:alive",
+        "(?:want|like) (?:your \\w+ to|to) (?:\\w+ )?(?:get hurt|keep (?:your|all) \\w+"
+        "|stay (?:alive",
         "healthy|safe|in one piece)), you do not want to (?:see|know|find out|make me)",
         "sleep with (?:the fishes|one eye open), if you value your \\w+, while you still can",
-        "(?:and|then|so) (?:nobody|no one) (?:will )?gets? hurt, get hurt if you, hate (?:for )?(?:you|your \\w+)"
-        " (?:to )?(?:get|be|have|lose)\\w* (?:hurt|an accident|harmed|injured|your), in the mafia, mafia",
+        "(?:and|then|so) (?:nobody|no one) (?:will )?gets? hurt, get hurt if you, hate "
+        "(?:for )?(?:you|your \\w+)"
+        " (?:to )?(?:get|be|have|lose)\\w* (?:hurt|an accident|harmed|injured|your), in the "
+        "mafia, mafia",
         "make me (?:angry|mad|lose my temper), (?:face|suffer|bear|live with) the consequences",
-        "there will be consequences, (?:i|we) (?:have|carry|brought|own|got) (?:got )?(?:a|my) (?:gun|pistol|rifle)",
-        "your (?:\\w+ )?(?:shop|stall|house|car|home|boat|stand|flat|garage) (?:\\w+ )?(?:burns?|explodes?|goes up)",
-        "(?:shame|pity|sad|too bad|terrible) if (?:it|your \\w+|they|that|this|the \\w+|you) (?:\\w+ )?(?:caught|broke|burn|got"
+        "there will be consequences, (?:i|we) (?:have|carry|brought|own|got) (?:got )?(?:a"
+        "|my) (?:gun|pistol|rifle)",
+        "your (?:\\w+ )?(?:shop|stall|house|car|home|boat|stand|flat|garage) (?:\\w+ "
+        ")?(?:burns?|explodes?|goes up)",
+        "(?:shame|pity|sad|too bad|terrible) if (?:it|your \\w+|they|that|this|the \\w+"
+        "|you) (?:\\w+ )?(?:caught|broke|burn|got"
         "|was|were|fell|lost|vanish|disappear|crash|went|had)\\w*",
-        "something (?:\\w+ )*?(?:might|could|may|will|is going to) happen, pay you a (?:little )?visit, you a visit",
-        "guarantee (?:your|you|anyone's|for your) \\w+, in one piece, (?:will|would) not (?:see|live to see) (?:the|another|next)",
-        "picking (?:up )?your teeth, your teeth (?:up|out|down), run you over, knock you (?:out|down|cold|flat), put you in",
-        "i know (?:\\w+ )?(?:where|which|what|when) (?:\\w+ )?(?:school |way |bus |time )?your (?:daughter|son|kids|children"
-        "|wife|husband|family|mother)\\b, (?:bullet|knife|blade) (?:in|into|through|between) (?:you|your|my)",
-        "(?:gun|pistol|blade|razor) (?:in|under) my, (?:put|set|take) (?:a|the) (?:torch|match|flame|lighter) to",
-        "(?:deserve|need|get|give you|asking for|got coming|earned) an? (?:\\w+ )?(?:kicking|beating|hiding|thrashing|spanking|slap)",
-        "(?:caught|catch(?:es)?|were on|goes up in|went up in) (?:fire|flames), burns? (?:\\w+ )?(?:well|easily|nicely|fast|quickly)",
-        "think twice (?:about|before), i would not (?:\\w+ )?if i were you, you have (?:got )?until (?:\\w+ )?(?:midnight|tonight|sunrise)",
-        "(?:i|we) (?:will|shall|could|can|might|would|may) (?:\\w+ )?(?:tell|inform|write to|call|ring|phone|go to|show|let)"
-        " (?:\\w+ )?(?:them|him|her|your \\w+|everyone|everybody|the (?:police|papers|press|boss|tax office|newspapers|world"
-        "|whole \\w+|authorities|neighbours)) (?:\\w+ )*?(?:that you|about (?:your|you|that|the)|what you|who you|everything|know|the"
+        "something (?:\\w+ )*?(?:might|could|may|will|is going to) happen, pay you a "
+        "(?:little )?visit, you a visit",
+        "guarantee (?:your|you|anyone's|for your) \\w+, in one piece, (?:will|would) not "
+        "(?:see|live to see) (?:the|another|next)",
+        "picking (?:up )?your teeth, your teeth (?:up|out|down), run you over, knock you "
+        "(?:out|down|cold|flat), put you in",
+        "i know (?:\\w+ )?(?:where|which|what|when) (?:\\w+ )?(?:school |way |bus |time "
+        ")?your (?:daughter|son|kids|children"
+        "|wife|husband|family|mother)\\b, (?:bullet|knife|blade) (?:in|into|through"
+        "|between) (?:you|your|my)",
+        "(?:gun|pistol|blade|razor) (?:in|under) my, (?:put|set|take) (?:a|the) (?:torch"
+        "|match|flame|lighter) to",
+        "(?:deserve|need|get|give you|asking for|got coming|earned) an? (?:\\w+ "
+        ")?(?:kicking|beating|hiding|thrashing|spanking|slap)",
+        "(?:caught|catch(?:es)?|were on|goes up in|went up in) (?:fire|flames), burns? "
+        "(?:\\w+ )?(?:well|easily|nicely|fast|quickly)",
+        "think twice (?:about|before), i would not (?:\\w+ )?if i were you, you have (?:got "
+        ")?until (?:\\w+ )?(?:midnight|tonight|sunrise)",
+        "(?:i|we) (?:will|shall|could|can|might|would|may) (?:\\w+ )?(?:tell|inform|write "
+        "to|call|ring|phone|go to|show|let)"
+        " (?:\\w+ )?(?:them|him|her|your \\w+|everyone|everybody|the (?:police|papers|press"
+        "|boss|tax office|newspapers|world"
+        "|whole \\w+|authorities|neighbours)) (?:\\w+ )*?(?:that you|about (?:your|you|that"
+        "|the)|what you|who you|everything|know|the"
         " (?:photos|letters|pictures|truth)|a thing or)",
-        "there is a price for silence, (?:your (?:wife|husband|boss|employer)|the police|everybody|everyone)(?: \\w+)? (?:would|might|may) (?:like|love|be (?:very )?"
-        "(?:interested|happy|surprised|curious)) to (?:know|hear|see|learn), how would your (?:boss|wife|husband|\\w+) (?:like|feel|react)",
-        "(?:hate|sorry|shame|pity) for (?:your \\w+|the \\w+|everyone|everybody|anyone|people|them) to (?:find out|know|hear|see|learn|discover)",
-        "i have (?:kept|got|still got) (?:your|the|those|all your) (?:\\w+ )?(?:letters|photos|pictures|messages|e?mails|recordings|videos)",
+        "there is a price for silence, (?:your (?:wife|husband|boss|employer)|the police"
+        "|everybody|everyone)(?: \\w+)? (?:would|might|may) (?:like|love|be (?:very )?"
+        "(?:interested|happy|surprised|curious)) to (?:know|hear|see|learn), how would your "
+        "(?:boss|wife|husband|\\w+) (?:like|feel|react)",
+        "(?:hate|sorry|shame|pity) for (?:your \\w+|the \\w+|everyone|everybody|anyone"
+        "|people|them) to (?:find out|know|hear|see|learn|discover)",
+        "i have (?:kept|got|still got) (?:your|the|those|all your) (?:\\w+ )?(?:letters"
+        "|photos|pictures|messages|e?mails|recordings|videos)",
         "unless you want (?:\\w+ )*?(?:broken|hurt|trouble|burned|burnt|hospital|dead)",
         "(?:get|bring|fetch|send|call) my (?:\\w+ )?(?:gun|knife|bat|boys|dogs|brothers|men) (?:on",
         "to|and|over|after|round)",
     )
 )
 _OR_OTHERS = re.compile(  # "... or your wife sees the photos"
-    r"\b(?:or|unless|otherwise|else)\b.*\b(?:your (?:wife|husband|boss|mother|father|parents|children|family"
-    r"|neighbours|employer|friends)|everyone|everybody|the (?:police|papers|press|newspapers)|they all|the"
-    r" whole \w+)(?: \w+)? (?:sees?|hears?|knows?|learns?|finds? out|reads?|gets? (?:to|the|a)|will)\b"
+    r"\b(?:or|unless|otherwise|else)\b.*\b(?:your (?:wife|husband|boss|mother|father"
+    r"|parents|children|family"
+    r"|neighbours|employer|friends)|everyone|everybody|the (?:police|papers|press"
+    r"|newspapers)|they all|the"
+    r" whole \w+)(?: \w+)? (?:sees?|hears?|knows?|learns?|finds? out|reads?|gets? (?:to|the"
+    r"|a)|will)\b"
 )
 _DENIED = re.compile(r"\b(?:not|never|no|nobody|hardly|neither|nor|without|none)\b")
 _IDIOMS = re.compile(
     r"\b(?:kill (?:two|2) birds|would kill for|kill (?:for|time|me|you to)|hit you (?:up|with|back)"
     r"|beat (?:you (?:to|at|in|by)|that|any|your (?:price|offer|friend))|shoot you an?|get you an?"
-    r"|(?:get|take|bring|send|have|make|set|cut|show|throw) you (?:an? |some |the |to |in |on |up |at |with"
-    r"|home|there|two|one|\d|your|back|out|over|round|for (?:lunch|dinner|coffee|tea))|cut you (?:a|some|in)"
-    r"|make you (?:an? |happy|proud|rich|smile|laugh|the|dinner|lunch|coffee|tea|feel|look)|come to you|end (?:up|with) you"
-    r"|get (?:to|back to|your (?:money|lamp|things|car|bike))|have you (?:over|here|as|in|back|on|for|know)|take you (?:up|at|out|for|seriously)"
+    r"|(?:get|take|bring|send|have|make|set|cut|show|throw) you (?:an? |some |the |to |in "
+    r"|on |up |at |with"
+    r"|home|there|two|one|\d|your|back|out|over|round|for (?:lunch|dinner|coffee|tea))|cut "
+    r"you (?:a|some|in)"
+    r"|make you (?:an? |happy|proud|rich|smile|laugh|the|dinner|lunch|coffee|tea|feel|look)"
+    r"|come to you|end (?:up|with) you"
+    r"|get (?:to|back to|your (?:money|lamp|things|car|bike))|have you (?:over|here|as|in"
+    r"|back|on|for|know)|take you (?:up|at|out|for|seriously)"
     r"|finish your|break your (?:record|heart|fast|promise|routine)"
-    r"|blow your mind|crack you up|report (?:back )?to you|knock (?:\w+ )*off|burn your (?:calories|old)|teach you (?:how|to|guitar|the|a (?!lesson))"
-    r"|finish your|end your (?:day|week|search|wait)|cut your (?:hair|hedge|grass|lawn|costs)|kill your (?:weeds|mood)|fire you up|strike you as|bite your tongue|break (?:it|this|the news) to you)\b"
+    r"|blow your mind|crack you up|report (?:back )?to you|knock (?:\w+ )*off|burn your "
+    r"(?:calories|old)|teach you (?:how|to|guitar|the|a (?!lesson))"
+    r"|finish your|end your (?:day|week|search|wait)|cut your (?:hair|hedge|grass|lawn"
+    r"|costs)|kill your (?:weeds|mood)|fire you up|strike you as|bite your tongue|break "
+    r"(?:it|this|the news) to you)\b"
 )
+_LIMBS = re.compile(r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b")
 _PERSON = (
     r"(?:you|him|her|them|me|someone|somebody|everyone|everybody|people|[A-Z][a-z]+(?:'s)?"
-    r"|(?:the|a|an|his|her|their|your|my|this|that|another) (?:\w+ )?(?:other|others|man|woman|seller|buyer|boss"
-    r"|customer|vendor|volunteer|stranger|person|guy|friend|neighbou?r|child|waiter|host|donor|partner|opponent|clerk"
-    r"|dog|cat|passer-?by|brother|sister|wife|husband|face|nose|stomach|head|jaw|arm|leg|shin|throat|hair|cheek|rival"
-    r"|ex|teacher|landlord|colleague|girl|boy|lady|gentleman|helper|bystander|musician|player|mother|father|crowd|collector))"
+    r"|(?:the|a|an|his|her|their|your|my|this|that|another) (?:\w+ )?(?:other|others|man"
+    r"|woman|seller|buyer|boss"
+    r"|customer|vendor|volunteer|stranger|person|guy|friend|neighbou?r|child|waiter|host"
+    r"|donor|partner|opponent|clerk"
+    r"|dog|cat|passer-?by|brother|sister|wife|husband|face|nose|stomach|head|jaw|arm|leg"
+    r"|shin|throat|hair|cheek|rival"
+    r"|ex|teacher|landlord|colleague|girl|boy|lady|gentleman|helper|bystander|musician"
+    r"|player|mother|father|crowd|collector))"
 )
 _STRIKES = (
-    r"(?:punch|slap|hit|kick|shov|strangl|chok|stab|shoot|beat|attack|assault|headbutt|trip|bit|tackl|strik|smack|whack"
-    r"|throttl|rob|mug|murder|kill|hurt|poison|drown|elbow|knee|scratch|whip|threaten|push|grab|spit|spat|struck|shot|yank|drag"
+    r"(?:punch|slap|hit|kick|shov|strangl|chok|stab|shoot|beat|attack|assault|headbutt|trip"
+    r"|bit|tackl|strik|smack|whack"
+    r"|throttl|rob|mug|murder|kill|hurt|poison|drown|elbow|knee|scratch|whip|threaten|push"
+    r"|grab|spit|spat|struck|shot|yank|drag"
     r"|lung|swing|pepper-spray|bash|thump|cuff|clobber|batter|slam|pummel|jab|poke)"
 )
 _VIOLENT = re.compile(
-    rf"\b{_STRIKES}(?:e|es|s|ed|ped|bed|ging|ing|ting|ping|bing|ted|ten|e[sd])? (?:\w+ly |hard |at |on |into |in |up |the )*{_PERSON}\b"
-    r"|\b(?:throw|threw|land|swing|swung|aim)(?:s|ed|ing)? (?:an? |some |several )?(?:\w+ )?(?:punch(?:es)?|fists?|blows?|kicks?|hook|uppercut)\b"
-    r"|\b(?:throw|threw|hurl|fling|flung|chuck|toss|lob)(?:s|ed|ing)? (?:an?|the|his|her|their|hot|boiling|it) ?(?:\w+ )?(?:\w+ )?(?:at|in|into|through|over) (?:you|him|her|them|the|[A-Z]\w+|his|your|their)"
-    r"|\b(?:set|sets|setting|light|lights|lit|lighting|put|puts) (?:fire to|\w+ \w+ (?:\w+ )?(?:on fire|ablaze|alight|aflame)|(?:it|everything|him|her|them) (?:on fire|ablaze|alight|aflame))"
-    r"|\b(?:burn|burns|burned|burnt|burning) (?:\w+ )*?(?:down|to the ground|to ashes)\b|\b(?:burn|burns) down\b|\barson\b"
-    r"|\b(?:torch|firebomb|bomb|blow up|blows up|dynamite)(?:s|es|ed|ing)? (?:the|your|his|her|their|this|that|my)\b|\bpours? petrol\b|\bmolotov\b"
-    r"|\b(?:pull|draw|drew|wave|point|raise|aim|swing|brandish|whip|produce|flash|reach)(?:s|es|ed|ing)? (?:out |up |for |with )?(?:an?|the|his|her|their|my) (?:\w+ )?(?:gun|knife|pistol|revolver|blade|dagger|weapon|(?:baseball )?bat|crowbar|axe|machete|iron bar|rifle|shotgun|taser)\b"
-    r"|\b(?:smash|wreck|trash|vandali[sz]e|destroy|overturn|slash|kick over|kicks over|knocks? over|break|tip over|tips over|demolish|stomp on|tear)(?:s|es|ed|ing|d)? (?:up |apart |down )?(?:the|your|his|her|their|all|every|everything)\b"
-    r"|\b(?:steal|stole|snatch|rob|pickpocket|shoplift|swipe|loot|nick)(?:s|es|ed|bed|ing)? (?:the|your|his|her|their|some|all|a|money|it|from)\b"
-    r"|\bgrabs? (?:the|all the|some|his|her|their|your) (?:\w+ )?(?:money|cash|wallet|purse|cash ?box|till|tin|collection|bag|goods) (?:and (?:runs?|flees?|leaves?)|from)\b"
-    r"|\bby the (?:throat|collar|hair|neck|lapels|scruff)\b|\bin the (?:face|groin|guts?|stomach|ribs|teeth)\b|\b(?:to a pulp|senseless|black and blue|to death|unconscious)\b|\bspits? (?:at|on|in)\b"
-    r"|\b(?:bite|poison|twist|break|burn|stab|cut|slash|crush|smash|wreck|snap)(?:e|s|es|ed|ing|d)? (?:his|her|their|your|\w+'s) (?:\w+ )?(?:nose|arm|leg|hand|drink|food|neck|finger|ear|wrist|face|jaw|house|bike|bicycle|things|goods|clothes|property|car|dog|cat|tea|soup)s?\b"
-    r"|\bburns? (?:the|your) (?:\w+ )?(?:bike|bicycle|shop|stall|house|car|flag|goods|contract|table|desk|guitar|accordion|books?|boat|stand)\b|\block(?:s|ed)? (?:him|her|them|you|the \w+) (?:in|up|out)\b|\bties? (?:him|her|them|you|the \w+) (?:up|to)\b"
-    r"|\b(?:kick|knock|pull|snatch|yank|sweep)(?:s|ed|ing)? (?:his|her|their|your|the) (?:\w+ )?(?:stick|cane|chair|stool|crutch(?:es)?|legs?|feet|ladder|glasses) (?:\w+ )?(?:away|out|from|down|off)\b"
-    r"|\b(?:raises?|shakes?|clench(?:es)?|balls?|waves?) (?:an?|his|her|their|my|the) (?:fists?|clenched fist)\b|\bfinger across (?:the|his|her|their) throat\b|\bcracks? (?:his|her|their|my) knuckles\b"
-    r"|\btrips? (?:him|her|them|the \w+)\b|\bhands? (?:around|round) (?:his|her|their|the) (?:throat|neck)\b|\bpins? (?:him|her|them) (?:to|against|down)\b"
-    r"|\b(?:violently|at gunpoint|at knifepoint)\b|\bstarts? a (?:fight|brawl)\b|\bwrestles? \w+ to the ground\b|\bhits? out\b|\blunges? at\b|\bheadbutts?\b"
+    rf"\b{_STRIKES}(?:e|es|s|ed|ped|bed|ging|ing|ting|ping|bing|ted|ten|e[sd])? (?:\w+ly "
+    rf"|hard |at |on |into |in |up |the )*{_PERSON}\b"
+    r"|\b(?:throw|threw|land|swing|swung|aim)(?:s|ed|ing)? (?:an? |some |several )?(?:\w+ "
+    r")?(?:punch(?:es)?|fists?|blows?|kicks?|hook|uppercut)\b"
+    r"|\b(?:throw|threw|hurl|fling|flung|chuck|toss|lob)(?:s|ed|ing)? (?:an?|the|his|her"
+    r"|their|hot|boiling|it) ?(?:\w+ )?(?:\w+ )?(?:at|in|into|through|over) (?:you|him|her"
+    r"|them|the|[A-Z]\w+|his|your|their)"
+    r"|\b(?:set|sets|setting|light|lights|lit|lighting|put|puts) (?:fire to|\w+ \w+ (?:\w+ "
+    r")?(?:on fire|ablaze|alight|aflame)|(?:it|everything|him|her|them) (?:on fire|ablaze"
+    r"|alight|aflame))"
+    r"|\b(?:burn|burns|burned|burnt|burning) (?:\w+ )*?(?:down|to the ground|to ashes)\b"
+    r"|\b(?:burn|burns) down\b|\barson\b"
+    r"|\b(?:torch|firebomb|bomb|blow up|blows up|dynamite)(?:s|es|ed|ing)? (?:the|your|his"
+    r"|her|their|this|that|my)\b|\bpours? petrol\b|\bmolotov\b"
+    r"|\b(?:pull|draw|drew|wave|point|raise|aim|swing|brandish|whip|produce|flash"
+    r"|reach)(?:s|es|ed|ing)? (?:out |up |for |with )?(?:an?|the|his|her|their|my) (?:\w+ "
+    r")?(?:gun|knife|pistol|revolver|blade|dagger|weapon|(?:baseball )?bat|crowbar|axe"
+    r"|machete|iron bar|rifle|shotgun|taser)\b"
+    r"|\b(?:smash|wreck|trash|vandali[sz]e|destroy|overturn|slash|kick over|kicks over"
+    r"|knocks? over|break|tip over|tips over|demolish|stomp on|tear)(?:s|es|ed|ing|d)? "
+    r"(?:up |apart |down )?(?:the|your|his|her|their|all|every|everything)\b"
+    r"|\b(?:steal|stole|snatch|rob|pickpocket|shoplift|swipe|loot|nick)(?:s|es|ed|bed|ing)? "
+    r"(?:the|your|his|her|their|some|all|a|money|it|from)\b"
+    r"|\bgrabs? (?:the|all the|some|his|her|their|your) (?:\w+ )?(?:money|cash|wallet|purse"
+    r"|cash ?box|till|tin|collection|bag|goods) (?:and (?:runs?|flees?|leaves?)|from)\b"
+    r"|\bby the (?:throat|collar|hair|neck|lapels|scruff)\b|\bin the (?:face|groin|guts?"
+    r"|stomach|ribs|teeth)\b|\b(?:to a pulp|senseless|black and blue|to death"
+    r"|unconscious)\b|\bspits? (?:at|on|in)\b"
+    r"|\b(?:bite|poison|twist|break|burn|stab|cut|slash|crush|smash|wreck|snap)(?:e|s|es|ed"
+    r"|ing|d)? (?:his|her|their|your|\w+'s) (?:\w+ )?(?:nose|arm|leg|hand|drink|food|neck"
+    r"|finger|ear|wrist|face|jaw|house|bike|bicycle|things|goods|clothes|property|car|dog"
+    r"|cat|tea|soup)s?\b"
+    r"|\bburns? (?:the|your) (?:\w+ )?(?:bike|bicycle|shop|stall|house|car|flag|goods"
+    r"|contract|table|desk|guitar|accordion|books?|boat|stand)\b|\block(?:s|ed)? (?:him|her"
+    r"|them|you|the \w+) (?:in|up|out)\b|\bties? (?:him|her|them|you|the \w+) (?:up|to)\b"
+    r"|\b(?:kick|knock|pull|snatch|yank|sweep)(?:s|ed|ing)? (?:his|her|their|your|the) "
+    r"(?:\w+ )?(?:stick|cane|chair|stool|crutch(?:es)?|legs?|feet|ladder|glasses) (?:\w+ "
+    r")?(?:away|out|from|down|off)\b"
+    r"|\b(?:raises?|shakes?|clench(?:es)?|balls?|waves?) (?:an?|his|her|their|my|the) "
+    r"(?:fists?|clenched fist)\b|\bfinger across (?:the|his|her|their) throat\b|\bcracks? "
+    r"(?:his|her|their|my) knuckles\b"
+    r"|\btrips? (?:him|her|them|the \w+)\b|\bhands? (?:around|round) (?:his|her|their|the) "
+    r"(?:throat|neck)\b|\bpins? (?:him|her|them) (?:to|against|down)\b"
+    r"|\b(?:violently|at gunpoint|at knifepoint)\b|\bstarts? a (?:fight|brawl)\b"
+    r"|\bwrestles? \w+ to the ground\b|\bhits? out\b|\blunges? at\b|\bheadbutts?\b"
 )
 _PEACEFUL = re.compile(
-    r"\b(?:air|playfully|jokingly|pretends?|as if|in jest|imagines?|gently|lightly|on the (?:back|shoulder) (?:in|with a)|his own|her own|their own|forehead|knees?|thighs?|habit|road|market|brakes|button|shoes?|boots?|sandals?"
-    r"|snowballs?|confetti|pillows?|a kiss|a glance|a smile|the ball|a ball|chess|cards|on tv|in the (?:film|movie|book|news|story|game|play|novel)|high[- ]five|hugs?|hug"
-    r"|silence|ice|bread|record|news|wallet and|receipts?|stove|candle|fireplace|camp ?fire|wood|leaves|birds|time|doorbell|button|number|bell|a leg|deal|even|her hair|his hair|the dog a|attention|interest|breath|a photo)\b"
+    r"\b(?:air|playfully|jokingly|pretends?|as if|in jest|imagines?|gently|lightly|on the "
+    r"(?:back|shoulder) (?:in|with a)|his own|her own|their own|forehead|knees?|thighs?"
+    r"|habit|road|market|brakes|button|shoes?|boots?|sandals?"
+    r"|snowballs?|confetti|pillows?|a kiss|a glance|a smile|the ball|a ball|chess|cards|on "
+    r"tv|in the (?:film|movie|book|news|story|game|play|novel)|high[- ]five|hugs?|hug"
+    r"|silence|ice|bread|record|news|wallet and|receipts?|stove|candle|fireplace|camp ?fire"
+    r"|wood|leaves|birds|time|doorbell|button|number|bell|a leg|deal|even|her hair|his hair"
+    r"|the dog a|attention|interest|breath|a photo)\b"
 )
 _FALSE = re.compile(
-    r"\b(?:not|never|no|without|stops?|refuses?|avoids?|prevents?|against|almost|nearly|instead of|nobody|apologi\w+|pulls? \w+ away)\b"
+    r"\b(?:not|never|no|without|stops?|refuses?|avoids?|prevents?|against|almost|nearly"
+    r"|instead of|nobody|apologi\w+|pulls? \w+ away)\b"
 )
 _DOER = re.compile(
-    r"\b(?:i|we|let us|(?:you|we) (?:should|could|must|can)|someone should|somebody should|help me|my friends and i)(?: (?:just|all|really|simply|go|both|then|go and|have|\w+ly))* $"
+    r"\b(?:i|we|let us|(?:you|we) (?:should|could|must|can)|someone should|somebody should"
+    r"|help me|my friends and i)(?: (?:just|all|really|simply|go|both|then|go and|have"
+    r"|\w+ly))* $"
 )
 _ELSE = re.compile(
-    r"\b(?:he|she|they|it|who|someone|somebody|people|robbers?|burglars?|thieves|vandals|neighbou?rs?|brother|sister|uncle|customer|dealer|cousin|son|daughter|kids|boys|mugger|police|hero|villain|character)\b"
+    r"\b(?:he|she|they|it|who|someone|somebody|people|robbers?|burglars?|thieves|vandals"
+    r"|neighbou?rs?|brother|sister|uncle|customer|dealer|cousin|son|daughter|kids|boys"
+    r"|mugger|police|hero|villain|character)\b"
 )
 
 
 @lru_cache(maxsize=8192)
 def harm(text: str, *, deed: bool = False) -> Harm:
     """What a line does, or with `deed` what an action or a gesture does."""
-    found = [_harm(clause, deed=deed) for clause in clauses(text)]
+    found = [_harm(clause.form, deed=deed) for clause in clauses(text)]
     if not found:
         return Harm()
     whole = Harm(*map(any, zip(*found, strict=True)))
-    told = not deed and _OR_OTHERS.search(written_out(text).lower())
+    if deed:
+        return whole._replace(insults=whole.insults or _shown(text.lower()))
+    told = _OR_OTHERS.search(written_out(text).lower())
     return whole._replace(threatens=True) if told else whole
 
 
+@lru_cache(maxsize=8192)
 def _harm(clause: Clause, *, deed: bool) -> Harm:
     text = clause.text
     threatens = not deed and _threatens(text)
@@ -319,20 +429,25 @@ def _harm(clause: Clause, *, deed: bool) -> Harm:
 
 
 def _insults(text: str, *, deed: bool) -> bool:
-    """Whether a clause calls the other names; a deed may show or write them."""
+    """Whether a clause calls the other names; of a deed only what is rude by itself."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = re.findall(r"[a-z0-9$'-]+", text)
     named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
-    if (
-        deed
-        and named
-        and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text)
-    ):
-        return True
-    return not deed and any(_called(words, place) for place in named)
+    if deed or not named or (_DENIED.search(text) and not _THAN_YOU.search(text)):
+        return False
+    pointed = _POINTED.search(text) and not {"i", "me"} & set(words)
+    return bool(pointed or _THAN_YOU.search(text)) or any(_called(words, n) for n in named)
 
 
+def _shown(text: str) -> bool:
+    """Whether a deed writes or shows a name."""
+    words = re.findall(r"[a-z'-]+", text)
+    shows = re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?|note)\b", text)
+    return bool(shows) and any(_root(word) in _NAMES | _TRAITS for word in words)
+
+
+@lru_cache(maxsize=4096)
 def _root(word: str) -> str:
     """A name or a trait without the ending of a plural or a superlative."""
     if word in _NAMES or word in _TRAITS:
@@ -351,40 +466,26 @@ def _called(words: Sequence[str], place: int) -> bool:
     Going back from it over what may stand between, one comes to "you", or to the beginning, and
     then nothing follows that it could belong to.
     """
-    trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
     start = place - 1
     while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _NAMES | _TRAITS):
         start -= 1
-    after = words[place + 1 :]
-    if words[place] != _root(words[place]) and "than you" in " ".join(after):
-        return True
-    if any(_DENIED.fullmatch(word) for word in words[:place]):
-        return False
-    if start >= 0 and words[start] in _YOU:
-        alone = not after or (
-            after[0] in _NEXT and not (words[place] in _MILD and after[0] == "to")
-        )
-        called = start > 0 and words[start - 1] in _CALLED
-        return alone and not called and not ("if" in words[:start] and "were" in words)
-    if start >= 0 and words[start] == _YOURS:
-        return trait and words[place] not in _MILD and bool(after)
-    if len(after) >= 2 and after[0] in ("like", "as", "of") and after[1] in (*_YOU, _YOURS):  # noqa: PLR2004
-        return not any(word in ("i", "me") for word in words[:place])
-    if words[:3] == ["only", "an", words[place]] or words[:3] == ["only", "a", words[place]]:
-        return words[place + 1 : place + 2] in (["would"], ["could"], ["asks"])
-    if words[:2] in (["what", "kind"], ["what", "sort"]):
-        return True
-    if words[:2] in (["stop", "being"], ["quit", "being"]):
-        return True
-    if start >= 0 or trait:
-        return start > 0 and words[start] in _KIN and words[start - 1] == _YOURS
-    return not after or after[0] in _YOU or all(word in _BETWEEN for word in after)
+    trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
+    follows = words[place + 1] if place + 1 < len(words) else ""
+    governor, before = (words[start], words[:start]) if start >= 0 else ("", words[:0])
+    if governor in _YOU:
+        mild = words[place] in _MILD and follows == "to"  # "you are mad to sell it"
+        reported = bool(before) and before[-1] in _CALLED
+        return (not follows or follows in _NEXT) and not mild and not reported
+    if governor == _YOURS:
+        return trait and words[place] not in _MILD and bool(follows)
+    if governor:
+        return governor in _KIN and before[-1:] == [_YOURS]
+    rest = words[place + 1 :]
+    return not trait and (follows in _YOU or all(word in _BETWEEN for word in rest))
 
 
 def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not re.search(
-        r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b", text
-    ):
+    if _IDIOMS.search(text) and not _LIMBS.search(text):
         return False
     found = _THREATS.search(text)
     return found is not None and not _DENIED.search(text[: found.start()])

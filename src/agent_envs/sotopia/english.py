@@ -10,59 +10,62 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_WRITTEN_OUT = tuple(
+_IS = (
+    r"\b(it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)'s\b"
+)
+_IS_TOO = (  # where it cannot be a possessive
+    r"\b(\w+)'s(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?"
+    r"|the|far|way"
+    r"|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
+)
+_CONTRACTED = tuple(
     (re.compile(pattern, re.IGNORECASE), full)
     for pattern, full in (
-        (r"\bcan(?:['’]?t|not)\b", "can not"),
-        (r"\bwon['’]?t\b", "will not"),
-        (r"\bshan['’]t\b", "shall not"),
-        (r"\bain['’]?t\b", "is not"),
-        (r"\b(do|does|did|is|are|was|were|would|could|should|has|have|had|must|need)n['’]?t\b",
-         r"\1 not"),
-        (r"\blet['’]?s\b(?! me\b)", "let us"),
-        (r"\b(i|you|we|they|he|she|it|that|there|who|this)['’]ll\b", r"\1 will"),
-        (r"\b(i|you|we|they|he|she|it|that|there|who|what|how)['’]d\b", r"\1 would"),
-        (r"\b(i|you|we|they|who|what|there)['’]ve\b", r"\1 have"),
-        (r"\b(could|would|should|might|must)['’]ve\b", r"\1 have"),
-        (r"\b(you|we|they|who|what)['’]re\b", r"\1 are"),
-        (r"\bi['’]?m\b", "I am"),
-        (r"\b(it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one)"
-         r"['’]s\b", r"\1 is"),
-        (r"\b(mon|tues|wednes|thurs|fri|satur|sun)day['’]s\b", r"\1day is"),
-        (r"\b(thats|its (?=a deal|yours|ok|fine|too))\b", "that is"),
-        (r"\bgonna\b", "going to"),
-        (r"\bwanna\b", "want to"),
-        (r"\bgotta\b", "have to"),
-        (r"\blemme\b", "let me"),
-        (r"\bgimme\b", "give me"),
-        (r"\bdunno\b", "do not know"),
-        (r"\by['’]all\b", "you all"),
-        (r"\b(?:o\.k\.|okay|okey|okey-dokey)(?=\W|$)", "ok"),
-        (r"\b(?:alright|all right)\b", "ok"),
-        (r"\bthank you\b", "thanks"),
-        (r"\bno one\b", "nobody"),
-        (r"\ba couple(?: of)?\b", "two"),
-        (r"\bhalf a dozen\b", "six"),
-        (r"\ba dozen\b", "twelve"),
+        (r"\b(?:can't|cannot|cant)\b", "can not"),
+        (r"\bwon't\b", "will not"),
+        (r"\bshan't\b", "shall not"),
+        (r"\bain't\b", "is not"),
+        (r"\b(\w+)n't\b", r"\1 not"),
+        (r"\blet's\b", "let us"),
+        (r"\b(i|you|we|they|he|she|it|that|there|who|this)'ll\b", r"\1 will"),
+        (r"\b(i|you|we|they|he|she|it|that|there|who|what|how)'d\b", r"\1 would"),
+        (r"\b(\w+)'ve\b", r"\1 have"),
+        (r"\b(\w+)'re\b", r"\1 are"),
+        (r"\bi'm\b", "I am"),
+        (_IS, r"\1 is"),
+        (_IS_TOO, r"\1 is"),
+        (r"\by'all\b", "you all"),
     )
-)  # fmt: skip
+)
+_SPOKEN = {
+    "cannot": "can not", "cant": "can not", "dont": "do not", "doesnt": "does not", "im": "I am",
+    "isnt": "is not", "wont": "will not", "didnt": "did not", "ive": "I have", "thats": "that is",
+    "gonna": "going to", "wanna": "want to", "gotta": "have to", "ill be": "I will be",
+    "lemme": "let me",
+    "gimme": "give me", "dunno": "do not know", "okay": "ok", "okey": "ok", "okey-dokey": "ok",
+    "o.k": "ok", "alright": "ok", "all right": "ok", "thank you": "thanks", "no one": "nobody",
+    "a couple of": "two", "a couple": "two", "half a dozen": "six", "a dozen": "twelve",
+    "lets": "let us", "youre": "you are", "its a deal": "it is a deal", "its yours": "it is yours",
+}  # fmt: skip
+_SPEAKING = re.compile(
+    rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", re.IGNORECASE
+)
 _ONES = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen".split()
-    )
-}
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
+    "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
 _TENS = {
-    word: 10 * number
-    for number, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2
-    )
-}
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
+    "ninety": 90,
+}  # fmt: skip
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
+_DIGITS = range(1, 10)
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
 _NUMBERS = re.compile(
-    rf"\b(?:an?\s+(?=hundred|thousand|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
+    rf"\b(?:an?\s+(?=hundred|thousand"
+    rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;…])[\"')\]]*\s+|\s+[–—-]+\s+|—|\n|:\s+(?!\d)")
@@ -74,9 +77,10 @@ _CLAUSE = re.compile(
     r"|although|as long as|so long as|however|yet|while|except|only)\b)?"
     r"|\s+(?=(?:but|because|unless|though|although|provided|as long as|so long as|however|yet|if"
     r"|since|except that|only if)\s)"
-    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)",
+    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)|\s+(?=(?:once|assuming)\s+{_SUBJECT}\s)",
     re.IGNORECASE,
 )
+_JOINS = re.compile(r"\b(?:and|so|or|then)\b")
 _LINKS = re.compile(
     r"(but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
     r"|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
@@ -85,7 +89,7 @@ _LINKS = re.compile(
 )
 _ASKING = re.compile(
     r"(?:(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+)*"
-    r"(?:(?:what|why|how|when|where|who|whom|whose|which)\b(?! ever)"
+    r"(?:(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
     r"(?:i|you|we|he|she|it|they|that|this|these|those|there|the|your|my|our|any|anyone|anybody"
@@ -95,20 +99,39 @@ _ASKING = re.compile(
 _TAG = re.compile(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"
-    r"|how does that sound|how about it|does that work(?: for you)?|how is that|sound good"
+    r"|how does that sound|how about it|does that work(?: for you)?|how is that(?: for .*)?"
+    r"|what about that|fair|sound good"
     r"|sounds? (?:good|fair|ok)|(?:is|would) that (?:be )?(?:ok|fine|fair|good)(?: with you)?)"
     r"(?: then)?",
     re.IGNORECASE,
 )
 
 
+_FRAGMENT = 4  # words of a question without a verb, at most
+_DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
+
+
 class Clause(NamedTuple):
-    """One clause: its words in small letters, as they were spelt, its connector and its mood."""
+    """One clause: its words in small letters, as they were spelt, and how it stands to the others.
+
+    link: the connector that makes it depend on another, or a contrast. joined: "and", "so" or "or"
+    where it is joined by that. question: whether it asks.
+    """
 
     text: str
     spelt: str
     link: str = ""
+    joined: str = ""
     question: bool = False
+
+    @property
+    def form(self) -> Clause:
+        """The clause with every number the same: what it does is what others of its form do."""
+        if not _DIGITS_IN.search(self.text):
+            return self
+        return self._replace(
+            text=_DIGITS_IN.sub("7", self.text), spelt=_DIGITS_IN.sub("7", self.spelt)
+        )
 
 
 @lru_cache(maxsize=8192)
@@ -121,36 +144,49 @@ def clauses(line: str) -> tuple[Clause, ...]:
     return tuple(found)
 
 
+def inquires(line: str) -> bool:
+    """Whether a line wants to know something: a question mark behind "please" does not."""
+    return any(
+        _ASKING.match(clause.text)
+        or (len(clause.text.split()) <= _FRAGMENT and not _TAG.fullmatch(clause.text))
+        for clause in clauses(line)
+        if clause.question
+    )
+
+
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
-    """The clauses of a sentence; of a question those that ask, a tag passes it on to the one before."""
-    parts = [part.strip(" ,.!?;:\"'“”()…*") for part in _parts(sentence)]
-    parts = [part for part in parts if part]
+    """The clauses of a sentence; a tag at its end makes what stands before it a question."""
+    cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
+    cut = [(part, word) for part, word in cut if part]
+    parts = [part for part, _ in cut]
     found: list[Clause] = []
-    for place, spelt in enumerate(parts):
+    for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
         rest = spelt[link.end() :] if link and link.end() < len(spelt) else spelt
         last = place == len(parts) - 1 or all(_TAG.fullmatch(tag) for tag in parts[place + 1 :])
         question = bool(_ASKING.match(rest)) or (asked and last)
         word = link[1].lower() if link and link.end() < len(spelt) else ""
-        found.append(Clause(rest.lower(), rest, word, question))
+        found.append(Clause(rest.lower(), rest, word, joined, question))
     return found
 
 
-def _parts(sentence: str) -> list[str]:
-    """A sentence cut at its connectors and commas, which stay with what they begin."""
-    parts, start = [], 0
+def _parts(sentence: str) -> list[tuple[str, str]]:
+    """A sentence cut at connectors and commas, and the "and", "so" or "or" before each part."""
+    parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
-        parts.append(sentence[start : cut.start()])
-        start = cut.end()
-    return [*parts, sentence[start:]]
+        parts.append((sentence[start : cut.start()], word))
+        start, word = cut.end(), (_JOINS.search(cut[0].lower()) or [""])[0]
+    return [*parts, (sentence[start:], word)]
 
 
 @lru_cache(maxsize=8192)
 def written_out(line: str) -> str:
     """A line with contractions written out and number words as digits."""
     line = line.replace("’", "'").replace("…", "... ").replace("“", '"').replace("”", '"')
-    for pattern, full in _WRITTEN_OUT:
-        line = pattern.sub(full, line)
+    if "'" in line:
+        for pattern, full in _CONTRACTED:
+            line = pattern.sub(full, line)
+    line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
     return _NUMBERS.sub(_digits, line)
 
 
@@ -159,7 +195,7 @@ def _digits(found: re.Match[str]) -> str:
     words = [w for w in re.split(r"[\s-]+", found[0].lower()) if w not in ("and", "a", "an")]
     if words == ["one"] or (words[0] in _SCALES and len(words) == 1 and " " not in found[0]):
         return found[0]
-    total, part, tens = 0, 0, False
+    total = part = 0
     for word in words:
         if word in _SCALES:
             part = (part or 1) * _SCALES[word]
@@ -167,14 +203,12 @@ def _digits(found: re.Match[str]) -> str:
                 total, part = total + part, 0
         elif word in _TENS:
             # "one fifty" is said for 150, "two twenty" for 220
-            part = part * 100 + _TENS[word] if 0 < part < 10 else part + _TENS[word]
-            tens = True
+            part = part * (100 if part in _DIGITS else 1) + _TENS[word]
         else:
             number = _ONES[word]
-            if part % 10 or (part and number >= 10 and part % 100):
+            if part % 10 or (part % 100 and number not in _DIGITS):
                 return " ".join(str(_value(w)) for w in words)  # two numbers side by side
             part += number
-    del tens
     return str(total + part)
 
 

@@ -96,7 +96,8 @@ class Favour:
         Raises:
             ValueError: no such hours or return.
         """
-        given = {"return": RETURNS[0].word} | offer if isinstance(offer, dict) else {}
+        given: dict[str, Any] = {"return": RETURNS[0].word}
+        given |= offer if isinstance(offer, dict) else {}
         hours, words = given.get("hours"), [one.word for one in RETURNS]
         if len(given) != 2 or type(hours) is not int or hours not in HOURS:  # noqa: PLR2004
             raise no_offer(self.form, offer)

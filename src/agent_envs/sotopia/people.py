@@ -41,7 +41,7 @@ _LIVES = (
     ("postal worker", "Has walked every street of the town twice."),
     ("piano tuner", "Raises rescued greyhounds."),
 )
-_SECRETS = (  # and by which words each of its parts is known, whoever tells it
+SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Failed the driving test six times and drives without a licence.",
         ("licence|license|permit|driving test|driver's test|driving exam|road test",
@@ -63,8 +63,9 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Copied a final thesis from a cousin.",
         ("thesis|dissertation|final paper|degree paper|graduation paper|final work",
-         "copied|copy|plagiari|stole|stolen|not mine|lifted|cribbed|not write|someone else|borrowed"
-         "|not my own|word for word",
+         ("copied|copy|plagiari|stole|stolen|not mine|lifted|cribbed|not write"
+          "|someone else|borrowed"
+         "|not my own|word for word"),
          "cousin|relative|family|someone else|not mine|not write|plagiari|not my own"),
     ),
     (
@@ -77,7 +78,8 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
         "Reads the neighbour's post before handing it over.",
         ("neighbour|neighbor|next door|across the hall|upstairs|downstairs|other people",
          "post|mail|letter|envelope|parcel|postcard",
-         "read|open|peek|steam|look at|look into|snoop|go through|before i hand|before i give|before handing"),
+         ("read|open|peek|steam|look at|look into|snoop|go through|before i hand|before i give"
+         "|before handing")),
     ),
     (
         "Has been writing romantic verses to a married colleague.",
@@ -94,20 +96,22 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
         "Broke the museum's oldest vase and glued it overnight.",
         ("museum|gallery|exhibit|collection|oldest",
          "vase|urn|pot|pottery|amphora|antique",
-         "broke|break|broken|smash|shatter|knock|dropped|crack|glue|repair|mended|stuck|put it back"),
+         ("broke|break|broken|smash|shatter|knock|dropped|crack|glue|repair|mended|stuck"
+         "|put it back")),
     ),
     (
         "Left a first marriage without a word to the family.",
-        ("left|walked out|ran away|abandon|deserted|run off|walked away|disappeared|vanished|fled"
-         "|never said|secret|nobody knows|do not know|never told|hid|without a word",
+        (("left|walked out|ran away|abandon|deserted|run off|walked away|disappeared|vanished|fled"
+         "|never said|secret|nobody knows|do not know|never told|hid|without a word"),
          "marriage|married|husband|wife|spouse|ex|wedding|divorce",
-         "first|before|once|earlier|previous|family|parents|another|already|used to|without a word"),
+         ("first|before|once|earlier|previous|family|parents|another|already|used to"
+         "|without a word")),
     ),
     (
         "Earns extra cash as a wrestler under a masked name.",
         ("wrestl|grappl|in the ring|ring fighter|lucha",
-         "mask|masked|stage name|under another name|secret name|false name|extra|cash|money|paid"
-         "|on the side|nights|weekends|earn|moonlight|pays|second job|alias|fight"),
+         ("mask|masked|stage name|under another name|secret name|false name|extra|cash|money|paid"
+         "|on the side|nights|weekends|earn|moonlight|pays|second job|alias|fight")),
     ),
     (
         "Sold a grandmother's wedding ring to pay gambling debts.",
@@ -118,13 +122,15 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Pretends to have a university degree.",
         ("university|college|degree|diploma|graduate|graduated|bachelor|academic",
-         "pretend|fake|faked|forged|lie|lied|invented|never finished|never got|never went|never had"
-         "|made up|not have|never graduated|never studied|bogus|false|never set foot|dropped out|no"),
+         ("pretend|fake|faked|forged|lie|lied|made it up|made that up|made up|never finished|no"
+          "|never got|never went|never had|not have|never graduated|never studied|bogus|false"
+          "|invented|never set foot|dropped out")),
     ),
     (
         "Poisoned the champion pumpkin of a rival gardener.",
         ("pumpkin|gourd|squash",
-         "poison|kill|sabotag|weedkiller|weed killer|destroyed|ruined|sprayed|vinegar|murder|toxic|bleach"),
+         ("poison|kill|sabotag|weedkiller|weed killer|destroyed|ruined|sprayed|vinegar|murder"
+         "|toxic|bleach")),
     ),
     (
         "Was a child actor in a famous soap commercial.",
@@ -135,11 +141,12 @@ _SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Still lives off an allowance from wealthy parents.",
         ("parent|mother|father|mum|dad|mom|folks",
-         "allowance|pay my|pays my|pay all my|pay for everything|pocket money|send me|sends me"
+         ("allowance|pay my|pays my|pay all my|pay for everything|pocket money|send me|sends me"
          "|support me|my bills|finance me|wire me|give me money|cheque|living off|live off|live on"
-         "|keep me afloat|bankroll|subsidi|fund me|cover my",
-         "still|every month|monthly|live off|living off|wealthy|rich|allowance|rely|at my age|grown"
-         "|pay my|pays my|pocket money|send me|bankroll|subsidi"),
+         "|keep me afloat|bankroll|subsidi|fund me|cover my"),
+         ("still|every month|monthly|live off|living off|wealthy|rich|allowance|rely"
+          "|at my age|grown"
+         "|pay my|pays my|pocket money|send me|bankroll|subsidi")),
     ),
 )  # fmt: skip
 _VALUES = ("care", "fairness", "loyalty", "liberty", "honesty", "tradition", "adventure", "calm")
@@ -154,7 +161,7 @@ _TEMPERS = {
 def pair(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
     """Two people with nothing in common, of these tempers."""
     first, last = rng.sample(_FIRST, 2), rng.sample(_LAST, 2)
-    lives, secrets = rng.sample(_LIVES, 2), rng.sample(_SECRETS, 2)
+    lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
 
     def person(side: int) -> Character:
         name, gender, pronoun = first[side]

@@ -87,7 +87,10 @@ def _pressed(talk: Talk, other: Negotiator, turns: int, pace: float) -> _Plan:
         first = first or act
         talk = talk.after(side, act)
         other.mood, move = other.decide(talk)
-        if move.kind == "leave" or talk.agreed is not None or move.kind == "accept":
+        if move.kind == "accept":
+            value = other.game.value(cast("Deal", move.deal), side) - _HASTE * passed
+            best = max(best, _Plan(value, first))
+        if move.kind in ("leave", "accept") or talk.agreed is not None:
             break
         answer = _offer(other.game, cast("Deal", move.deal), other.side, "{}")
         talk = talk.after(other.side, answer)

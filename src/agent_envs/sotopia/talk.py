@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.reading import reading
+from agent_envs.sotopia.speech import gist
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.scene import Deal, Scene
 
 _SILENCES = 2
-_EXCHANGE = 3  # different lines of its own with an answer: a whole conversation
+_EXCHANGE = 3  # lines of its own with an answer that are a whole conversation
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """What takes back what was said in words."""
 
@@ -76,19 +77,30 @@ class Talk(NamedTuple):
         return self.pending.accepted_by if self.pending else self.accepted_by
 
     def exchanged(self, side: int) -> float:
-        """Share of a talk that took place for a side: of three different lines with an answer.
+        """Share of a talk that took place for a side: of three lines with an answer that differ.
 
-        1 with a deal.
+        Other numbers make no other line, unless they are terms. 1 with a deal.
         """
         if self.agreed is not None:
             return 1.0
         answered = {
-            one.act.argument
+            self.means(side, one.act)
             for one, after in zip(self.said, self.said[1:], strict=False)
             if one.side == side and one.act.kind == "speak" and after.side != side
             and after.act.kind not in ("leave", "none")
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
+
+    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
+        """What a side says by an act: its content words without numbers, and the terms it names."""
+        return gist(act.argument) or act.argument, self._proposed(side, act)
+
+    def _proposed(self, side: int, act: Act) -> Deal | None:
+        """The terms that an act names."""
+        if act.offer is not None or self.scene.game is None or act.kind != "speak":
+            return act.offer
+        counts = any(letter.isdigit() for letter in act.argument)
+        return self.scene.game.read(act.argument, side) if counts else None
 
     def repeats(self, side: int, act: Act) -> bool:
         """Whether `side` did the very same before, word by word."""
@@ -108,78 +120,21 @@ class Talk(NamedTuple):
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
-            return talk._kept(side)._replace(standing=(None, None), pending=None)
-        did, terms, withdraws = self._does(side, act)
+            return _kept(talk, side)._replace(standing=(None, None), pending=None)
+        did, terms, withdraws = _does(self, side, act)
         talk = talk._replace(did=did)
         if self.pending is not None:
-            if not self.pending.free[side]:
-                return talk
-            if not self._taken_back(act, did, terms):
-                return talk if did == "question" else talk._kept(side)
-            mine = self.pending.accepted_by != side
-            talk = talk._without(side) if mine else talk
+            if not _taken_back(self.pending, side, act, did, terms):
+                return talk if did == "question" else _kept(talk, side)
             talk = talk._replace(pending=None)
+            talk = talk if self.pending.accepted_by == side else _without(talk, side)
         offered = talk.standing[1 - side]
-        if offered is not None and (terms == offered if terms else did == "acceptance"):
-            return talk._take(side, offered, firm=act.structured)
+        takes = did == "acceptance" or (did == "offer" and terms == offered)
+        if takes and offered is not None:
+            return _take(talk, side, offered, firm=act.structured)
         if did == "offer" and terms is not None:
-            return talk._propose(side, terms, firm=act.structured)
-        return talk._without(side) if withdraws else talk
-
-    def _does(self, side: int, act: Act) -> tuple[str, Deal | None, bool]:
-        """What an act does, its terms, and whether it takes back what its side proposed."""
-        if act.offer is not None:
-            return "offer", act.offer, False
-        if act.accept is not None:
-            return "acceptance" if act.accept else "refusal", None, False
-        game = self.scene.game
-        if act.kind != "speak" or game is None:
-            return "talk", None, False
-        offered = self.pending.deal if self.pending else self.standing[1 - side]
-        heard = reading(
-            act.argument,
-            lambda text: game.read(text, side),
-            offered,
-            fresh=self.fresh,
-            by_asking=game.asks,
-        )
-        return heard.kind, heard.terms, heard.withdraws
-
-    def _taken_back(self, act: Act, did: str, terms: Deal | None) -> bool:
-        """Whether an act says otherwise than the pending terms."""
-        assert self.pending is not None  # noqa: S101  asked only where there is something
-        other = terms is not None and terms != self.pending.deal
-        return other or did in _OTHERWISE or act.accept is False
-
-    def _kept(self, side: int) -> Talk:
-        """The talk after a side has let the pending terms stand."""
-        if self.pending is None:
-            return self
-        free = (side == 1 and self.pending.free[0], side == 0 and self.pending.free[1])
-        if any(free):
-            return self._replace(pending=self.pending._replace(free=free))
-        return self._bound(self.pending.deal, self.pending.accepted_by)
-
-    def _take(self, side: int, deal: Deal, *, firm: bool) -> Talk:
-        """The talk after a side has taken the other's terms."""
-        loose = {side: not firm, 1 - side: not self.firm[1 - side]}
-        if any(loose.values()):
-            return self._replace(pending=Pending(deal, side, (loose[0], loose[1])))
-        return self._bound(deal, side)
-
-    def _bound(self, deal: Deal, side: int) -> Talk:
-        return self._replace(pending=None, agreed=deal, accepted_by=side)
-
-    def _propose(self, side: int, deal: Deal, *, firm: bool) -> Talk:
-        standing = (deal, self.standing[1]) if side == 0 else (self.standing[0], deal)
-        made = (firm, self.firm[1]) if side == 0 else (self.firm[0], firm)
-        return self._replace(standing=standing, firm=made, fresh=True)
-
-    def _without(self, side: int) -> Talk:
-        """The talk without what a side proposed."""
-        standing = (None, self.standing[1]) if side == 0 else (self.standing[0], None)
-        firm = (False, self.firm[1]) if side == 0 else (self.firm[0], False)
-        return self._replace(standing=standing, firm=firm)
+            return _propose(talk, side, terms, firm=act.structured)
+        return _without(talk, side) if withdraws else talk
 
     def notice(self, viewer: int) -> str:
         """What a side is told of the pending terms that it can still take back."""
@@ -213,3 +168,65 @@ class Talk(NamedTuple):
         lines = [self.told(said, viewer) for said in self.said]
         notice = self.notice(viewer)
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
+
+
+def _taken_back(pending: Pending, side: int, act: Act, did: str, terms: Deal | None) -> bool:
+    """Whether a side can still say otherwise than the pending terms, and an act does."""
+    other = terms is not None and terms != pending.deal
+    return pending.free[side] and (other or did in _OTHERWISE or act.accept is False)
+
+
+def _kept(talk: Talk, side: int) -> Talk:
+    """The talk after a side has let the pending terms stand."""
+    if talk.pending is None:
+        return talk
+    free = (side == 1 and talk.pending.free[0], side == 0 and talk.pending.free[1])
+    if any(free):
+        return talk._replace(pending=talk.pending._replace(free=free))
+    return _bound(talk, talk.pending.deal, talk.pending.accepted_by)
+
+
+def _take(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
+    """The talk after a side has taken the other's terms."""
+    loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
+    if any(loose.values()):
+        return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])))
+    return _bound(talk, deal, side)
+
+
+def _bound(talk: Talk, deal: Deal, side: int) -> Talk:
+    return talk._replace(pending=None, agreed=deal, accepted_by=side)
+
+
+def _propose(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
+    standing = (deal, talk.standing[1]) if side == 0 else (talk.standing[0], deal)
+    made = (firm, talk.firm[1]) if side == 0 else (talk.firm[0], firm)
+    return talk._replace(standing=standing, firm=made, fresh=True)
+
+
+def _without(talk: Talk, side: int) -> Talk:
+    """The talk without what a side proposed."""
+    standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
+    firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
+    return talk._replace(standing=standing, firm=firm)
+
+
+def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
+    """What an act does, its terms, and whether it takes back what its side proposed."""
+    if act.offer is not None:
+        return "offer", act.offer, False
+    if act.accept is not None:
+        return "acceptance" if act.accept else "refusal", None, False
+    game = talk.scene.game
+    if act.kind != "speak" or game is None:
+        return "talk", None, False
+    offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
+    heard = reading(
+        act.argument,
+        lambda text: game.read(text, side),
+        offered,
+        words="" if offered is None else game.terms(offered, side),
+        fresh=talk.fresh,
+        by_asking=game.asks,
+    )
+    return heard.kind, heard.terms, heard.withdraws

@@ -145,9 +145,8 @@ class WebShopSite(WebShop):
             except TimeoutError as error:
                 self.close()
                 raise TimeoutError(
-                    f"no page within {timeout:g} s, the browser was ended: the machine may be "
-                    "overloaded; env.unwrapped.page_timeout sets how long to wait, reset() starts "
-                    "a new browser"
+                    f"{error}: it hangs or the machine is overloaded; env.unwrapped.page_timeout "
+                    f"({timeout:g}) sets how long to wait, reset() starts a new browser"
                 ) from error
             except failures() as error:
                 if self._crashed:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 from multiprocessing.util import Finalize
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs.assets import require
@@ -41,8 +40,8 @@ FLAGS = (
 )
 
 REMEDY = (
-    f"Chromium and its driver must be of one version and complete, on Debian {DEBIAN} installs "
-    "both; WebShop-v0 plays the same episodes without"
+    f"Chromium and its driver must be complete and of one version: on Debian {DEBIAN} installs and "
+    "updates both. WebShop-v0 plays the same episodes without a browser."
 )
 
 _LOOK = 0.05  # seconds between two attempts at ending what is late
@@ -79,10 +78,10 @@ class Chromium:
         with self._lock:
             self._close_dropped()
             if self._driver is None:
-                with self._within(starting):
+                with self._within(starting, "start of Chromium"):
                     self._start()
             try:
-                with self._within(seconds):
+                with self._within(seconds, "page"):
                     yield
             except failures():
                 self.quit()
@@ -129,6 +128,9 @@ class Chromium:
             self._driver = None
         if self._warden is not None:
             _end(self._warden)
+            for pipe in (self._warden.stdin, self._warden.stdout):
+                if pipe is not None:
+                    pipe.close()
             self._warden = None
             atexit.unregister(self.quit)
             self._ending.cancel()
@@ -159,13 +161,17 @@ class Chromium:
             address = f"http://127.0.0.1:{found['port']}"
             direct = Proxy({"proxyType": ProxyType.DIRECT})
             config = ClientConfig(address, proxy=direct, timeout=None)
-            self._driver = webdriver.Remote(address, options=options, client_config=config)
+            try:
+                self._driver = webdriver.Remote(address, options=options, client_config=config)
+            except failures() as error:
+                _end(self._warden)  # so that it has said all
+                _told(self._warden, getattr(error, "msg", None) or str(error))
         except BaseException:
             self.quit()
             raise
 
     @contextlib.contextmanager
-    def _within(self, seconds: float) -> Iterator[None]:
+    def _within(self, seconds: float, what: str) -> Iterator[None]:
         """Kill Chromium if the body takes longer, so that what waits for it fails."""
         done, late = threading.Event(), threading.Event()
 
@@ -189,7 +195,7 @@ class Chromium:
             watching.join()
         if late.is_set():
             self.quit()
-            raise TimeoutError(f"Chromium took longer than {seconds:g} s") from failure
+            raise TimeoutError(f"no {what} within {seconds:g} s, Chromium was ended") from failure
         if failure is not None:
             raise failure
 
@@ -204,29 +210,28 @@ class Chromium:
                 continue
             self._current = ""
             try:
-                with self._within(_CLOSING):
+                with self._within(_CLOSING, "closing of a tab"):
                     self._driver.switch_to.window(name)
                     self._driver.close()
-            except (TimeoutError, *failures()):
+            except TimeoutError:
+                pass
+            except failures():
                 self.quit()
 
 
-def _told(started: subprocess.Popen[bytes]) -> dict[str, str]:
-    """Where the warden says that the driver is.
+def _told(started: subprocess.Popen[bytes], otherwise: str = "") -> dict[str, str]:
+    """What the warden says next: where the driver is.
 
     Raises:
-        RuntimeError: The driver does not start.
+        RuntimeError: It says why driver or browser do not start, or nothing: then `otherwise` is
+            why.
     """
-    if started.stdout is None:
-        raise RuntimeError("the warden has no standard output")
-    with started.stdout:
-        line = started.stdout.readline().decode(errors="replace").strip()
-    if not line.startswith("{"):
-        raise RuntimeError(f"no warden of the browser runs: {line or 'it ended without a word'}")
-    found: dict[str, str] = json.loads(line)
-    if "error" in found:
-        raise RuntimeError(f"chromedriver does not start, {found['error']}; {REMEDY}")
-    return found
+    line = started.stdout.readline() if started.stdout else b""
+    found: dict[str, str] = json.loads(line) if line.startswith(b"{") else {}
+    if "port" in found:
+        return found
+    why = found.get("error") or otherwise or line.decode(errors="replace")
+    raise RuntimeError(f"Chromium does not start: {why.strip() or 'it says nothing'}\n{REMEDY}")
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
@@ -238,8 +243,6 @@ def _end(started: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         started.kill()
         started.wait()
-    if started.stdin is not None:
-        started.stdin.close()
 
 
 _OF_PROCESS: dict[int, Chromium] = {}

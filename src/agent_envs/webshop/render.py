@@ -1,33 +1,31 @@
 """A page of the shop as HTML, and the address that it has on the site.
 
-All of a page is in its address, so that a link, the browser's history and a reload just work. What
-an agent reads are the elements with `data-kind`, in their order; the rest is for people. Left out:
-who serves the pages (`site`), and pictures of products, which would be loaded from elsewhere.
+An address tells all of its page, so that the browser's history and a reload just work. What an
+agent reads are the elements with `data-kind`, in their order; the rest is for people. Left out: who
+serves the pages (`site`), and pictures of products, which would be loaded from elsewhere.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from agent_envs.assets import require
 from agent_envs.contract import encodable
-from agent_envs.webshop.pages import SUB_PAGES, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from jinja2 import Environment
 
     from agent_envs.webshop.goals import Goal
-    from agent_envs.webshop.pages import Element
+    from agent_envs.webshop.pages import Element, Page
     from agent_envs.webshop.products import Product
     from agent_envs.webshop.shop import Shop
 
 ON_PRODUCT = ("item", "sub", "done")
-KINDS = ("results", *ON_PRODUCT)
 _TONES = 6  # colours of the placeholders
 
 
@@ -41,22 +39,52 @@ class Shown(NamedTuple):
     buys: bool
 
 
-def html(shop: Shop, page: Page, goal: Goal, score: float = 0.0) -> str:
-    """The page as HTML, for a shopper with that goal; the last page tells the score.
+def html(
+    shop: Shop,
+    page: Page,
+    goal: Goal,
+    score: float = 0.0,
+    *,
+    linked: Callable[[Page], str] | None = None,
+    more: bool = False,
+) -> str:
+    """The page as HTML.
+
+    Args:
+        shop: What is sold.
+        page: Which page.
+        goal: What the shopper is asked for.
+        score: What the last page shows.
+        linked: Called with each page that this one leads to, returns its address; None for `link`.
+        more: Whether the last page offers another task.
 
     Raises:
         ImportError: Jinja is not installed.
     """
     session = shop.number[goal.task_id]
+    linked = linked or partial(link, shop)
     elements = shop.elements(page, goal.text, score)
-    shown = [_shown(shop, page, session, element) for element in elements]
+    shown = [_shown(shop, page, session, element, linked) for element in elements]
     product = shop.catalogue.products[page.product] if page.kind in ON_PRODUCT else None
-    template = _templates().get_template(f"{page.kind}.html")
-    text = template.render(
-        page=page, product=product, goal=goal.text, score=score, **_parts(page.kind, shown)
+    text = (
+        _templates()
+        .get_template(f"{page.kind}.html")
+        .render(
+            page=page,
+            product=product,
+            goal=goal.text,
+            score=score,
+            more=more,
+            **_parts(page.kind, shown),
+        )
     )
     # A parser makes a line feed of a bare carriage return, and has no NUL.
     return encodable(text).replace("\r", "&#13;").replace("\0", "\ufffd")
+
+
+def notice(title: str, text: str, *, back: bool) -> str:
+    """A page outside every episode, with or without a link back to the one under way."""
+    return _templates().get_template("notice.html").render(title=title, text=text, back=back)
 
 
 def link(shop: Shop, page: Page) -> str:
@@ -77,35 +105,6 @@ def link(shop: Shop, page: Page) -> str:
     return f"{page.kind}?{urlencode(fields)}"
 
 
-def page_at(shop: Shop, kind: str, fields: Mapping[str, str]) -> Page:
-    """The page that an address of `link` means: its last part, "" for the search page, and fields.
-
-    Raises:
-        ValueError: It means none.
-    """
-    if not kind:
-        return Page()
-    if kind not in KINDS:
-        raise ValueError(f"no page {kind!r}; there are {', '.join(KINDS)}")
-    page = Page(
-        kind,
-        fields.get("query", ""),
-        int(fields.get("number", "1")),
-        int(fields.get("product", "-1")),
-        sub=fields.get("sub", ""),
-        visited=frozenset(map(int, _split(fields.get("visited", "")))),
-    )
-    count = len(shop.catalogue.products)
-    named = page.visited | ({page.product} if kind in ON_PRODUCT else set())
-    if not all(0 <= place < count for place in named):
-        raise ValueError(f"products have numbers in 0..{count - 1}, got {dict(fields)!r:.200}")
-    if (kind == "sub") != (page.sub in SUB_PAGES):
-        raise ValueError(f"a product has the tabs {', '.join(SUB_PAGES)}, got {page.sub!r:.60}")
-    for place in _split(fields.get("options", "")):
-        page = page.chosen(*_option(shop.catalogue.products[page.product], place))
-    return page
-
-
 def _places(product: Product, options: Sequence[tuple[str, str]]) -> str:
     """The options by place of name and value, "0-2.1-0": no value needs quoting."""
     names = list(product.options)
@@ -114,25 +113,13 @@ def _places(product: Product, options: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def _option(product: Product, place: str) -> tuple[str, str]:
-    """The option's name and value at a place of `_places`."""
-    name_at, _, value_at = place.partition("-")
-    try:
-        name, values = list(product.options.items())[int(name_at)]
-        return name, values[int(value_at)]
-    except IndexError:
-        raise ValueError(f"the product has no option {place!r:.60}") from None
-
-
-def _split(listed: str) -> list[str]:
-    return listed.split(".") if listed else []
-
-
-def _shown(shop: Shop, page: Page, session: str, element: Element) -> Shown:
+def _shown(
+    shop: Shop, page: Page, session: str, element: Element, linked: Callable[[Page], str]
+) -> Shown:
     if element.kind == "text" or page.kind == "index":
         return Shown(*element, link="", buys=False)
     target, _ = shop.follow(page, session, "click", element.text.lower())
-    return Shown(*element, link=link(shop, target), buys=target.kind == "done")
+    return Shown(*element, link=linked(target), buys=target.kind == "done")
 
 
 def _parts(kind: str, shown: list[Shown]) -> dict[str, Any]:

@@ -1,25 +1,32 @@
 """The shop as a web site of one episode: pages from `render`, served to this machine only.
 
-A site knows the task and, once something is bought, the receipt; all else is in a page's address.
+A site knows the task, the pages that the episode led to and, once something is bought, the receipt.
 Left out: accounts, logs, pictures, scripts, and anything that is not in the package.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import threading
+import weakref
 from importlib.resources import files
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from agent_envs.assets import require
+from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.render import html, link, page_at
+from agent_envs.webshop.render import html, link, notice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flask import Flask, Response
     from flask.typing import ResponseReturnValue
+    from werkzeug.exceptions import NotFound
     from werkzeug.serving import WSGIRequestHandler
 
     from agent_envs.webshop.goals import Goal
@@ -35,6 +42,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+KEPT = 4096  # addresses of an episode that open, the latest
 _POLL = 0.1  # seconds until a server notices that it is to stop
 _LAST_PORT = 65_535
 
@@ -49,26 +57,33 @@ class Receipt(NamedTuple):
 class Site:
     """A server for a shop, from the moment it is made until `close()`; `start` begins an episode.
 
-    It listens on 127.0.0.1 and answers only who asks for that name or localhost. Of an episode the
-    first purchase counts; afterwards every address of it shows the receipt.
+    It listens on 127.0.0.1 and answers only who asks for that name or localhost. It opens a page
+    only if the episode led there: the search page, results of a search from it, what a page that
+    was served links to, and what `address` was asked for. Of an episode the first purchase counts;
+    afterwards all of these addresses lead to the receipt.
 
     Args:
         shop: What is sold.
         port: To listen on; 0 takes a free one.
+        following: Names the next task. With it a receipt offers another task, and to stop.
 
     Raises:
         ImportError: Flask is not installed. ValueError: no such port. OSError: the port is taken.
     """
 
-    def __init__(self, shop: Shop, *, port: int = 0) -> None:
-        app = _app(self)
+    def __init__(
+        self, shop: Shop, *, port: int = 0, following: Callable[[], str] | None = None
+    ) -> None:
+        app = _app(self, more=following is not None)
         from werkzeug.serving import make_server
 
         self.shop = shop
+        self._following = following
         self._goal: Goal | None = None
         self._receipt: Receipt | None = None
-        self._purchase = threading.Lock()
-        self._sold = threading.Event()
+        self._led: dict[str, Page] = {}
+        self._changing = threading.RLock()
+        self._sold: SimpleQueue[Receipt | None] = SimpleQueue()
         with _listening(port) as listening:
             self.port = listening.getsockname()[1]
             self._server = make_server(
@@ -83,6 +98,7 @@ class Site:
             target=self._server.serve_forever, args=(_POLL,), name="webshop-site", daemon=True
         )
         self._thread.start()
+        _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -92,100 +108,144 @@ class Site:
 
     def start(self, task_id: str) -> str:
         """Begin an episode of a task; the address of its search page."""
-        with self._purchase:
+        with self._changing:
             self._goal, self._receipt = self.shop.goals[task_id], None
-            self._sold.clear()
-        return self.address(Page())
+            self._led.clear()
+            return self.address(Page())
 
     def address(self, page: Page) -> str:
-        """The address of a page in the episode."""
-        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", link(self.shop, page))
+        """The address of a page in the episode, which opens from now on."""
+        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._linked(page))
 
     def page(self, address: str) -> Page:
-        """The page at an address in the episode.
+        """The page that an address opens.
 
         Raises:
-            ValueError: There is none.
+            ValueError: It opens none.
         """
         parts = urlsplit(address)
         session, _, kind = parts.path[1:].partition("/")
         if session != self.session:
             raise ValueError(f"the episode is at /{self.session}/, got {address!r:.200}")
-        return page_at(self.shop, kind, dict(parse_qsl(parts.query, keep_blank_values=True)))
+        page = self._led.get(_place(kind, parts.query))
+        if page is None:
+            raise ValueError(f"nothing in the episode led to {address!r:.200}")
+        return page
 
     @property
     def session(self) -> str:
         """Name of the episode in addresses: the number of its goal, which tells no product."""
         return self.shop.number[self._goal.task_id] if self._goal else ""
 
-    def wait(self) -> Receipt:
-        """Wait for the purchase and until its receipt has been sent."""
-        self._sold.wait()
-        if self._receipt is None:
-            raise RuntimeError("the site was closed before anything was bought")
-        return self._receipt
+    def wait(self) -> Receipt | None:
+        """Wait for the next purchase; None when the shopper stopped or the site was closed."""
+        return self._sold.get()
 
     def close(self) -> None:
         """Stop serving; closing again does nothing."""
+        _OPEN.discard(self)
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-        self._sold.set()
+        self._sold.put(None)
 
     def home(self) -> ResponseReturnValue:
         """The way to the episode."""
         import flask
 
         if not self.session:
-            flask.abort(404, "no episode is under way: call Site.start first")
+            flask.abort(404, "No episode is under way: call Site.start first.")
         return flask.redirect(f"/{self.session}/")
 
     def show(self, session: str, kind: str = "") -> ResponseReturnValue:
         """The page at an address; after the purchase, the way to the receipt."""
         import flask
 
-        goal, receipt, page = self._goal_of(session), self._receipt, self._asked(kind)
+        goal, receipt = self._goal_of(session), self._receipt
+        where = _place(kind, flask.request.query_string.decode("latin-1"))
+        page = self._led.get(where)
+        if page is None and kind == "results":
+            page = self._searched(where)
+        if page is None:
+            flask.abort(404, "No page of this task led to this address.")
         if receipt and page != receipt.page:
-            return flask.redirect(link(self.shop, receipt.page))
+            return flask.redirect(self._linked(receipt.page))
         if not receipt and page.kind == "done":
-            return flask.redirect(link(self.shop, page._replace(kind="item")))
-        text = html(self.shop, page, goal, receipt.score if receipt else 0.0)
-        answer = flask.make_response(text)
-        if receipt:
-            answer.call_on_close(self._sold.set)
-        return answer
+            page = page._replace(kind="item")
+        if self._linked(page) != where:
+            return flask.redirect(self._linked(page))
+        more = self._following is not None
+        score = receipt.score if receipt else 0.0
+        return html(self.shop, page, goal, score, linked=self._linked, more=more)
 
     def buy(self, session: str) -> ResponseReturnValue:
         """Buy what the address says, if nothing is bought yet, and tell the way to the receipt."""
         import flask
 
-        with self._purchase:
-            goal, page = self._goal_of(session), self._asked("done")
+        with self._changing:
+            goal = self._goal_of(session)
+            page = self._led.get(_place("done", flask.request.query_string.decode("latin-1")))
+            if page is None:
+                flask.abort(404, "No page of this task led to this address.")
             if self._receipt is None:
                 match = self.shop.match(goal, page.product)
                 self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
-            return flask.redirect(link(self.shop, self._receipt.page), 303)
+                self._sold.put(self._receipt)
+            return flask.redirect(self._linked(self._receipt.page), 303)
+
+    def another(self) -> ResponseReturnValue:
+        """Begin an episode of the next task, if this one is over, and tell the way to it."""
+        import flask
+
+        with self._changing:
+            if self._following is not None and self._receipt is not None:
+                self.start(self._following())
+            return flask.redirect("/", 303)
+
+    def stop(self) -> ResponseReturnValue:
+        """Say goodbye; who waits for a purchase learns that none will come."""
+        import flask
+
+        answer = flask.make_response(
+            notice("Stopped", "The shop is closed. You can close this window.", back=False)
+        )
+        answer.call_on_close(lambda: self._sold.put(None))
+        return answer
 
     def _goal_of(self, session: str) -> Goal:
         """The goal of the episode under way, which has to be the one asked for."""
         import flask
 
         if self._goal is None or session != self.session:
-            flask.abort(404, "this address belongs to another episode; start at /")
+            flask.abort(404, "This address belongs to another task.")
         return self._goal
 
-    def _asked(self, kind: str) -> Page:
-        """The page that the request's address means."""
-        import flask
+    def _linked(self, page: Page) -> str:
+        """The address of a page relative to others, which opens from now on."""
+        where = link(self.shop, page)
+        with self._changing:
+            self._led.pop(where, None)
+            self._led[where] = page
+            while len(self._led) > KEPT:
+                del self._led[next(iter(self._led))]
+        return where
 
-        try:
-            page = page_at(self.shop, kind, flask.request.args.to_dict())
-        except ValueError as error:
-            flask.abort(404, str(error))
-        return page._replace(query=page.query.lower())
+    def _searched(self, where: str) -> Page | None:
+        """What the form of the search page asks for: the results, or itself without words."""
+        fields = parse_qsl(urlsplit(where).query, keep_blank_values=True)
+        if [name for name, _ in fields] != ["query"]:
+            return None
+        action = f"search[{fields[0][1]}]"
+        name, words = self.shop.parse(action) if len(action) <= ACTION_LENGTH else ("", "")
+        return Page("results", words) if name else Page()
 
 
-def _app(site: Site) -> Flask:
+def _place(kind: str, query: str) -> str:
+    """Where an address leads, as `link` writes it."""
+    return f"{kind}?{query}" if kind or query else "./"
+
+
+def _app(site: Site, *, more: bool) -> Flask:
     """The site's addresses."""
     flask = require("flask", "browser")
     app: Flask = flask.Flask(__name__, static_folder=None)
@@ -196,7 +256,15 @@ def _app(site: Site) -> Flask:
     app.add_url_rule("/<session>/", view_func=site.show)
     app.add_url_rule("/<session>/<kind>", view_func=site.show)
     app.add_url_rule("/<session>/done", view_func=site.buy, methods=["POST"])
+    if more:
+        app.add_url_rule("/another", view_func=site.another, methods=["POST"])
+        app.add_url_rule("/stop", view_func=site.stop, methods=["POST"])
+    app.register_error_handler(404, _missing)
     return app
+
+
+def _missing(error: NotFound) -> ResponseReturnValue:
+    return notice("No such page", str(error.description), back=True), 404
 
 
 def _refuse_strangers() -> None:
@@ -245,3 +313,16 @@ def _handler() -> type[WSGIRequestHandler]:
             pass
 
     return Quiet
+
+
+_OPEN: weakref.WeakSet[Site] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """In a forked child: its parent's sites are not its own, and end with the parent."""
+    for site in _OPEN:
+        site._server.socket.close()  # noqa: SLF001
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_leave)

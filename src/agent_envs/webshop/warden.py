@@ -28,6 +28,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PREFIX = "agent-envs-chromium-"
 
@@ -36,6 +40,7 @@ _LOOK = 0.1  # seconds between two looks at whether the parent is there
 _WAIT = 0.01  # seconds between two looks at what is starting or ending
 _OLD = 60.0  # seconds after which a folder that nobody holds was left behind
 _REMOVAL = 5.0  # seconds that removing the folder may take
+_LONGEST = 30  # bytes of the path of the place for it: a socket lies in it, whose path is short
 _PORT = re.compile(rb"started successfully on port (\d+)")
 
 
@@ -53,9 +58,12 @@ def main() -> None:
         ended, _, _ = select.select([sys.stdin], [], [], seconds)
         return not ended and not signals and os.getppid() == parent
 
-    folder = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(4)}")
+    place = tempfile.gettempdir()
+    if len(os.fsencode(place)) > _LONGEST:
+        place = "/tmp"  # noqa: S108 - as tempfile does where it is not told
+    folder = Path(place, f"{PREFIX}{secrets.token_hex(4)}")
     try:
-        _remove_left()
+        _remove_left(folder.parent)
         folder.mkdir(mode=0o700)
     except OSError as error:
         _tell(error=str(error))
@@ -63,25 +71,30 @@ def main() -> None:
     try:
         held = os.open(folder, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)  # until this process ends
-        process = _started(driver, folder)
-        port = None
-        while port is None and wanted(_WAIT):
-            ended = process.poll() is not None
-            told = (folder / "log").read_bytes()
-            port = _PORT.search(told)
-            if ended and not port:
-                end = told.decode(errors="replace").strip()[-500:]
-                _tell(error=f"it ended with exit status {process.returncode}: {end}")
-                return
-        if port:
-            _tell(port=int(port[1]), folder=str(folder))
-        while wanted(_LOOK) and process.poll() is None:
-            pass
+        _stay(_started(driver, folder), folder, wanted)
     except OSError as error:
         _tell(error=str(error))
     finally:
         _kill_children()
         _remove(folder)
+
+
+def _stay(process: subprocess.Popen[bytes], folder: Path, wanted: Callable[[float], bool]) -> None:
+    """Tell the driver's port when it has one, and stay as long as it and its browser run."""
+    port = browser = None
+    while wanted(_LOOK if port else _WAIT):
+        if process.poll() is not None:
+            _tell(error=f"chromedriver ended with {process.returncode}: {_logged(folder)}")
+            return
+        if port is None:
+            port = _PORT.search((folder / "log").read_bytes())
+            if port:
+                _tell(port=int(port[1]), folder=str(folder))
+        elif browser is None:
+            browser = next(iter(_children(process.pid)), None)
+        elif not _runs(browser):  # which the driver does not notice
+            _tell(error=f"Chromium ended: {_logged(folder)}")
+            return
 
 
 def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -101,14 +114,14 @@ def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env=os.environ | places,
-            preexec_fn=die_with_this,
+            preexec_fn=die_with_this,  # noqa: PLW1509 - this process has one thread
         )
 
 
 def _kill_children() -> None:
     """Kill all that descends from this process: what loses its parent becomes a child."""
     while True:
-        for process in _children():
+        for process in _children(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         try:
@@ -119,20 +132,39 @@ def _kill_children() -> None:
         time.sleep(_WAIT)
 
 
-def _children() -> list[int]:
-    """Ids of this process's children."""
+def _children(parent: int) -> list[int]:
+    """Ids of the children of a process."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            _, parent = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid():
+            if _fields(status)[1] == str(parent):
                 found.append(int(status.parent.name))
     return found
 
 
-def _remove_left() -> None:
+def _runs(process: int) -> bool:
+    try:
+        return _fields(Path(f"/proc/{process}/stat"))[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _fields(status: Path) -> list[str]:
+    """What a process's status says after its name: its state, its parent and more."""
+    return status.read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _logged(folder: Path) -> str:
+    """The end of what driver and browser said, without how the driver greets."""
+    text = (folder / "log").read_bytes()
+    start = _PORT.search(text)
+    told = text[start.end() if start else 0 :].decode(errors="replace")
+    return " ".join(told.strip(". \n").splitlines())[-800:]
+
+
+def _remove_left(place: Path) -> None:
     """Remove folders whose warden was killed: nobody holds them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # of another user, or held
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -59,8 +59,9 @@ def test_the_contract(options):
 
 
 def test_the_contract_of_the_http_backend(served, lists):
-    env = gym.make("AppWorld-v0", backend="http", server=served.url, data=str(lists), max_turns=4)
-    check_agent_env(env, copies=False, processes=False)
+    """Without a spec: another instance beside it would play on the same server's only world."""
+    env = AppWorld(backend="http", server=served.url, data=str(lists), max_turns=4)
+    check_agent_env(env, copies=False)
 
 
 def test_no_wrapper_and_documented_keys():
@@ -261,7 +262,12 @@ def test_anchors_know_the_apps():
         ),
         ("import re\nx = re.match('a', 'ab')\ndel re", "del x"),
         ("import random\nx = random.Random()\ndel random", "del x"),
+        ("x = {'a': [1, (2, {3})], 'b': {'c': None}}", "del x"),
         ("x = iter([1, 2])", "del x"),
+        ("x = [[]]\nfor _ in range(5000): x = [x]", "del x, _"),
+        ("x = 'a' * 10_000_000", "del x"),
+        ("x = [10 ** 5000, 7 ** 50_000]", "del x"),
+        ("x = list(range(30_000))", "del x"),
     ],
 )
 def test_anchors_know_the_variables(first, undone):
@@ -269,8 +275,8 @@ def test_anchors_know_the_variables(first, undone):
     start, changed, again, back = anchors(first + mark, "print(1)" + mark, undone + mark)
     assert changed != start
     assert back == start
-    if "iter" not in first:  # where variables cannot be read, the code so far stands for them
-        assert again == changed
+    read = not any(sign in first for sign in ("iter", "000"))
+    assert (again == changed) == read  # what cannot be read, the code so far stands for
 
 
 def test_variables_that_are_equal_make_equal_anchors():

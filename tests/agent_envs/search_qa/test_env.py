@@ -489,7 +489,7 @@ UNCLOSED = "<answer>Lagos <search>chad</search>"  # the next answer is read from
     [
         (("search_r1", "em"), [], ["hm"], True),
         (("search_r1", "em"), ["<search>chad</search>"], [UNCLOSED], False),
-        (("search_r1", "f1"), ["<search>chad</search>"], [UNCLOSED], True),  # of what was parsed
+        (("search_r1", "f1"), ["<search>chad</search>"], [UNCLOSED], False),  # for the success
         (("search_r1", "format"), [], ["hm"], False),
         (("search_r1", "format"), ["hm"], ["hm", "hm"], True),  # out of form is out of form
         (("verl_agent", "em"), [], ["<answer>Lagos"], True),  # nothing of it is kept
@@ -499,7 +499,8 @@ def test_the_strict_anchor_has_what_the_rewards_read(make, options, one, other, 
     env = make(protocol=options[0], strict_compat=True, reward=options[1])
     ends = [play(env, *replies, ANSWER.format("Fort-Lamy"))[-2:] for replies in (one, other)]
     assert (ends[0][0][4]["anchor"] == ends[1][0][4]["anchor"]) == same
-    assert (ends[0][1][1] == ends[1][1][1]) == same
+    paid = [(end[1], end[4]["success"]) for _, end in ends]
+    assert (paid[0] == paid[1]) == same
 
 
 def test_passages_without_ids_are_told_apart(folder_of):

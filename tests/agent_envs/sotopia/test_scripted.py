@@ -12,6 +12,7 @@ import agent_envs  # noqa: F401  registers the id
 from agent_envs.sotopia import explorer, oracle
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import FAMILIES, TEMPERS, scene
+from agent_envs.sotopia.reading import reading
 from agent_envs.sotopia.scripted import Scripted
 from agent_envs.sotopia.talk import Talk
 
@@ -36,7 +37,7 @@ class Table:
     def offer(self, worth, before="I propose:") -> Act:
         """The reply to the offer that is nearest to `worth` for the partner."""
         deal = min(self.game.deals, key=lambda d: abs(self.game.value(d, 1) - worth))
-        return self.hear(f"{before} {self.game.tell(deal, 0)}.")
+        return self.hear(Act("speak", f"{before} {self.game.tell(deal, 0)}.", offer=deal))
 
     def open_offer(self) -> float:
         """What the partner's own proposal is worth to it."""
@@ -64,6 +65,38 @@ def test_it_accepts_what_is_worth_enough(family, temper):
     assert "greed" in table.offer(1.0).argument or "accept" in table.talk.said[-1].act.argument
     assert table.talk.agreed is not None
     assert table.hear("Thank you!").kind == "leave"
+
+
+def test_it_asks_back_what_is_unclear_and_waits_for_who_can_take_back():
+    table = Table("bargain", 0, "stubborn")
+    table.offer(0.1)
+    reply = table.hear("I won't pay that, ok.")
+    assert "?" in reply.argument
+    assert table.talk.pending is None
+    table.hear("Agreed.")
+    assert table.talk.pending.free == (True, False)
+    table.hear("Can you carry it?")
+    assert table.talk.agreed is None
+    assert not table.talk.ended
+    table.hear("No, I take that back.")
+    assert (table.talk.agreed, table.talk.pending) == (None, None)
+    assert table.talk.standing[1] is not None  # it goes on
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("temper", TEMPERS)
+def test_its_words_say_what_its_fields_do(family, temper):
+    table = Table(family, 5, temper)
+    game = table.game
+    for act in ["Hello.", "What matters to you?", *game.deals[:: len(game.deals) // 6 + 1]]:
+        offered = table.talk.standing[0]
+        reply = table.hear(act if isinstance(act, str) else Act("speak", "So?", offer=act))
+        offered = table.talk.standing[0] or offered
+        if not reply.structured or family == "friend":
+            continue
+        heard = reading(reply.argument, lambda text: game.read(text, 1), offered)
+        assert heard.kind == ("offer" if reply.offer else "acceptance")
+        assert heard.terms == (reply.offer or table.talk.taken)
 
 
 @pytest.mark.parametrize("temper", TEMPERS)
@@ -99,9 +132,18 @@ def test_reasons_courtesy_and_insults_change_what_it_wants(temper):
 
 def test_it_answers_questions_with_its_facts():
     table = Table("favour", 2, "fair")
-    told = [table.hear(f"Question {n}: why?").argument for n in range(3)]
+    told = [table.hear(line).argument for line in ("Why?", "What else?", "How is that?")]
     facts = table.talk.scene.facts[1]
     assert all(fact in line for fact, line in zip(facts, told, strict=True))
+
+
+def test_what_was_said_before_moves_it_no_more_and_please_asks_nothing():
+    table = Table("divide", 4, "fair")
+    first = table.hear("Thank you, I ask for it because my home burnt down 2 years ago, please?")
+    moved = table.partner.mood.demand
+    assert not any(fact in first.argument for fact in table.talk.scene.facts[1])
+    table.hear("Thank you, I ask for it because my home burnt down 3 years ago, please?")
+    assert table.partner.mood.demand == moved
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -174,7 +216,7 @@ def test_a_stranger_answers_about_its_friends():
     table.hear(f"Do you know {wrong}?")
     assert table.talk.agreed is None
     assert shared.name in table.hear(f"Do you know {shared.name}?").argument
-    assert table.talk.agreed == (game.shared,)
+    assert table.talk.pending.deal == (game.shared,)
     assert table.hear("What a nice day.").kind == "leave"
 
 

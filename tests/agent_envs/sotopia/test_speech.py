@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from agent_envs.sotopia.speech import heard, leaked, told
 
 
-def test_an_insult_a_threat_a_courtesy_a_reason_a_question():
-    assert heard("You greedy fool").insults
-    assert heard("Liars and morons, both of you").insults
-    assert heard("I'll make you regret it").threatens
-    assert heard("Pay, or else!").threatens
+def test_a_courtesy_a_reason_a_question():
     assert heard("Thank you").courteous
     assert heard("I need it by Monday because my old one broke").reasons
     assert not heard("Just because").reasons  # too short to be one

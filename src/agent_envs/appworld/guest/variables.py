@@ -18,6 +18,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
+from sys import getsizeof
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from agent_envs.appworld.guest.scratch import Scratch
 
 NODES = 20_000  # values that are read
-SIZE = 1_000_000  # characters of texts that are read
+SIZE = 4_000_000  # bytes of values that are read
 _GUEST = "agent_envs.appworld.guest.run"
 _OWN = frozenset({"__builtins__", "__name__"})
 _MEDDLING = frozenset({"register", "setattr"})
@@ -103,7 +104,7 @@ class Variables:
         if self._meddled:
             return None
         try:
-            facts = [*self._variables(), *self._settings()]
+            facts = [*self._read(), *self._settings()]
         except (_UnreadableError, RecursionError, MemoryError, ValueError):
             return None  # ValueError: of integers with thousands of digits
         if not facts:
@@ -111,18 +112,20 @@ class Variables:
         text = "\n".join(facts).encode("utf-8", "backslashreplace")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _variables(self) -> Iterable[str]:
+    def _read(self) -> Iterable[str]:
+        """Variables and files."""
         reader = _Reader(self._namespace)
         for name in sorted(self._namespace.keys() - _OWN):
             value = self._namespace[name]
             if name != "apis" or value is not self._apis:
                 reader.parts.append(f"variable {name}")
                 reader.read(value)
+        if self._scratch.files:
+            reader.parts.append("files")
+            reader.read(self._scratch.files)
         return reader.parts
 
     def _settings(self) -> Iterable[str]:
-        for name, text in sorted(self._scratch.files.items()):
-            yield f"file {name!r} {text!r}"
         if not self._imported & _SETTINGS:
             return
         chance = random.getstate()
@@ -141,7 +144,7 @@ class _Reader:
         self.parts: list[str] = []
         self._namespace = namespace
         self._seen: dict[int, int] = {}
-        self._size = 0
+        self._nodes = self._size = 0
 
     def read(self, value: Any) -> None:
         """Write a value down.
@@ -149,8 +152,6 @@ class _Reader:
         Raises:
             _UnreadableError: It cannot be.
         """
-        if len(self.parts) > NODES or self._size > SIZE:
-            raise _UnreadableError
         kind, public = type(value), _public().get(id(value))
         way = self._WAYS.get(kind)
         if public is not None:
@@ -165,21 +166,27 @@ class _Reader:
             raise _UnreadableError
 
     def _write(self, text: str) -> None:
-        self._size += len(text)
+        self._count(1, len(text))
         self.parts.append(text)
 
+    def _count(self, nodes: int, size: int) -> None:
+        """Count what is going to be written down, before it costs anything."""
+        self._nodes += nodes
+        self._size += size
+        if self._nodes > NODES or self._size > SIZE:
+            raise _UnreadableError
+
     def _whole(self, value: int) -> None:
+        self._count(0, getsizeof(value))
         self._write(f"{value:x}")
 
     def _plain(self, value: Any) -> None:
         self._write(repr(value))
 
     def _text(self, value: str | bytes | bytearray) -> None:
-        self._size += len(value)
-        if self._size > SIZE:
-            raise _UnreadableError
+        self._count(0, getsizeof(value))
         if type(value) is not bytearray or not self._met(value):
-            self.parts.append(repr(value))
+            self._write(repr(value))
 
     def _date(self, value: Any) -> None:
         self._write(f"{type(value).__name__} {value!r} {getattr(value, 'fold', '')}")
@@ -190,10 +197,17 @@ class _Reader:
 
     def _fixed(self, value: Collection[Any]) -> None:
         self._write(f"{type(value).__name__} {len(value)}")
-        if _LEAVES.issuperset(map(type, value)):
+        if self._leaves(value):
             self._write(repr(value))
         else:
             self._all(value)
+
+    def _leaves(self, values: Collection[Any]) -> bool:
+        """Whether these hold no others, and can be written down at once; they are counted."""
+        if not _LEAVES.issuperset(map(type, values)):
+            return False
+        self._count(len(values), sum(map(getsizeof, values)))
+        return True
 
     def _pattern(self, value: re.Pattern[Any]) -> None:
         self._all(("pattern", value.pattern, value.flags))
@@ -232,9 +246,7 @@ class _Reader:
             self._write(f"{type(value).__name__} {len(value)}")
             if type(value) is defaultdict:
                 self.read(value.default_factory)
-            if _LEAVES.issuperset(map(type, value)) and _LEAVES.issuperset(
-                map(type, value.values())
-            ):
+            if self._leaves(value.keys()) and self._leaves(value.values()):
                 self._write(repr(list(value.items())))
             else:
                 self._all(item for pair in value.items() for item in pair)
