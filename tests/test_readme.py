@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "docs/appworld.md",
+    "docs/audit.md",
     "docs/environments.md",
     "docs/puzzles.md",
     "docs/search_qa.md",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -336,6 +338,26 @@ def test_a_checker_answers_true_or_false():
         audit_checker(lambda text: 1, [Case("a", "x", right=True)])
     with pytest.raises(ValueError, match="no cases"):
         audit_checker(lambda text: True, [])
+
+
+# --- the page ---
+
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "print(" in block])
+def test_what_the_page_shows_is_printed(block, capsys):
+    exec(block, {})  # noqa: S102  our own page
+    shown = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_the_page_has_every_id():
+    table = PAGE.partition("`python benchmarks/audit.py`")[2].partition("\n\nAn ")[0]
+    for env_id, spec in gym.registry.items():
+        if str(spec.entry_point).startswith("agent_envs."):
+            assert f"| `{env_id}`" in table
 
 
 # --- the environments' own ---

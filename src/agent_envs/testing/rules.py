@@ -10,7 +10,7 @@ import copy
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.spaces import Text
@@ -197,11 +197,12 @@ def shortest(env: Env, found: Violation) -> Violation:
 
 
 def _broken(env: Env, found: Violation, actions: Sequence[Any]) -> Violation | None:
-    """How these actions break the same rule."""
+    """How these actions break the same rule, if they do."""
     try:
         replayed(env, found.start, actions)
-    except Violation as shorter:
-        return shorter if shorter.rule is found.rule else None
+    except Exception as shorter:  # noqa: BLE001  whatever else goes wrong is another violation
+        same = isinstance(shorter, Violation) and shorter.rule is found.rule
+        return cast("Violation", shorter) if same else None
     return None
 
 
