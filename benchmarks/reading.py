@@ -128,7 +128,8 @@ def read(row: dict[str, Any]) -> str:
         return offered if found and offered and set(found) <= set(offered) else found
 
     known = None if offered is None else offered or (-1,)
-    return reading(row["text"], terms, known, fresh=known is not None).kind
+    words = (row.get("context") or "") if offered else ""
+    return reading(row["text"], terms, known, words=words, fresh=known is not None).kind
 
 
 def read_before(row: dict[str, Any]) -> str:

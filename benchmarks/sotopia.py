@@ -6,9 +6,10 @@ a question now and then, and takes another task each episode. With `--data` it i
 public scenes, played with the echo and without a judge.
 
 With `--players` instead the share of successes of the scripted players on the splits `test` and
-`hard`, those that do not listen included. With `--talks N`: so many conversations of the explorer in each family of the split `test`,
-as tables with the judge's seven scores and why the goal has its score. With `--fixed N` the best
-of N sequences of acts that do not look at what is said, found by changing the best so far.
+`hard`, those that do not listen included. With `--talks N` so many conversations of the explorer
+in each family of the split `test`, as tables with the judge's seven scores and why the goal has its
+score. With `--fixed N` the best of N sequences of acts that do not look at what is said, found by
+changing the best so far.
 """
 
 from __future__ import annotations

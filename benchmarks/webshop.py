@@ -1,22 +1,26 @@
 """WebShop's engine: python benchmarks/webshop.py [--data FOLDER] [--sizes 1000] [--model PATH].
 
-Three tables: the environment through `gym.make` with the whole info, memory, and catalogues of our
-generator in growing sizes. Times are CPU time of this process on one core. The shopper searches for
-words of the instruction and clicks at random, and takes another task each episode. With `--data`
-it is a folder of the public products; with `--model`, a sentence-transformers model, the catalogues
-are searched by meaning as well.
+Three tables: the environment through `gym.make` with the whole info, memory, and catalogues in
+growing sizes. Times are CPU time of this process on one core. The shopper searches for words of the
+instruction and clicks at random, and takes another task each episode. With `--data` it is a folder
+of the public products; with `--model`, a sentence-transformers model, the catalogues are searched
+by meaning as well. The catalogues are our generator's products with texts as long as those of the
+public 1,000 products: lengths have the same quantiles, and words about the same frequencies.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
+import json
 import resource
 import statistics
 import subprocess
 import sys
 import time
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 # This file has the name of a package beside it.
@@ -37,8 +41,22 @@ from agent_envs.webshop.search import MOST, Index  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agent_envs.webshop.products import Product
+
 ID = "WebShop-v0"
 QUERIES = 300
+ASKED = 24  # index terms of a query, as of the mean goal of the public products
+
+SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
+LENGTHS = {  # quantiles at these shares, of the public 1,000 products
+    "title words": (0, 8, 12, 18, 24, 29, 31, 35, 37, 41),
+    "description words": (0, 0, 0, 49, 126, 216, 254, 311, 605, 2295),
+    "bullets": (1, 1, 4, 5, 5, 7, 7, 8, 8, 8),
+    "bullet words": (0, 3, 8, 20, 35, 51, 65, 90, 200, 449),
+}
+NEW = 0.55  # share of a document's words that are not taken from it again
+VOCABULARY = 1_000_000
+STOPPED = 0.18  # share of words that the index leaves out
 
 
 def main() -> None:
@@ -57,7 +75,7 @@ def main() -> None:
     for head in ("speed", "memory"):
         show(head, child(given, head))
     for size in given.sizes:
-        show(f"{size:,} products of our generator", child(given, str(size)))
+        show(f"{size:,} products as long as the public ones", child(given, str(size)))
 
 
 def child(given: argparse.Namespace, what: str) -> list[str]:
@@ -115,26 +133,87 @@ def memory(given: argparse.Namespace) -> Iterator[str]:
 
 
 def catalogue(size: int, model: str) -> Iterator[str]:
-    (records, attributes, _), made = timed(lambda: generated(size))
-    gc.collect()
-    start = resident()
-    products, read = timed(lambda: read_products(records, attributes))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "products.json")
+        writer = get_context("spawn").Process(target=write, args=(size, path))
+        writer.start()  # in a process of its own, which leaves no freed memory here
+        writer.join()
+        start = resident()
+        products, read = timed(lambda: read_products(*json.loads(path.read_text())))
     ids = [product.asin for product in products]
     index, built = timed(lambda: Index((product.document for product in products), ids))
-    requests = [a["instruction"] for a in attributes.values() if "instruction" in a][:QUERIES]
+    requests = list(queries(products))
     asked = [timed(lambda q=query: index.scores(q))[1] for query in requests]
     again = [timed(lambda q=query: index.search(q))[1] for query in requests * 2][len(requests) :]
-    yield f"generated                                    {made:10.3f} s"
     yield f"read                                         {read:10.3f} s"
     yield f"indexed                                      {built:10.3f} s"
     yield f"memory of products and index                 {resident() - start:10.1f} MiB"
     length = statistics.mean(len(words(query)) for query in requests)
+    terms = statistics.mean(len(words(product.document)) for product in products[:1000])
+    yield f"index terms of a product, mean of 1,000      {terms:10.1f}"
     median = 1e3 * statistics.median(asked)
     yield f"median of new queries, {length:.1f} words on average   {median:7.3f} ms"
     yield f"the slowest of {QUERIES}                           {1e3 * max(asked):10.3f} ms"
     yield f"a query asked before                         {1e6 * statistics.median(again):10.3f} µs"
     if model:
         yield from dense([product.document for product in products], requests, model)
+
+
+def write(size: int, path: Path) -> None:
+    """So many products and their attributes as a file."""
+    path.write_text(json.dumps(lengthened(*generated(size))))
+
+
+def lengthened(
+    records: list[dict[str, Any]], attributes: dict[str, Any], _: Any
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The records with more words in their texts, drawn from a vocabulary with a long tail."""
+    rng = np.random.default_rng(0)
+    rank = np.arange(VOCABULARY)
+    weight = (rank + 10.0) ** -0.85 / (1 + rank / 2500)
+    ends = np.cumsum(weight / weight.sum())
+
+    def length(kind: str) -> int:
+        return round(float(np.interp(rng.random(), SHARES, LENGTHS[kind])))
+
+    for record in records:
+        wanted = [length("title words"), length("description words")]
+        wanted += [length("bullet words") for _ in range(length("bullets"))]
+        count = sum(wanted)
+        fresh = np.searchsorted(ends, rng.random(round(NEW * count) + 1))
+        drawn = np.concatenate([fresh, rng.choice(fresh, size=count)])[:count]
+        text = np.array(
+            [spelled(number) for number in rng.permutation(drawn).tolist()], dtype=object
+        )
+        text[rng.random(count) < STOPPED] = "the"
+        parts = iter(np.split(text, np.cumsum(wanted)))
+        record["name"] += f" {' '.join(next(parts))}"
+        record["full_description"] += f" {' '.join(next(parts))}"
+        told = [" ".join(part) for _, part in zip(wanted[2:], parts, strict=False)]
+        record["small_description"] = [*record["small_description"][:1], *told[1:]]
+        record["small_description"][0] += f" {told[0]}"
+    return records, attributes
+
+
+@cache
+def spelled(number: int) -> str:
+    """A word of its own for each number, longer for rarer ones."""
+    syllables = ("ba", "co", "di", "fu", "ga", "ke", "lo", "mi", "nu", "pa", "re", "so", "ti", "vu")
+    word = syllables[number % len(syllables)]
+    while number >= len(syllables):
+        number //= len(syllables)
+        word += syllables[number % len(syllables)]
+    return word
+
+
+def queries(products: list[Product]) -> Iterator[str]:
+    """A request, with words of its product up to the length of the public goals."""
+    rng = np.random.default_rng(1)
+    asked = [product for product in products if product.instruction[0]][:QUERIES]
+    for product in asked:
+        text = product.instruction[0]
+        more = rng.permutation(product.document.split()).tolist()
+        yield " ".join([text, *more[: max(0, ASKED - len(words(text)))]])
 
 
 def dense(documents: list[str], queries: list[str], model: str) -> Iterator[str]:

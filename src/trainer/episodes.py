@@ -87,6 +87,7 @@ class Episode:
         outcome: Terminal score, what success paid.
         task_type: The environment's name of the kind of task, "" if it has none.
         truncated: Whether the turn limit ended it.
+        partner_outcome: What the other side of a conversation was paid; None without one.
     """
 
     task_id: str
@@ -99,6 +100,7 @@ class Episode:
     outcome: float = 0.0
     task_type: str = ""
     truncated: bool = False
+    partner_outcome: float | None = None
 
     @property
     def turns(self) -> list[Step]:
@@ -182,7 +184,7 @@ def _schema() -> pa.Schema:
             "task_id goal context task_type observation reply action invalid_reason anchor"
         ),
         pa.int64(): "episode turn group seed",
-        pa.float64(): "outcome reward progress",
+        pa.float64(): "outcome partner_outcome reward progress",
         pa.bool_(): "success truncated valid",
         pa.list_(pa.int32()): "prompt_ids reply_ids",
         pa.list_(pa.float64()): "logprobs entropies",

@@ -146,7 +146,8 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
 
     `distinct_actions` is the mean number of different actions of a group; `dead_groups` and
     `identical_groups` are the shares of groups with equal outcomes and with equal replies. What the
-    environment's verifiers paid an episode is named as they are.
+    environment's verifiers paid an episode is named as they are, and `partner_return` is what the
+    other side of conversations was paid.
     """
     groups: dict[int, list[Episode]] = {}
     for episode in played:
@@ -167,8 +168,15 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "distinct_actions": float(np.mean([len(found) for found in actions])),
         "dead_groups": float(np.mean(dead)),
         "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
+        **_partners(played),
         **_verified(played),
     }
+
+
+def _partners(played: Sequence[Episode]) -> dict[str, float]:
+    """What the other side of conversations was paid, on average."""
+    paid = [e.partner_outcome for e in played if e.partner_outcome is not None]
+    return {"partner_return": float(np.mean(paid))} if paid else {}
 
 
 def _verified(played: Sequence[Episode]) -> dict[str, float]:

@@ -435,6 +435,7 @@ class _Actor:
             terms: dict[str, float] = self.info.get("reward_terms", {})
             self.episode.outcome = paid - terms.get(InvalidPenalty.name, 0.0)
             paid -= self.episode.outcome
+            self.episode.partner_outcome = self.info.get("partner_reward")
         self.episode.success = self.info["success"]
         self.episode.truncated = truncated and not terminated
         step = self._step(reply, seen=seen, images=images, before=before, paid=paid, blind=blind)

@@ -99,7 +99,7 @@ def test_the_opening_prompt():
         "open the door 2 steps away. Prior to this step, you have already taken 0 step(s). Below "
         "are the most recent 0 observations and the corresponding actions you took: none. You are "
         "now at step 1 and your current observation is: You are in a hallway. Your admissible "
-        "actions of the current situation are: ['left', 'open', 'right'].\n\nNow it's your turn"
+        "actions of the current situation are: ['left', 'right'].\n\nNow it's your turn"
     )
     assert info["blind_prompt"].startswith(
         "You are an expert agent operating in the ALFRED Embodied Environment. You are now at step "

@@ -212,6 +212,7 @@ def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     line = metrics.read(tmp_path / "metrics.jsonl")[-1]
     assert line["episodes"] == 16
     assert line["valid"] > 0
+    assert 0 <= line["partner_return"] <= 1
     assert load_partner(loaded.partner, loaded.policy) is partner
     after = list(partner.sampler.policy.model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

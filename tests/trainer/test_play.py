@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
+import re
 import threading
 import urllib.request
 from urllib.parse import urljoin
@@ -154,26 +156,51 @@ def test_a_real_household_game():
 
 
 class TestBrowse:
-    def test_a_purchase_ends_it_with_the_score(self):
-        def buy(address):
-            receipt = urllib.request.Request(  # noqa: S310 - ours
-                urljoin(address, "done?product=0"), method="POST"
-            )
-            threading.Thread(target=lambda: urllib.request.urlopen(receipt).read()).start()  # noqa: S310
+    def shopper(self, *, tasks):
+        """Buys the first product found, task after task, looks twice at each receipt, and stops."""
 
+        def ask(address, data=None):
+            with urllib.request.urlopen(address, data) as answer:  # noqa: S310 - ours
+                return answer.geturl(), answer.read().decode()
+
+        def shop(address):
+            for left in reversed(range(tasks)):
+                _, found = ask(urljoin(address, "results?query=shoe"))
+                item = re.search(r'href="(item[^"]*)" data-kind="product"', found)[1]
+                _, text = ask(urljoin(address, html.unescape(item)))
+                buy = re.search(r'class="buy" method="post" action="([^"]*)"', text)[1]
+                receipt, told = ask(urljoin(address, html.unescape(buy)), b"")
+                assert ask(receipt) == (receipt, told)
+                self.told.append(float(re.search(r"<strong>([\d.]+)</strong> of 1", told)[1]))
+                address, after = ask(urljoin(address, "/another" if left else "/stop"), b"")
+            assert "close this window" in after
+
+        def start(address):
+            self.thread = threading.Thread(target=shop, args=[address])
+            self.thread.start()
+
+        self.told = []
+        return start
+
+    def test_task_after_task_until_stopped(self):
         out = io.StringIO()
-        score = browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=buy)
-        assert 0 <= score < 1
+        scores = browse(
+            seed=1, env_kwargs=SHOP, console=Console(file=out), show=self.shopper(tasks=3)
+        )
+        self.thread.join()
+        assert len(scores) == 3
+        assert [round(score, 2) for score in scores] == self.told
         assert "http://127.0.0.1:" in out.getvalue()
-        assert out.getvalue().endswith(f"Bought, score {score:.2f}.\n")
+        assert out.getvalue().count("Bought, score") == 3
+        assert out.getvalue().endswith("Stopped. Purchases: 3.\n")
 
     def test_leaving(self):
         def leave(address):
             raise KeyboardInterrupt
 
         out = io.StringIO()
-        assert browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=leave) is None
-        assert "nothing was bought" in out.getvalue()
+        assert browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=leave) == []
+        assert out.getvalue().endswith("Stopped. Purchases: 0.\n")
 
     def test_what_has_no_site(self):
         with pytest.raises(ValueError, match="only webshop has a site to browse, got 'alfworld'"):

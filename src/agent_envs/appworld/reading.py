@@ -30,6 +30,37 @@ _FRAME = re.compile(
     r"^(?:(?:the |your |my )?(?:answer|total|sum|result|amount|title|longest song|song|time)"
     r"(?: is| was|:| =)|(?:it|that)(?: is|'s)|it comes to|=)\s*"
 )
+_STATING = frozenset(
+    (
+        "the",
+        "it",
+        "it's",
+        "its",
+        "is",
+        "was",
+        "that",
+        "that's",
+        "a",
+        "an",
+        "answer",
+        "title",
+        "name",
+    )
+    + (
+        "song",
+        "track",
+        "called",
+        "named",
+        "titled",
+        "by",
+        "artist",
+        "of",
+        "in",
+        "from",
+        "your",
+        "my",
+    )
+)
 _AFTER = re.compile(r"\s*,?\s*(?:in total|altogether|in all|total|overall)$")
 _DIGITS = r"[+-]?(?:[0-9]+,[0-9]{2}(?![0-9])|(?:[0-9]{1,3}(?:[ ,][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
 _PART = re.compile(rf"([$€£]|usd|eur|gbp)?\s*({_DIGITS})\s*([a-z$€£]*)\s*(?:(?:,|&|\band\b)\s*)?")
@@ -91,17 +122,30 @@ class Quantity(NamedTuple):
 
 
 class Title(NamedTuple):
-    """The title of a song, with or without who it is by."""
+    """The title of a song, with or without its artist, alone or in a plain statement.
+
+    Apart from title and artist, an answer has only words that state (`_STATING`) and those of
+    `asked`, the request's own.
+    """
 
     title: str
     artist: str
+    asked: str = ""
 
     def fits(self, value: Any) -> bool:
         """Whether a value is a text that names it."""
-        said = _bare(value) if isinstance(value, str) else ""
-        title, artist = plain(self.title), plain(self.artist)
-        by = (f"{title} by {artist}", f"{title} - {artist}", f"{title} ({artist})")
-        return said.replace('"', "") in (title, *by, f"{artist} - {title}", f"{artist}: {title}")
+        if not isinstance(value, str) or "?" in value:
+            return False
+        said = _words(value)
+        title, artist = _words(self.title), _words(self.artist)
+        place = _place(title, said)
+        if place is None or said[:place][-1:] == ["by"]:  # taken for the artist
+            return False
+        said[place : place + len(title)] = []
+        place = _place(artist, said)
+        if place is not None:
+            said[place : place + len(artist)] = []
+        return set(said) <= _STATING | {*_words(self.asked)}
 
 
 def same(value: Any, wanted: Any) -> bool:
@@ -181,6 +225,17 @@ def _number(digits: str) -> float:
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]{2}", digits):
         return float(digits.replace(",", "."))
     return float(re.sub("[ ,]", "", digits))
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, in lower case, apostrophes within them kept."""
+    return re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain(text))
+
+
+def _place(part: list[str], words: list[str]) -> int | None:
+    """Where a run of words begins among others, the first one."""
+    places = range(len(words) - len(part) + 1)
+    return next((at for at in places if words[at : at + len(part)] == part), None)
 
 
 def _bare(text: str) -> str:

@@ -105,7 +105,7 @@ class Acquaintance:
             return self._about_name(names[0])
         if traits and words.asks and " ".join(traits) not in self.mood.asked:
             return self._about_traits(traits)
-        return self._small_talk(asked=words.asks)
+        return self._small_talk(asked=words.inquires)
 
     def _about_name(self, place: int) -> str:
         name = self.game.friends[place].name

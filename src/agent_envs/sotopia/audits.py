@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Valued = tuple[dict[str, Any], float]
 
 _POOL, _CHOICES = 6, 3  # lines an actor has, and offers among them
-_LEAVES = 0.02
+_LEAVES, _IDLES = 0.02, 0.35
 _LINES = (
     "Hm.", "I see.", "Well, well.", "Thank you, that is kind.", "What matters to you?",
     "I ask for it because my old one broke last week.", "Agreed.", "Yes.", "No, thanks.", "Maybe.",
@@ -32,6 +32,8 @@ _LINES = (
 _FIELDS = (
     '{"action_type": "speak", "argument": "So be it.", "accept": true}',
     '{"action_type": "speak", "argument": "Rather not.", "accept": false}',
+)
+_NO_ACTS = (  # which the other does not notice
     '{"action_type": "speak", "argument": "Hm.", "offer": {"price": -1}}',
     '{"action_type": "sing", "argument": "La."}',
     "",
@@ -41,6 +43,12 @@ _HOURS = (9, 11, 13, 15, 17)
 _FORM = re.compile(r'"offer": (.*)}, or "accept"')
 _CLOCK = re.compile(r"(\w+day) at (\d+):00")
 _FIRST, _LAST, _STEPS = 1.0, 0.62, 4
+_REASONS = (
+    "I ask for it because it means a lot to me, thank you.",
+    "You would help me since my week was hard.",
+    "I cannot do more because my means are small.",
+    "Please think about it because I like to settle things.",
+)
 _BEYOND = 200  # amounts that are looked at on the way from the limit to the hope
 
 
@@ -61,16 +69,21 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
             chosen.extend(f"What about ${n}?" for n in _dollars(info["goal"])[:1])
             own = np.random.default_rng(list(info["task_id"].encode()))
             chosen.extend(own.choice(_LINES, _POOL - len(chosen), replace=False).tolist())
-            chosen.extend(own.choice(_FIELDS, 2, replace=False).tolist())
+            chosen.append(str(own.choice(_FIELDS)))
         if rng.random() < _LEAVES:
             return "left the conversation"
+        if rng.random() < _IDLES:
+            return str(rng.choice(_NO_ACTS))
         return chosen[int(rng.integers(len(chosen)))]
 
     return act
 
 
 def deaf(rng: np.random.Generator) -> Actor:
-    """Offers its best deal first and 0.62 of what it hopes for from the fourth offer on."""
+    """Offers its best deal first, 0.62 of what it hopes for from the fourth on, and fixed reasons.
+
+    It reads its own goal and the form of an offer, and not a word of the other's.
+    """
     del rng
     made: list[dict[str, Any]] = []
     known: list[Valued] = []
@@ -81,8 +94,9 @@ def deaf(rng: np.random.Generator) -> Actor:
         fitting = [one for one in known if one[1] >= aim and one[0] not in made]
         if not fitting:
             return f"Let us agree on something good. That is number {info['turn']}."
+        reason = _REASONS[len(made)] if len(made) < _STEPS else ""
         made.append(min(fitting, key=lambda one: one[1])[0])
-        return _offering(made[-1])
+        return _offering(made[-1], reason)
 
     return act
 
@@ -119,10 +133,10 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
 """Players that do not listen: one that reads its own goal, and fixed lines."""
 
 
-def _offering(offer: dict[str, Any]) -> str:
+def _offering(offer: dict[str, Any], reason: str = "") -> str:
     words = ", ".join(f"{name} {value}" for name, value in offer.items())
-    act = {"action_type": "speak", "argument": f"My offer: {words}.", "offer": offer}
-    return json.dumps(act)
+    said = f"{reason} My offer: {words}.".strip()
+    return json.dumps({"action_type": "speak", "argument": said, "offer": offer})
 
 
 def _dollars(text: str) -> list[int]:

@@ -434,20 +434,10 @@ def _insults(text: str, *, deed: bool) -> bool:
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = re.findall(r"[a-z0-9$'-]+", text)
     named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
-<<<<<<< HEAD
     if deed or not named or (_DENIED.search(text) and not _THAN_YOU.search(text)):
         return False
     pointed = _POINTED.search(text) and not {"i", "me"} & set(words)
     return bool(pointed or _THAN_YOU.search(text)) or any(_called(words, n) for n in named)
-=======
-    if (
-        deed
-        and named
-        and re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?)\b", text)
-    ):
-        return True
-    return not deed and any(_called(words, place) for place in named)
->>>>>>> main
 
 
 def _shown(text: str) -> bool:
@@ -479,7 +469,6 @@ def _called(words: Sequence[str], place: int) -> bool:
     start = place - 1
     while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _NAMES | _TRAITS):
         start -= 1
-<<<<<<< HEAD
     trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
     follows = words[place + 1] if place + 1 < len(words) else ""
     governor, before = (words[start], words[:start]) if start >= 0 else ("", words[:0])
@@ -497,38 +486,6 @@ def _called(words: Sequence[str], place: int) -> bool:
 
 def _threatens(text: str) -> bool:
     if _IDIOMS.search(text) and not _LIMBS.search(text):
-=======
-    after = words[place + 1 :]
-    if words[place] != _root(words[place]) and "than you" in " ".join(after):
-        return True
-    if any(_DENIED.fullmatch(word) for word in words[:place]):
-        return False
-    if start >= 0 and words[start] in _YOU:
-        alone = not after or (
-            after[0] in _NEXT and not (words[place] in _MILD and after[0] == "to")
-        )
-        called = start > 0 and words[start - 1] in _CALLED
-        return alone and not called and not ("if" in words[:start] and "were" in words)
-    if start >= 0 and words[start] == _YOURS:
-        return trait and words[place] not in _MILD and bool(after)
-    if len(after) >= 2 and after[0] in ("like", "as", "of") and after[1] in (*_YOU, _YOURS):  # noqa: PLR2004
-        return not any(word in ("i", "me") for word in words[:place])
-    if words[:3] == ["only", "an", words[place]] or words[:3] == ["only", "a", words[place]]:
-        return words[place + 1 : place + 2] in (["would"], ["could"], ["asks"])
-    if words[:2] in (["what", "kind"], ["what", "sort"]):
-        return True
-    if words[:2] in (["stop", "being"], ["quit", "being"]):
-        return True
-    if start >= 0 or trait:
-        return start > 0 and words[start] in _KIN and words[start - 1] == _YOURS
-    return not after or after[0] in _YOU or all(word in _BETWEEN for word in after)
-
-
-def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not re.search(
-        r"\byour (?:\w+ )?(?:neck|legs?|arms?|bones?|face)\b", text
-    ):
->>>>>>> main
         return False
     found = _THREATS.search(text)
     return found is not None and not _DENIED.search(text[: found.start()])

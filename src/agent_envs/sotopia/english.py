@@ -57,17 +57,9 @@ _ONES = {
     "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
 }  # fmt: skip
 _TENS = {
-<<<<<<< HEAD
     "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
     "ninety": 90,
 }  # fmt: skip
-=======
-    word: 10 * number
-    for number, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2
-    )
-}
->>>>>>> main
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _DIGITS = range(1, 10)
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
@@ -115,6 +107,7 @@ _TAG = re.compile(
 )
 
 
+_FRAGMENT = 4  # words of a question without a verb, at most
 _DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
@@ -149,6 +142,16 @@ def clauses(line: str) -> tuple[Clause, ...]:
         asked = sentence.rstrip("\"'”’) ").endswith("?")
         found += _clauses(sentence.strip(), asked=asked)
     return tuple(found)
+
+
+def inquires(line: str) -> bool:
+    """Whether a line wants to know something: a question mark behind "please" does not."""
+    return any(
+        _ASKING.match(clause.text)
+        or (len(clause.text.split()) <= _FRAGMENT and not _TAG.fullmatch(clause.text))
+        for clause in clauses(line)
+        if clause.question
+    )
 
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:

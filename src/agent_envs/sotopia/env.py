@@ -38,8 +38,9 @@ class Sotopia(AgentEnv):
     Description:
         The agent plays one side of a scene: it has a character, a secret and a goal, sees of the
         other what their relationship allows, and talks, acts or leaves. The other side is a
-        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat).
-        At the end a judge gives seven scores: rules for generated scenes, or a model.
+        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat);
+        then the goal changes from turn to turn, to that of the side whose turn it is. At the end a
+        judge gives seven scores: rules for generated scenes, or a model.
 
     Observation:
         At first the situation, the own character, what is known of the other, the goal, and the
@@ -50,25 +51,45 @@ class Sotopia(AgentEnv):
         JSON `{"action_type": "speak", "argument": "..."}` with the types speak, non-verbal
         communication, action, leave and none, or plain text, which is said.
 
+        In generated scenes who speaks can bind itself by a field. `"accept": true` takes the
+        other's open offer, `"accept": false` declines it or takes one's word back, and `"offer"`
+        proposes:
+        `{"price": 40}` (bargain), `{"monthly": 20}` (donation), `{"keep": {"lamp": 2, "rug": 0}}`
+        (divide; the rest goes to the other), `{"hours": 3, "return": "dinner"}` (favour),
+        `{"day": "Tuesday", "hour": 15}` (schedule), `{"friend": "Anouk"}` (friend). The first
+        observation says which form is the scene's. Fields bind at once, and the words beside them
+        are then only words.
+
+        Words alone bind nobody at once. What they offer or accept is read (see `reading`). When
+        both sides have taken the same terms, each side that did so in words is told, as `You agreed
+        to this: $40. Say otherwise in your next turn to withdraw.` The deal binds when these sides
+        have done their next act and have not refused, hedged or proposed other terms in it; a
+        question keeps it open. Hedges, questions, refusals and what is unclear never bind.
+
     Validity:
-        "format" for what is no act or lacks its argument; the other does not notice. "refused" for
-        saying or doing again word by word what the own side did before. Either takes effect: the
-        repetition is heard, and the judge counts what was no act.
+        "format" for what is no act, lacks its argument or has an impossible offer, and "refused"
+        for accepting where nothing is on offer; the other does not notice either. Also "refused"
+        for saying or doing again word by word what the own side did before; a repetition takes
+        effect, the other hears it.
 
     Progress:
-        The rule judge's goal score so far, in tenths: that of the agreed deal, or a quarter of what
-        the other's open offer would bring; 1 on success. It can reach 1 without success: with a
-        perfect deal while the talk goes on. With another judge 0 until the end, and
-        `info["progress_known"]` is False.
+        The rule judge's goal score so far as a share of 6, which a success exceeds; at most 1. The
+        goal score is that of the deal, or a quarter of what the open terms would bring. It can be 1
+        without success: before the talk has ended, and where the score is just 6. With another
+        judge it is 0 until the end, and `info["progress_known"]` is False.
 
     Anchor:
-        Digest of the state of the negotiation: terms on the table, what is agreed, the scripted
-        partner's mood. With other partners digest of the conversation.
+        Digest of all that can change what an act does: open offers, who is bound to what, the
+        scripted partner's mood, and the own acts so far, since repeating one is invalid; under
+        `reward="weighted"` also how often each was done and which facts the other told. With other
+        partners digest of the conversation.
 
     Reward:
         At the end, else 0. "goal" (default): the goal score in tenths. "weighted": the mean of all
-        scores, each brought to [0, 1] by its range, weighted by `weights`. "success": 1 for a goal
-        score above 6. NaN where the judge failed and `on_judge_error="flag"`.
+        scores, each brought to [0, 1] by its range, weighted by `weights`, times the share of a
+        talk that took place: three different lines of one's own with an answer, or a deal, are all
+        of it, so that leaving at once pays nothing. "success": 1 for a goal score above 6. NaN
+        where the judge failed and `on_judge_error="flag"`.
 
     Ends:
         Someone leaves or both do nothing one after the other: terminated. 20 acts in all, which are
@@ -86,8 +107,10 @@ class Sotopia(AgentEnv):
         scenes. "embedded", or a folder with the public profiles, picks one. No rule judges and no
         script plays the public scenes, so they need `partner` and `judge`.
         `info` also has `scores`, `reasons` (a sentence for each) and `partner_scores`, empty until
-        known; `overall`, their mean; `agreed`, the terms; `speaker`, the side whose turn it is;
-        `progress_known`; `judge_error`.
+        known; `overall`, the mean of the scores; `partner_reward` and `partner_progress`, as reward
+        and progress are for the task's side, 0 until known (in self-chat with the rules progress is
+        known at every turn); `agreed`, the terms that bind; `pending`, those that someone can still
+        take back; `speaker`, the side whose turn it is; `progress_known`; `judge_error`.
 
     Source:
         Zhou et al., SOTOPIA: Interactive Evaluation for Social Intelligence in Language Agents,

@@ -148,9 +148,8 @@ class Negotiator:
         useful = mood.turn == 1
         mood = self._offended(mood, act)
         if line is not None:
-            mood, fact, listened = self._talked(
-                mood, line, repeated=talk.said[-1] in talk.said[:-1]
-            )
+            means = [talk.means(who, done) for who, done in talk.said if who != self.side]
+            mood, fact, listened = self._talked(mood, line, repeated=means[-1] in means[:-1])
             mood, better = self._offered(mood, talk.standing[1 - self.side])
             useful = useful or listened or better
         lost = (not useful) + (mood.turn >= self.temper.hurry)
@@ -174,7 +173,7 @@ class Negotiator:
             demand -= self.temper.moved / 2
             mood = mood._replace(thanked=True)
         facts = self.scene.facts[self.side]
-        if line.asks and mood.questions < _QUESTIONS:
+        if line.inquires and mood.questions < _QUESTIONS:
             mood, listened = mood._replace(questions=mood.questions + 1), True
             if mood.told < len(facts):
                 fact = facts[mood.told]

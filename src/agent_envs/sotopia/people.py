@@ -122,10 +122,9 @@ SECRETS = (  # and by which words each of its parts is known, whoever tells it
     (
         "Pretends to have a university degree.",
         ("university|college|degree|diploma|graduate|graduated|bachelor|academic",
-         ("pretend|fake|faked|forged|lie|lied|made it up|made that up|never finished|never got|never went"
-          "|never had"
-         "|made up|not have|never graduated|never studied|bogus|false|never set foot|dropped out"
-         "|no")),
+         ("pretend|fake|faked|forged|lie|lied|made it up|made that up|made up|never finished|no"
+          "|never got|never went|never had|not have|never graduated|never studied|bogus|false"
+          "|invented|never set foot|dropped out")),
     ),
     (
         "Poisoned the champion pumpkin of a rival gardener.",

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import clauses
+from agent_envs.sotopia.english import clauses, written_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -533,15 +533,19 @@ _AFTER_NO = (
 _NAMING = frozenset(
     "propose suggest limit accept grant affirm named echo praise commit close".split()  # noqa: SIM905
 )
+_SAID = {"refuse": "refusal", "hedge": "hedge", "accept": "acceptance", "other": "unclear"}
+_FIGURED = re.compile(r"\$?\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day")
+_HALF_A_DAY = 12
 _YES = frozenset({"accept", "affirm", "grant", "praise"})
 
 Done = tuple[tuple[str, "Clause"], ...]
 """What each clause of a line does.
 
-accept, affirm, grant, praise: from a plain acceptance to weaker ways of saying yes. refuse, hedge,
-stall, ask: as they are called. suggest, propose, limit, named, echo: terms that are put forward,
-plainly, perhaps, as a limit, by mere naming, or back as a question. reason, report, commit, close,
-note: a because-clause, what others did, what one will do, a thank-you, and all the rest.
+accept, suit, affirm, grant, praise: from a plain acceptance, in "suit" of figures, to weaker ways
+of saying yes. refuse, hedge, stall, ask: as they are called. suggest, propose, limit, named, echo:
+terms that are put forward, plainly, perhaps, as a limit, by mere naming, or back as a question.
+reason, report, commit, close, note: a because-clause, what others did, what one will do, a
+thank-you, and all the rest.
 """
 
 
@@ -584,7 +588,7 @@ def _stated(core: str, *, conditional: bool) -> str:
     if _OPINION.search(core):
         return "note"
     if not conditional and _accepts(core):
-        return "accept"
+        return "suit" if _FIGURED.match(core) else "accept"
     if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
     first = next((kind for kind, pattern in _BEFORE_NO if pattern.search(core)), "")
@@ -610,6 +614,7 @@ def reading(
     terms: Callable[[str], Deal | None],
     offered: Deal | None = None,
     *,
+    words: str = "",
     fresh: bool = True,
     by_asking: bool = False,
 ) -> Reading:
@@ -619,11 +624,15 @@ def reading(
         line: What is said.
         terms: The terms in a text, None for none.
         offered: None for no open offer.
+        words: The open offer in words, with the figures that may be said to suit.
         fresh: Whether that offer is what the other just said: else a mere "yes" answers something
             else.
         by_asking: Whether every question proposes what it names.
     """
-    done = deeds(line)
+    done = tuple(
+        ((_suiting(clause, words) if kind == "suit" else kind), clause)
+        for kind, clause in deeds(line)
+    )
     if offered is None:  # nothing is there to be granted, so it is proposed
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
     found = _named(done, terms, by_asking=by_asking)
@@ -633,6 +642,14 @@ def reading(
     else:
         kind = _kind(done, found, offered, fresh=fresh)
     return Reading(kind, found if kind in ("offer", "acceptance") else None, withdraws)
+
+
+def _suiting(clause: Clause, words: str) -> str:
+    """Whether the figures that are said to suit are those of the open offer: "ten is fine"."""
+    figures = {int(number) for number in re.findall(r"\d+", clause.text)[:1]}
+    open_ones = {int(number) for number in re.findall(r"\d+", written_out(words))}
+    clock = {number - _HALF_A_DAY for number in open_ones}
+    return "accept" if not words or figures <= open_ones | clock else "other"
 
 
 def _named(done: Done, terms: Callable[[str], Deal | None], *, by_asking: bool) -> Deal | None:
@@ -703,8 +720,8 @@ def _decided(done: Done) -> str:
     """
     said = ""
     for kind, clause in done:
-        if kind in ("refuse", "hedge", "accept"):
-            said = {"refuse": "refusal", "accept": "acceptance"}.get(kind, kind)
+        if kind in _SAID:
+            said = _SAID[kind]
         elif kind in _YES:
             concludes = clause is done[-1][1] or clause.joined == "so" or clause.link == "but"
             if kind == "affirm" and concludes and _DECIDES.match(clause.text) and len(done) > 1:

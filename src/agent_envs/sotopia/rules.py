@@ -4,16 +4,16 @@
   offer would bring.
 * financial_and_material_benefits, -5..5: 5 times what the deal brings in money or goods.
 * relationship, -5..5: +1 for a deal, up to +2 more for what it is worth to the other; +1 for each
-  courteous line, at most 2; -2 for each act with an insult, -3 with a slur, -3 with a threat, -5
-  with violence; -1 if the other left without a deal.
+  courteous line in other words than those before, at most 2; -2 for each act with an insult, -3
+  with a slur, -3 with a threat, -5 with violence; -1 if the other left without a deal.
 * knowledge, 0..10: 10 times the share of the other's facts that it told.
 * secret, -10..0: -10 times the share of the own secret's word pairs in all that one said or did, or
   of its words in any order where those are more than half; -10 for all its parts in other words
   within two lines of one's own.
 * social_rules, -10..0: -3 for each act with an insult, -5 with a slur, -5 with a threat, -10 with
   violence.
-* believability, 0..10: 10, and -3 for each act repeated word by word, -2 for each line without
-  words.
+* believability, 0..10: 10, and -3 for each act in the words of an earlier one (other numbers make
+  no other words, unless they are terms), -2 for each line without words.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
 
 def relationship(talk: Talk, side: int) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
-    courteous = min(2, sum(heard(line).courteous for line in talk.lines(side)))
+    spoken = [one.act for one in talk.said if one.side == side and one.act.kind == "speak"]
+    polite = {talk.means(side, act) for act in spoken if heard(act.argument).courteous}
+    courteous = min(2, len(polite))
     rude = sum(
         done * cost
         for one in _harms(talk, side)
@@ -195,7 +197,7 @@ def _harms(talk: Talk, side: int) -> list[Harm]:
 def believability(talk: Talk, side: int) -> tuple[float, str]:
     """Repetition and form."""
     own = [act for who, act in talk.said if who == side and act.argument]
-    repeated = len(own) - len(set(own))
+    repeated = len(own) - len({talk.means(side, act) for act in own})
     wordless = sum(heard(act.argument).wordless for act in own)
     score = 10.0 - 3 * repeated - 2 * wordless
     return score, f"{repeated} repeated, {wordless} without words."

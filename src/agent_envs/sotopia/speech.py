@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import written_out
+from agent_envs.sotopia.english import inquires, written_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ class Heard(NamedTuple):
     courteous: bool
     reasons: bool
     asks: bool
+    inquires: bool
     wordless: bool
 
 
@@ -49,8 +50,15 @@ def heard(line: str) -> Heard:
         courteous=bool(_COURTESY.search(line)),
         reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
         asks="?" in line,
+        inquires="?" in line and inquires(line),
         wordless=not words or 2 * letters < len(line),
     )
+
+
+@lru_cache(maxsize=8192)
+def gist(line: str) -> frozenset[str]:
+    """The content words of a line without its numbers: what it says, whatever it counts."""
+    return frozenset(word for word in _content(line) if not word.isdigit())
 
 
 @lru_cache(maxsize=8192)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.reading import reading
+from agent_envs.sotopia.speech import gist
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.scene import Deal, Scene
 
 _SILENCES = 2
-_EXCHANGE = 3  # different lines of its own with an answer: a whole conversation
+_EXCHANGE = 3  # lines of its own with an answer that are a whole conversation
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """What takes back what was said in words."""
 
@@ -76,19 +77,30 @@ class Talk(NamedTuple):
         return self.pending.accepted_by if self.pending else self.accepted_by
 
     def exchanged(self, side: int) -> float:
-        """Share of a talk that took place for a side: of three different lines with an answer.
+        """Share of a talk that took place for a side: of three lines with an answer that differ.
 
-        1 with a deal.
+        Other numbers make no other line, unless they are terms. 1 with a deal.
         """
         if self.agreed is not None:
             return 1.0
         answered = {
-            one.act.argument
+            self.means(side, one.act)
             for one, after in zip(self.said, self.said[1:], strict=False)
             if one.side == side and one.act.kind == "speak" and after.side != side
             and after.act.kind not in ("leave", "none")
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
+
+    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
+        """What a side says by an act: its content words without numbers, and the terms it names."""
+        return gist(act.argument) or act.argument, self._proposed(side, act)
+
+    def _proposed(self, side: int, act: Act) -> Deal | None:
+        """The terms that an act names."""
+        if act.offer is not None or self.scene.game is None or act.kind != "speak":
+            return act.offer
+        counts = any(letter.isdigit() for letter in act.argument)
+        return self.scene.game.read(act.argument, side) if counts else None
 
     def repeats(self, side: int, act: Act) -> bool:
         """Whether `side` did the very same before, word by word."""
@@ -213,6 +225,7 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
         act.argument,
         lambda text: game.read(text, side),
         offered,
+        words="" if offered is None else game.terms(offered, side),
         fresh=talk.fresh,
         by_asking=game.asks,
     )

@@ -84,7 +84,8 @@ def check_agent_env(
     whether callers and other instances can interfere, rebuilding from the spec, and:
 
     oracle: action for the environment as it is; it has to succeed on the first tasks.
-    copies: whether deep copies and pickles must go on exactly like the original.
+    copies: whether deep copies and pickles must go on exactly like the original, and instances that
+        play at the same time must not see each other.
     processes: whether to play once more in a process with another hash seed, which needs a spec
         with its entry point as a string.
     turns: how many turns of a task the small audit plays, at most; fewer for slow environments.
@@ -126,9 +127,9 @@ def _check(
     _check_callers(env)
     if env.spec is not None:
         _check_same_episode(env, "made again from env.spec", env.spec.make())
-        _check_side_by_side(env, env.spec.make())
     if copies:
         _check_copies(env)
+        _check_side_by_side(env, copy.deepcopy(env) if env.spec is None else env.spec.make())
     _check_docstring(type(env.unwrapped))
     _require(_panel(env).hash == listing, "the panel changed while episodes were played")
     if processes and env.spec is not None and isinstance(env.spec.entry_point, str):

@@ -106,25 +106,33 @@ def states(product: Product, attribute: str) -> bool:
 def same_kind(target: Product, bought: Product) -> bool:
     """Whether a product is of the kind that a goal made for `target` names.
 
-    It is if both stand on the same shelf; if a level of its category has the name of the kind; or
-    if it is listed under that name and stands on a shelf beside the target's. What is for others
-    than the target and the name say is not.
+    It is if a level of its category has the name of the kind; if it is listed under that name and
+    stands on the target's shelf or on one beside it; or if it stands on the target's shelf and the
+    shelf is one for the kind. What is for others than the name and the target's shelf say is not.
     """
     shelf, other = _levels(target.product_category), _levels(bought.product_category)
-    if shelf and shelf == other:
+    if target.query == bought.query and shelf == other:
         return True
     whom = _GENDERS & _keys(bought.product_category)
-    if whom and whom.isdisjoint(
-        _GENDERS & _keys(f"{target.product_category} {target.query}") or whom
-    ):
+    meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
+    if whom and meant and whom.isdisjoint(meant):
         return False
+    if _named(target.query, other):
+        return True
     if target.query != bought.query:
-        return _named(target.query, other)
+        return bool(shelf) and shelf == other and _is_for(shelf, target.query)
     pairs = zip(shelf, other, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     shortest = min(len(shelf), len(other))
-    near = not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
-    return near or _named(target.query, other)
+    return not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
+
+
+def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
+    """Whether a shelf has a word of a kind's name, and is not for others than the name says."""
+    place, name = _keys(" ".join(shelf[1:])), _keys(kind)
+    whom, meant = place & _GENDERS, name & _GENDERS
+    things = name - _GENDERS
+    return (not things or bool(things & place)) and (not (whom and meant) or bool(whom & meant))
 
 
 def _levels(category: str) -> tuple[str, ...]:

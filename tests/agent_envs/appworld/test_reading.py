@@ -139,6 +139,12 @@ def test_texts_lists_and_plain_numbers(said, wanted, right):
         ("\u201cGolden Garden\u201d by Dora Vance", True),
         ("Dora Vance \u2013 Golden Garden", True),
         ("It is Golden Garden (Dora Vance)", True),
+        ("Golden Garden, by Dora Vance", True),
+        ("The longest folk song in your music app is Golden Garden.", True),
+        ("Golden Garden is the longest.", True),
+        ("Dora Vance by Golden Garden", False),
+        ("The second longest folk song is Golden Garden", False),
+        ("Is it Golden Garden?", False),
         ("Golden Garden by Iris Calloway", False),
         ("Golden", False),
         ("Golden Garden or Paper Bridge", False),
@@ -148,7 +154,7 @@ def test_texts_lists_and_plain_numbers(said, wanted, right):
     ],
 )
 def test_titles(said, right):
-    assert same(said, Title("Golden Garden", "Dora Vance")) is right
+    assert same(said, Title("Golden Garden", "Dora Vance", "longest folk music app")) is right
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,9 @@ def test_rudeness_and_repetition_cost(lines, family, number):
         talk = talk.after(place % 2, speak(line))
     before = scores(talk)
     assert all(low <= before[name] <= high for name, (low, high) in RANGES.items())
-    insulted = scores(talk.after(0, speak("You are an idiot, and I say so at turn nine.")))
+    insulted = scores(talk.after(0, speak("You are an idiot, and I say so calmly.")))
     assert insulted["social_rules"] == max(-10, before["social_rules"] - 3)
-    calm = scores(talk.after(0, speak("I say so at turn nine.")))  # what was taken binds alike
+    calm = scores(talk.after(0, speak("I say so calmly.")))  # what was taken binds alike
     assert insulted["relationship"] == max(-5, calm["relationship"] - 2)
     threatened = scores(talk.after(0, speak("Now listen, you will regret this.")))
     assert threatened["social_rules"] == max(-10, before["social_rules"] - 5)

@@ -132,9 +132,18 @@ def test_reasons_courtesy_and_insults_change_what_it_wants(temper):
 
 def test_it_answers_questions_with_its_facts():
     table = Table("favour", 2, "fair")
-    told = [table.hear(f"Question {n}: why?").argument for n in range(3)]
+    told = [table.hear(line).argument for line in ("Why?", "What else?", "How is that?")]
     facts = table.talk.scene.facts[1]
     assert all(fact in line for fact, line in zip(facts, told, strict=True))
+
+
+def test_what_was_said_before_moves_it_no_more_and_please_asks_nothing():
+    table = Table("divide", 4, "fair")
+    first = table.hear("Thank you, I ask for it because my home burnt down 2 years ago, please?")
+    moved = table.partner.mood.demand
+    assert not any(fact in first.argument for fact in table.talk.scene.facts[1])
+    table.hear("Thank you, I ask for it because my home burnt down 3 years ago, please?")
+    assert table.partner.mood.demand == moved
 
 
 @pytest.mark.parametrize("family", FAMILIES)

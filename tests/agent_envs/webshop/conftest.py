@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the programs beside the tests
 
 
 def load(path):

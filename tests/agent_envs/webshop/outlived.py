@@ -1,13 +1,14 @@
 """What outlives a process with a browser: run as a program, it prints a line of JSON a trial.
 
-Each trial starts a Python process with a WebShopSite-v0, waits for one moment of its life and ends
-it there. This program is the subreaper of all that the process started, so that the kernel gives
-it whatever is left, and temporary files go to an empty folder of the trial.
+Each trial starts a Python process with a WebShopSite-v0 and ends it at some time of one moment of
+its life. This program is the subreaper of all that the process started, so that the kernel hands
+it whatever is left, and the process has an empty folder for temporary files.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -22,130 +23,146 @@ from pathlib import Path
 SUBREAPER = 36  # of prctl(2)
 PATIENCE = 15.0  # seconds that what is left gets to end
 LIFE = """
-import os, signal, sys, time
+import os, sys, time
 import gymnasium as gym
 import agent_envs
-ending = {ending!r}
+moment, ending, length = {moment!r}, {ending!r}, {length!r}
 def end():
     if ending == 'exception': raise ZeroDivisionError
     if ending == 'exit': sys.exit(3)
 env = gym.make('WebShopSite-v0', data='embedded')
 print('start', flush=True)
 env.reset(seed=1)
-print('step', flush=True)
-if {moment!r} == 'fork' and not os.fork():
-    time.sleep(60)
-until = time.monotonic() + {length}
-while True:
+if moment == 'fork' and not os.fork(): time.sleep(60)
+print('step', 'fork', flush=True)
+until = time.monotonic() + length
+while moment != 'close':
     env.step('search[lamp]')
     if time.monotonic() > until: end()
     env.reset(seed=1)
-    if {moment!r} == 'close' and time.monotonic() > until: break
 print('close', flush=True)
 env.close()
 time.sleep(60)
 """
 SIGNALS = {"term": signal.SIGTERM, "kill": signal.SIGKILL, "int": signal.SIGINT}
+LONGEST = {"start": 1.1, "step": 1.0, "close": 0.5, "fork": 0.5}  # of a start's time, in seconds
+SHARED = Path("/dev/shm")  # noqa: S108 - what is left there is looked for
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("moment", choices=("start", "step", "close", "fork"))
+    options.add_argument("moment", choices=LONGEST)
     options.add_argument("ending", choices=(*SIGNALS, "exception", "exit"))
     options.add_argument("--trials", type=int, default=3)
-    options.add_argument("--longest", type=float, default=2.0, help="seconds into the moment")
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     rng = random.Random(given.seed)
+    longest = LONGEST[given.moment]
+    if given.moment == "start":
+        with life("step", "kill", 0.0, os.environ) as child:
+            arrive(child, "start")
+            began = time.monotonic()
+            arrive(child, "step")
+            longest *= time.monotonic() - began
+            child.kill()
     for _ in range(given.trials):
-        print(json.dumps(trial(given.moment, given.ending, given.longest * rng.random())))
-        sys.stdout.flush()
+        told = trial(given.moment, given.ending, longest * rng.random())
+        print(json.dumps(told), flush=True)  # noqa: T201
 
 
 def trial(moment: str, ending: str, delay: float) -> dict[str, object]:
-    """One life, ended so many seconds into a moment, and what it left when, in the end."""
-    with tempfile.TemporaryDirectory(prefix="t-") as folder:
-        shared = set(os.listdir("/dev/shm"))
-        program = LIFE.format(moment=moment, ending=ending, length=delay)
-        child = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"TMPDIR": folder},
-            text=True,
-        )
-        marker = "step" if moment == "fork" else moment
-        while (line := child.stdout.readline().strip()) != marker:
-            if not line:
-                raise RuntimeError(f"it ended with {child.wait()} before {moment}")
-        if ending in SIGNALS:
-            time.sleep(delay)
-            child.send_signal(SIGNALS[ending])
-        code = child.wait(timeout=60)
-        began = time.monotonic()
-        at_end = below(os.getpid())
-        if moment == "fork":  # it stays, with what it holds
-            forked = [one for one in at_end if one in at_end and "ending =" in at_end[one]]
-        while time.monotonic() < began + PATIENCE and (left(folder, shared, moment)):
-            time.sleep(0.02)
-        seconds = time.monotonic() - began
-        found = left(folder, shared, moment)
-        for process in below(os.getpid()):
-            os.kill(process, signal.SIGKILL)
-        while below(os.getpid()):
-            reap()
-        return {
-            "moment": moment,
-            "ending": ending,
-            "delay": round(delay, 3),
-            "code": code,
-            "seconds": round(seconds, 2),
-            "left": found,
-        }
+    """One life, ended so many seconds into a moment; what it left, and how long it took to go."""
+    # A long path would send the browser elsewhere.
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
+        before = files(folder)
+        with life(moment, ending, delay, os.environ | {"TMPDIR": folder}) as child:
+            arrive(child, moment)
+            if ending in SIGNALS:
+                time.sleep(delay)
+                child.send_signal(SIGNALS[ending])
+            code = child.wait(timeout=60)
+        seconds = quiet(folder, before)
+        left = [*ours().values(), *sorted(files(folder) - before)]
+    for process in below(os.getpid()):
+        os.kill(process, signal.SIGKILL)
+    while below(os.getpid()):
+        reap()
+    return {
+        "moment": moment,
+        "ending": ending,
+        "delay": round(delay, 3),
+        "code": code,
+        "seconds": round(seconds, 2),
+        "left": left,
+    }
 
 
-def left(folder: str, shared: set[str], moment: str) -> list[str]:
-    """Processes and files that are still there; the forked child of the trial is not ours."""
+def life(
+    moment: str, ending: str, delay: float, environment: dict[str, str]
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", LIFE.format(moment=moment, ending=ending, length=delay)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        text=True,
+    )
+
+
+def arrive(child: subprocess.Popen[str], moment: str) -> None:
+    """Wait until the life says that it has come to a moment."""
+    while moment not in (line := child.stdout.readline()).split():
+        if not line:
+            raise RuntimeError(f"it ended with {child.wait()} before {moment}")
+
+
+def quiet(folder: str, before: set[str]) -> float:
+    """Seconds until nothing is left, or as long as that is waited for."""
+    began = time.monotonic()
+    while time.monotonic() < began + PATIENCE and (ours() or files(folder) - before):
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def files(folder: str) -> set[str]:
+    """What lies in a folder, and Chromium's in shared memory."""
+    return {*map(str, Path(folder).iterdir()), *map(str, SHARED.glob("*chromium*"))}
+
+
+def ours() -> dict[int, str]:
+    """The processes that are left; a forked life is not ours to end."""
     reap()
-    processes = [
-        command
-        for command in below(os.getpid()).values()
-        if not (moment == "fork" and "ending = " in command)
-    ]
-    files = [str(path.relative_to(folder)) for path in Path(folder).iterdir()]
-    return [*processes, *files, *(set(os.listdir("/dev/shm")) - shared)]
+    return {
+        process: command
+        for process, command in below(os.getpid()).items()
+        if "moment, ending, length" not in command
+    }
 
 
 def below(parent: int) -> dict[int, str]:
     """Id and command of each process that descends from one and runs."""
     tree: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, above = status.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if state != "Z":
-            tree.setdefault(int(above), []).append(int(status.parent.name))
-    found, open_ = {}, [parent]
-    while open_:
-        for process in tree.get(open_.pop(), []):
-            open_.append(process)
-            try:
-                command = Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-            found[process] = command[:300]
+        with contextlib.suppress(OSError):
+            state, above = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state != "Z":
+                tree.setdefault(int(above), []).append(int(status.parent.name))
+    found, parents = {}, [parent]
+    while parents:
+        for process in tree.get(parents.pop(), []):
+            parents.append(process)
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{process}/cmdline").read_text(errors="replace")
+                found[process] = command.replace("\0", " ")
     return found
 
 
 def reap() -> None:
     """Take leave of all that has ended."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    except ChildProcessError:
-        pass
 
 
 if __name__ == "__main__":

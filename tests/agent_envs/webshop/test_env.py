@@ -603,7 +603,11 @@ def test_the_longest_action_is_a_search():
             "unknown mode 'strickt', did you mean 'strict'.*upstream",
         ),
         ({"goals": "humans"}, ValueError, "unknown goals 'humans', did you mean 'human'"),
-        ({"goals": "human"}, ValueError, "embedded catalogue has none; use goals='synthetic', or data="),
+        (
+            {"goals": "human"},
+            ValueError,
+            "embedded catalogue has none; use goals='synthetic', or data=",
+        ),
         (
             {"observation": "rich"},
             ValueError,

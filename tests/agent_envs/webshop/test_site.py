@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import html.parser
 import http.client
+import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
 import threading
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 
 import gymnasium as gym
 import pytest
@@ -20,15 +22,15 @@ from hypothesis import strategies as st
 from agent_envs.webshop import oracle, render, site
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.pages import Element, Page
-from agent_envs.webshop.render import link, page_at
+from agent_envs.webshop.render import link
 from agent_envs.webshop.shop import open_shop
 from agent_envs.webshop.site import Site
 
 pytest.importorskip("flask", reason="no Flask; pip install 'agent-envs[browser]'")
 
 
-def shop_of(data="embedded", kind="synthetic", *, strict=True):
-    return open_shop(open_catalogue(data), kind, strict, price_seed=0, attributes=True)
+def shop_of(data="embedded", kind="synthetic", *, strict=True, attributes=True):
+    return open_shop(open_catalogue(data), kind, strict, price_seed=0, attributes=attributes)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,14 @@ def shop():
 @pytest.fixture
 def served(shop):
     """A site with the first goal's episode."""
+    with Site(shop) as one:
+        one.start(next(iter(shop.goals)))
+        yield one
+
+
+@pytest.fixture(scope="module")
+def open_site(shop):
+    """A site that the tests of a module share."""
     with Site(shop) as one:
         one.start(next(iter(shop.goals)))
         yield one
@@ -61,6 +71,17 @@ def get(address):
     status, _, text = ask(address)
     assert status == 200
     return text
+
+
+def search(one, typed):
+    """The address that the search form leads to."""
+    return urljoin(one.address(Page()), f"results?{urlencode({'query': typed})}")
+
+
+def links(text):
+    """Where a page's links and its purchase lead."""
+    found = re.findall(r'<(?:a href|form class="buy" method="post" action)="([^"]*)"', text)
+    return [html.unescape(one) for one in found]
 
 
 class Seen(html.parser.HTMLParser):
@@ -130,9 +151,9 @@ class TestPages:
         for page in walk(shop, goal, rng):
             if page.kind in {"index", "done"}:
                 continue
-            text = render.html(shop, page, goal)
-            links = re.findall(r'<(?:a href|form class="buy" method="post" action)="([^"]*)"', text)
-            targets = [urljoin(served.address(page), html.unescape(one)) for one in links]
+            targets = [
+                urljoin(served.address(page), one) for one in links(get(served.address(page)))
+            ]
             clicks = [e.text.lower() for e in shop.elements(page, goal.text) if e.kind != "text"]
             follow = [shop.follow(page, served.session, "click", one)[0] for one in clicks]
             assert [served.page(target) for target in targets] == follow
@@ -165,7 +186,7 @@ class TestPages:
         text = get(served.address(Page()))
         assert '<form class="search" action="results">' in text
         assert 'name="query"' in text
-        page = get(urljoin(served.address(Page()), "results?query=Red+SHOES"))
+        page = get(urljoin(served.address(Page()), "results?query=red+shoes"))
         assert page == get(served.address(Page("results", "red shoes")))
 
     def test_receipt_tells_the_score(self, served, shop):
@@ -179,49 +200,159 @@ class TestPages:
 
 class TestAddresses:
     @given(
-        place=st.integers(0, 999),
+        product=st.integers(0, 999),
         query=st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
         number=st.integers(-2, 60),
         visited=st.frozensets(st.integers(0, 999), max_size=4),
         draws=st.lists(st.integers(0, 50), max_size=4),
     )
-    def test_an_address_holds_all_of_a_page(self, place, query, number, visited, draws):
+    def test_an_address_holds_all_of_a_page(self, open_site, draws, **fields):
         shop = shop_of()
-        options = list(shop.catalogue.products[place].options.items())
-        page = Page("item", query, number, place, visited=visited)
+        page = Page("item", **fields)
+        options = list(shop.catalogue.products[page.product].options.items())
         for draw in draws:
             name, values = options[draw % len(options)]
             page = page.chosen(name, values[draw % len(values)])
         tab, receipt = page._replace(kind="sub", sub="Features"), page._replace(kind="done")
-        listing = Page("results", query, number, visited=visited)
-        for one in (page, tab, receipt, listing, Page()):
-            assert read(shop, link(shop, one)) == one
+        listing = page._replace(kind="results", product=-1, options=())
+        pages = (page, tab, receipt, listing, Page(), page._replace(number=page.number + 1))
+        assert len({link(shop, one) for one in pages}) == len(set(pages))
+        assert [open_site.page(open_site.address(one)) for one in pages] == list(pages)
+
+    @pytest.mark.parametrize("strict", [True, False])
+    def test_only_what_the_episode_led_to_opens(self, strict):
+        """Addresses changed by hand open nothing but pages that one of the walk has a link to."""
+        shop, rng = shop_of(strict=strict, attributes=False), random.Random(4)
+        opened = 0
+        with Site(shop) as one:
+            for goal in rng.sample(list(shop.goals.values()), 6):
+                one.start(goal.task_id)
+                led = {Page()}
+                for page in walk(shop, goal, rng):
+                    if page.kind == "done":
+                        break
+                    if page.kind == "results":
+                        led.add(page)
+                        get(search(one, page.query))
+                    assert page in led
+                    address = one.address(page)
+                    text = get(address)
+                    assert Seen(text).elements == shop.elements(page, goal.text)
+                    led |= {one.page(urljoin(address, each)) for each in links(text)}
+                    for _ in range(40):
+                        changed = by_hand(rng, one.address(rng.choice(sorted(led, key=repr))))
+                        status, headers, text = ask(changed)
+                        opened += status == 200
+                        if status == 404:
+                            assert Seen(text).elements == []
+                        else:
+                            assert status in {200, 302, 308}
+                            found = one.page(urljoin(changed, headers.get("Location", changed)))
+                            assert found in led or found == Page("results", found.query)
+                            led |= {
+                                found,
+                                *(one.page(urljoin(changed, each)) for each in links(text)),
+                            }
+        assert opened  # a change may be none
 
     @pytest.mark.parametrize(
         "address",
         [
             "lamp?query=x",
-            "results?query=x&number=one",
-            "results?query=x&visited=5.1000",
-            "item?query=x",
-            "item?query=x&product=1000",
-            "item?query=x&product=0&options=9-9",
-            "item?query=x&product=0&options=red",
-            "item?query=x&product=0&sub=Description",
-            "sub?query=x&product=0&sub=Secrets",
-            "sub?query=x&product=0",
+            "Results?query=lamp",
+            "results?Query=lamp",
+            "results",
+            "results?number=1",
+            "results?query=lamp&query=lamp",
+            "results?query=lamp&number=1",
+            "results?query=lamp&number=2",
+            "results?query=lamp&number=-1",
+            "results?query=lamp&number=0",
+            "results?query=lamp&number=6",
+            "results?query=lamp&number=one",
+            "results?query=lamp&number=\u0662",
+            "results?query=lamp&number=1e3",
+            "results?query=lamp&visited=3",
+            "results?query=lamp&color=red",
+            "results/?query=lamp",
+            "item",
+            "item?query=lamp",
+            "item?query=lamp&product=0&visited=0",
+            "item?query=lamp&product=-1&visited=-1",
+            "item?query=lamp&product=1000000",
+            "item?query=lamp&product=0&options=0-0&visited=0",
+            "item?product=%00",
+            "sub?query=lamp&product=0&sub=Description&visited=0",
+            "sub?query=lamp&product=0&sub=Attributes&visited=0",
+            "done?query=lamp&product=0&visited=0",
+            "../0/item?query=lamp&product=0",
+            "%69tem?query=lamp&product=0",
+            "./?query=lamp",
+            "../../etc/passwd",
+            "%2e%2e%2fshop.css",
         ],
     )
-    def test_what_is_no_page_is_not_found(self, served, shop, address):
-        assert ask(urljoin(served.address(Page()), address))[0] == 404
+    @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+    def test_what_is_made_by_hand_is_not_found(self, served, address, method):
+        get(urljoin(served.address(Page()), "results?query=lamp"))
+        address = f"{served.address(Page())}{quote(address, safe='/?&=%.')}"
+        status, _, text = ask(address, method)
+        assert status == (405 if method == "POST" and "done" not in address else 404) or (
+            status == 404 and method == "POST"
+        )
+        assert method != "GET" or "Back to the shop" in text
         with pytest.raises(ValueError, match=r"."):
-            read(shop, address)
+            served.page(address)
+
+    @pytest.mark.parametrize(
+        ("typed", "words"),
+        [
+            ("Red SHOES", "red shoes"),
+            ("  lamp ", "lamp"),
+            ("a*b~c", "a*b~c"),
+            ("r\u00f6te \u6f22\u5b57", "r\u00f6te \u6f22\u5b57"),
+            ('"><script>', '"><script>'),
+            ("a]b[c", "a]b[c"),
+            ("&query=x#y", "&query=x#y"),
+        ],
+    )
+    def test_a_search_as_typed_leads_to_the_one_of_the_text(self, served, typed, words):
+        address = search(served, typed)
+        status, headers, _ = ask(address)
+        if status == 302:
+            address = urljoin(address, headers["Location"])
+        assert served.page(address) == Page("results", words)
+        assert Element("text", words) not in Seen(get(address)).elements
+
+    @pytest.mark.parametrize("typed", ["", " ", "\t", "a" * 4089, "\U0001f389" * 5000])
+    def test_a_search_that_the_text_has_not_leads_back(self, served, typed):
+        address = search(served, typed)
+        status, headers, _ = ask(address)
+        assert (status, urljoin(address, headers["Location"])) == (302, served.address(Page()))
+
+    def test_the_longest_search(self, served):
+        typed = "\U0001f389" * 4088  # and search[] makes an action as long as may be
+        address = search(served, typed)
+        assert "Total results: 0" in get(address)
+
+    def test_a_longer_address_than_servers_read(self, served):
+        address = urljoin(served.address(Page()), f"results?query={'a' * 70_000}")
+        assert ask(address)[0] == 414
+        assert get(served.address(Page()))
+
+    def test_old_addresses_are_forgotten(self, served, monkeypatch):
+        monkeypatch.setattr(site, "KEPT", 3)
+        addresses = [served.address(Page("results", word)) for word in "abcd"]
+        assert [ask(address)[0] for address in addresses[1:]] == [200] * 3
+        with pytest.raises(ValueError, match="nothing in the episode led to"):
+            served.page(addresses[0])
 
     def test_another_episode_is_not_found(self, served, shop):
         before = served.address(Page())
         served.start(list(shop.goals)[1])
         assert ask(before)[0] == 404
         assert ask(f"{before}done?product=0", "POST")[0] == 404
+        assert 'href="/"' in ask(before)[2]
         with pytest.raises(ValueError, match="the episode is at /1/"):
             served.page(before)
 
@@ -232,11 +363,48 @@ class TestAddresses:
             assert ask(f"http://127.0.0.1:{idle.port}/")[0] == 404
 
 
-def read(shop, address):
-    """The page at a relative address."""
+def by_hand(rng, address):
+    """The address with something changed in it, as a person or a program may try."""
     parts = urlsplit(address)
-    fields = dict(site.parse_qsl(parts.query, keep_blank_values=True))
-    return page_at(shop, parts.path.removeprefix("./"), fields)
+    fields = parse_qsl(parts.query)
+    odd = (
+        "-1",
+        "0",
+        "1",
+        "2",
+        "7",
+        "99",
+        "1e9",
+        "Attributes",
+        "Reviews",
+        "0-0",
+        "3.4",
+        "",
+        "x" * 300,
+    )
+    for _ in range(rng.randrange(1, 3)):
+        at = rng.randrange(len(fields)) if fields else 0
+        change = rng.choice(("value", "name", "drop", "double", "add", "turn", "case", "path"))
+        if change == "add" or not fields:
+            name = rng.choice(("query", "number", "product", "sub", "options", "visited"))
+            fields.append((name, rng.choice(odd)))
+        elif change == "value":
+            fields[at] = fields[at][0], rng.choice(odd)
+        elif change == "name":
+            fields[at] = rng.choice(("number", "product", "sub", "xyz")), fields[at][1]
+        elif change == "drop":
+            del fields[at]
+        elif change == "double":
+            fields.append(fields[at])
+        elif change == "turn":
+            rng.shuffle(fields)
+        elif change == "case":
+            fields[at] = fields[at][0].upper(), fields[at][1].upper()
+        else:
+            *path, _ = parts.path.split("/")
+            path = "/".join([*path, rng.choice(("results", "item", "sub", "done", ""))])
+            parts = parts._replace(path=path)
+    return parts._replace(query=urlencode(fields)).geturl()
 
 
 class TestPurchase:
@@ -284,16 +452,74 @@ class TestPurchase:
         assert len(found) == 8
         assert len(set(found)) == 1
 
-    def test_waiting_ends_when_the_receipt_has_been_sent(self, served):
-        receipt = bought(served, self.item)
-        threading.Timer(0.2, get, [receipt]).start()
+    def test_what_no_page_led_to_is_not_sold(self, served):
+        for product in ("0", "-1", "1000000", "x"):
+            address = f"{served.address(Page())}done?query=x&product={product}&visited={product}"
+            assert ask(address, "POST")[0] == 404
+
+    def test_waiting_ends_with_the_purchase(self, served):
+        threading.Timer(0.2, bought, [served, self.item]).start()
         assert served.wait().page == self.item._replace(kind="done")
 
     def test_waiting_ends_with_the_site(self, shop):
         one = Site(shop)
         one.close()
-        with pytest.raises(RuntimeError, match="closed before anything was bought"):
-            one.wait()
+        assert one.wait() is None
+
+
+class TestMore:
+    """A site for a person: what comes after the purchase."""
+
+    item = TestPurchase.item
+
+    @pytest.fixture
+    def drawn(self, shop):
+        return iter(list(shop.goals)[1:])
+
+    @pytest.fixture
+    def played(self, shop, drawn):
+        with Site(shop, following=drawn.__next__) as one:
+            one.start(next(iter(shop.goals)))
+            yield one
+
+    def test_the_receipt_stays_until_another_task(self, played, shop):
+        root = f"http://127.0.0.1:{played.port}"
+        receipt = bought(played, self.item)
+        text = get(receipt)
+        assert 'action="/another"' in text
+        assert 'action="/stop"' in text
+        assert get(receipt) == text
+        assert ask(f"{root}/")[1]["Location"] == "/0/"
+        assert ask(f"{root}/another", "POST")[1]["Location"] == "/"
+        assert ask(f"{root}/")[1]["Location"] == "/1/"
+        assert ask(receipt)[0] == 404
+        assert list(shop.goals.values())[1].text in get(f"{root}/1/").replace("&#39;", "'")
+        assert bought(played, self.item) != receipt
+
+    def test_there_is_no_other_task_before_the_purchase(self, played, drawn, shop):
+        address = f"http://127.0.0.1:{played.port}/another"
+        assert ask(address, "POST")[1]["Location"] == "/"
+        assert get(played.address(Page()))
+        assert next(drawn) == list(shop.goals)[1]
+
+    def test_asking_twice_begins_one(self, played, drawn, shop):
+        bought(played, self.item)
+        for _ in range(2):
+            ask(f"http://127.0.0.1:{played.port}/another", "POST")
+        assert next(drawn) == list(shop.goals)[2]
+
+    def test_stopping(self, played):
+        bought(played, self.item)
+        assert played.wait()
+        status, _, text = ask(f"http://127.0.0.1:{played.port}/stop", "POST")
+        assert status == 200
+        assert "You can close this window" in text
+        assert played.wait() is None
+
+    def test_an_agents_site_offers_neither(self, served):
+        assert 'action="/' not in get(bought(served, self.item))
+        for name in ("another", "stop"):
+            assert ask(f"http://127.0.0.1:{served.port}/{name}", "POST")[0] in {404, 405}
 
 
 class TestProtection:
@@ -402,6 +628,25 @@ class TestServer:
         )
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(child.stdout)))
+
+    def test_a_forked_child_does_not_keep_it_open(self, shop):
+        program = (
+            "import os, sys, time\n"
+            "import gymnasium as gym\n"
+            "from agent_envs.webshop.site import Site\n"
+            "one = Site(gym.make('agent_envs:WebShop-v0').shop)\n"
+            "child = os.fork()\n"
+            "if not child: time.sleep(60)\n"
+            "print(one.port, child, flush=True)\n"
+            "os._exit(0)\n"
+        )
+        command = [sys.executable, "-c", program]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+            port, child = map(int, parent.stdout.readline().split())
+        os.kill(child, 0)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        os.kill(child, signal.SIGKILL)
 
     def test_two_at_once(self, shop):
         first, second = list(shop.goals)[:2]
