@@ -29,19 +29,27 @@ _BREAK = re.compile(
 _GLUED = re.compile(r"(?<=[a-z])(?=[A-Z\d])|(?<=\d)(?=[A-Z]{2})")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*[^\W_]*|[^\W_]+(?:'[^\W_]+)*|[,&/]")
 _ABLE = re.compile(r"(?<=\w{3})[ai]bl$")  # of a stem: washable is what one can wash
-_LONG = 4  # letters of a stem that may lose its last: assembl(y)
+_LONG = 3  # letters of a stem that may lose its last: assembl(y)
 _AND, _OR = _set("and &"), _set("or nor /")
 _SEPARATORS = _AND | _OR | {","}
-_GAPS = _set("and & / to of for with in by a an the")
-_TURNING = _set("of for by in with on from against to the a an")
+_IS = _set("is are be can was")
+_GAPS = _IS | _set("and & / to of for with in by a an the")
+_TURNING = _IS | _set("made of for by in with on from against to the a an your")
 _PARTICIPLE = re.compile(r"[aeiouy]\w*(ing|ed|[ai]ble|ant)$")
 _GAP = 2  # words that may stand between two words of an attribute
 _ITEMS = 8  # words and separators of a list
 
 _VERBAL = _set("not never cannot avoid dont doesnt isnt cant wont")
 _NOMINAL = _set("no without zero neither lacks lacking unlike 0 0g")
-_PAIRS = frozenset((("free", "of"), ("free", "from"), ("instead", "of"), ("rather", "than")))
-_REACH = {True: 4, False: 2}  # words between "not", or "no", and what it denies
+_PAIRS = frozenset(
+    tuple(pair.split())
+    for pair in (
+        *("free of", "free from", "instead of", "rather than"),
+        *("look like", "looks like", "feels like"),
+    )
+)
+_REACH = {True: 5, False: 2}  # words between "not", or "no", and what it denies
+_FAR = 30  # words and separators of a list between them, at most
 _NOT_DENYING = _set("only just merely more matter doubt wonder worries in")  # not in use
 _CONTAINING = _set("contain includ have us add made")
 _MEANT = _set("need suitable recommended meant safe intended designed fit good use used")
@@ -49,7 +57,9 @@ _ENDS = _set(
     "but however yet though although while when after before during if unless because since so "
     "thanks until even then required needed necessary"
 )  # a negation does not reach past these
-_IS = _set("is are be was")
+_SMALL = _GAPS - _SEPARATORS
+_OPENING = _SEPARATORS | _GAPS
+_CLOSING = _SEPARATORS | _GAPS | _ENDS | _set("only too also inside included")  # no noun
 _REFUSED = _set(
     "recommended included required needed necessary allowed suitable available permitted advised "
     "possible supported"
@@ -135,6 +145,7 @@ def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
     return (not things or bool(things & place)) and (not (whom and meant) or bool(whom & meant))
 
 
+@lru_cache(maxsize=1 << 14)
 def _levels(category: str) -> tuple[str, ...]:
     """The levels of a category, the widest first."""
     return tuple(level for part in category.split("\u203a") if (level := part.strip()))
@@ -157,6 +168,7 @@ def _named(kind: str, levels: tuple[str, ...]) -> bool:
     )
 
 
+@lru_cache(maxsize=1 << 14)
 def _keys(text: str) -> frozenset[str]:
     return frozenset(_key(word) for word in _words(text)) - _SEPARATORS
 
@@ -247,8 +259,8 @@ def _alone(words: tuple[str, ...], mention: _Mention) -> bool:
     """Whether a mention is all of its item: "no sugar", but not "no added sugar"."""
     start, end, _ = mention
     before, behind = words[start - 1] if start else ",", words[end] if end < len(words) else ","
-    opens = before in _SEPARATORS | _NOMINAL | {"of", "from", "any", "all"}
-    return (opens or _key(before) in _CONTAINING) and behind in _SEPARATORS | _GAPS | _IS | _ENDS
+    opens = before in _SEPARATORS or before in _NOMINAL or before in {"of", "from", "any", "all"}
+    return (opens or _key(before) in _CONTAINING) and behind in _CLOSING
 
 
 def _mentions(
@@ -288,6 +300,8 @@ def _phrase(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, 
         ):
             at, place, gap = at + 2, place + 1, 0
         elif place and gap < _GAP and _small(words, at):
+            if words[at - 1] == f"{wanted[0]}s":  # shorts with a sleeve
+                return 0
             at, gap = at + 1, gap + 1
         else:
             return 0
@@ -303,16 +317,21 @@ def _small(words: tuple[str, ...], at: int) -> bool:
 def _turned(clause: _Clause, at: int, wanted: tuple[str, ...], modifier: str) -> int:
     """The end of an attribute said the other way round, from its last word at a place on, or 0.
 
-    "Sole of rubber", "mounted on the wall"; a participle or the like needs no preposition:
-    "adjustable height".
+    "Sole of rubber", "mounted on the wall", "the height is adjustable"; a participle or an adverb
+    needs no word between: "adjustable height", "installs easily".
     """
-    participle = bool(_PARTICIPLE.search(wanted[1]))
     end = at + 1
-    while end < len(clause.words) and end - at <= _GAP and clause.words[end] in _TURNING:
+    while end < len(clause.words) and end - at <= _GAP + 1 and clause.words[end] in _TURNING:
         end += 1
-    small = clause.words[at + 1 : end]
-    fits = participle or (small and "to" not in small and not _PARTICIPLE.search(wanted[0]))
-    return end + 1 if fits and clause.keys[end : end + 1] == (modifier,) else 0
+    between, word = clause.words[at + 1 : end], clause.words[end : end + 1]
+    if wanted[1].endswith("ed") and not clause.words[at].endswith(("ed", "s", "ing")):
+        return 0  # a base for plants is not based on them
+    if not word or modifier not in {clause.keys[end], _key(word[0].removesuffix("ly"))}:
+        return 0
+    alone = clause.words[end + 1 : end + 2] == () or clause.words[end + 1] in _CLOSING
+    joined = alone and between and "to" not in between and not _PARTICIPLE.search(wanted[0])
+    fits = joined or _IS & set(between) or _PARTICIPLE.search(wanted[1]) or word[0].endswith("ly")
+    return end + 1 if fits else 0
 
 
 def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
@@ -323,6 +342,8 @@ def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
     words, own = clause.words, 0
     for at in range(start + 1, min(start + 1 + _ITEMS, len(words))):
         separated, before = words[at] in _SEPARATORS, words[at - 1] in _SEPARATORS
+        if words[at] in _SMALL:
+            return
         if not separated and not before:  # two words in a row
             if clause.keys[at] == noun and at > start + 1 and not own:
                 yield _Mention(start, at + 1)
@@ -340,7 +361,7 @@ def _freed(words: tuple[str, ...], mention: _Mention) -> bool:
     start, end, _ = mention
     if words[end : end + 1] == ("free",):
         return True
-    alone = start == 0 or words[start - 1] in _SEPARATORS | _GAPS | _IS
+    alone = start == 0 or words[start - 1] in _OPENING
     if not (alone or words[start - 1].endswith("ly") or words[start - 1].isdecimal()):
         return False
     for at in range(end, min(end + _ITEMS, len(words))):
@@ -361,7 +382,8 @@ def _denied(
     """
     start, end, _ = mention
     behind = words[end + (words[end : end + 1] != () and words[end] in _IS) :][:2]
-    if len(behind) > 1 and _verbal(behind[0]) and behind[1] in _REFUSED:
+    refused = len(behind) > 1 and _verbal(behind[0]) and behind[1] in _REFUSED
+    if refused or behind == ("sold", "separately"):
         return True
     at = _negation(words, start)
     if at < 0:
@@ -374,13 +396,13 @@ def _denied(
 def _negation(words: tuple[str, ...], start: int) -> int:
     """The place of the negation before a mention, near enough to mean it, else -1."""
     distance = 0
-    for at in range(start - 1, -1, -1):
-        word = words[at]
+    for at in range(start - 1, max(-1, start - 1 - _FAR), -1):
+        word, before = words[at], words[at - 1] if at else ""
         verbal, free = _verbal(word), words[at : at + 2] in _PAIRS
         if verbal or free or word in _NOMINAL or (word == "non" and not distance):
             return at if distance <= _REACH[verbal] + free else -1
-        purpose = word == "for" and words[at - 1] not in _MEANT and not _verbal(words[at - 1])
-        if purpose or word in _ENDS:
+        purpose = word == "for" and before not in _MEANT
+        if (purpose or word in _ENDS) and not _verbal(before):  # not for, not yet
             return -1
         distance = 0 if word in _SEPARATORS else distance + 1
     return -1
