@@ -100,7 +100,7 @@ def test_eval_of_a_run(trained, call, tmp_path):
 def test_eval_of_a_model(tiny_folder, corridor, call):
     code, out, _ = call("eval", tiny_folder, *SHORT)
     assert code == 0
-    assert "train (embedded), 3 tasks, greedy" in out
+    assert "train (embedded), 3 tasks, greedy" in " ".join(out.split())
 
 
 def test_other_panels_are_not_compared(trained, call, tmp_path):
