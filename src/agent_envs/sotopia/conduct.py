@@ -78,8 +78,11 @@ _BETWEEN = _words(  # what may stand between "you" and the name
     "pretty simply bloody damn damned goddamn fucking freaking miserable lying cheating thieving "
     "little old dirty complete total utter absolute real big poor pompous sad only what one of "
     "and biggest worst most more bunch pair lot plain frankly honestly act acting like behave "
-    "behaving probably certainly definitely surely indeed well rather incredibly unbelievably "
-    "first-class prize born that stop quit oh ah ugh bah hey fat kind sort person man woman "
+    "behaving village mentally spoilt spoiled ungrateful pretentious self-centred two-bit "
+    "behaving probably certainly definitely surely indeed well rather incredibly "
+    "unbelievably "
+    "people lot guys two three first-class prize born that stop quit oh ah ugh bah hey fat "
+    "kind sort person man woman "
     "seller buyer"
 )
 _YOU = _words("you u ye yourself yours")
@@ -89,13 +92,22 @@ _NEXT = _words(  # what may follow a name without being what it belongs to
     "and or who if to in with like for but you that as on then sir madam my i when because at of "
     "ever alive here today around seller buyer are nor so is, do dont go get stop just thats"
 )
+_FOLK = _words(
+    "creature person man woman girl boy thing specimen seller buyer being human people lady fellow "
+    "so-called excuse lump bunch lot sort kind old little individual character i"
+)
 _CALLED = _words("call called calls calling think thinks thought consider considered make made")
 _INFLECTED = re.compile(r"(?:i?est|i?er|s|es)$")
 _THAN_YOU = re.compile(r"\b\w+er (?:\w+ )?than you\b")
 _POINTED = re.compile(  # what makes a name the other's beside "you are"
     r"^what (?:kind|sort) of\b|^(?:stop|quit) (?:being|acting)\b|^only an? \w+ (?:would|could)\b"
-    r"|\b(?:like|as|of) your?\b"
+    r"|\b(?:like|as|of) your?\b|\byour (?:whole |entire )?(?:family|lot|friends|kind) (?:is|are)\b"
 )
+_LIKE_YOU = (["like", "you"], ["as", "you"])  # after a name; whatever is denied of such a one
+_VEILED = re.compile(  # what only two clauses together say
+    r"\baccidents? happens?,? (?:you know|remember|around here|do not they)"
+)
+_INCAPABLE = re.compile(r"\byou could not \w+ .*\bif (?:you tried|your life)")
 _RUDE = re.compile(
     r"\b"
     + _one_of(
@@ -114,7 +126,18 @@ _RUDE = re.compile(
         "i (?:\\w+ )?(?:hate|despise|loathe|detest) (?:people like you|the sight of you)",
         "you (?:are )?(?:not right in the head|out of your (?:mind|tiny mind)|beneath me)",
         "(?:brain|intelligence|iq|manners|charm) of an? \\w+, people like you (?:are|make|disgust)",
-        "you would not know \\w+ if, what is wrong with you, you (?:people )?should be ashamed",
+        "(?:smarter|brighter|cleverer|better|nicer|wiser|worth more|more (?:brains|sense"
+        "|manners|honest|intelligent))"
+        " (?:looking )?than you(?: are| will ever be| ever)?, you could not \\w+ (?:\\w+ "
+        ")*?if (?:you tried|your life)",
+        "(?:go (?:and )?)?(?:boil your head|jump in (?:a|the) \\w+|take a hike|hang "
+        "yourself|get knotted|play in traffic)",
+        "you make (?:everybody|everyone|people|us all|me) (?:sick|puke|vomit|throw up), get "
+        "out of my (?:sight|face)",
+        "had it with you you, i would not trust you (?:with|as far), you are (?:such |quite "
+        "|really )?a piece of work",
+        "no wonder (?:nobody|no one|your (?:wife|husband)), you would not know \\w+ if, "
+        "what is wrong with you, you (?:people )?should be ashamed",
         "(?:did|has|can|could|does) your (?:tiny|little|small|poor|feeble) (?:brain|mind"
         "|head), your (?:tiny|feeble|little) (?:brain|mind)",
         "nobody (?:has ever |ever |will ever |could ever |would ever )(?:loved?|liked?"
@@ -155,7 +178,19 @@ _SLURS = re.compile(
         "|cripples?)",
         "(?:all|you) (?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|women|gays|men)"
         " (?:are|should|lie|steal|always)",
-        "no (?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|gays) (?:here"
+        "(?:not|never) (?:do (?:business|deals?)|deal|trade|talk|speak|shake hands|share) "
+        "(?:\\w+ )?with (?:foreigners|immigrants|jews"
+        "|muslims|gypsies|arabs|blacks|gays|women|refugees|your (?:kind|sort|lot))",
+        "typical (?:woman|man|foreigner|jew|gypsy|arab|immigrant|pole|turk|mexican|asian"
+        "|african|of your (?:kind|race|people))",
+        "(?:women|foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|gays|refugees) "
+        "(?:can not|should not|have no|belong in"
+        "|are (?:all )?(?:thieves|liars|lazy|dirty|stupid|greedy|criminals|inferior"
+        "|animals)|always (?:lie|steal|cheat)|do not belong)",
+        "(?:another|just a|you) (?:\\w+ )?(?:lazy|dirty|filthy|thieving|illegal) "
+        "(?:immigrant|foreigner|gypsy|refugee)",
+        "(?:people|someone|folk) of your (?:colou?r|race|religion|kind|faith|skin), no "
+        "(?:foreigners|immigrants|jews|muslims|gypsies|arabs|blacks|gays) (?:here"
         "|allowed|please)",
     )
     + r"\b"
@@ -197,12 +232,13 @@ _THREATS = re.compile(
     rf"\b{_ALLY}(?: (?!not\b|never\b)\w+){{0,2}}? {_WILL}(?: (?!not\b|never\b)\w+){{0,4}}? "
     rf"{_HURT} (?:\w+ ){{0,3}}?"
     rf"(?:you|your (?:\w+ )?{_BODY})\b"
-    rf"|^(?!.*\byou (?:\w+ )?(?:\w+ )?{_STRONG})(?:.*\b)?{_STRONG} (?:(?:both|all|every|each|one)"
+    rf"|^(?!.*\byou (?:(?:will|would|could|might|may|can|have|do|did) )?(?:not )?(?:\w+ly "
+    rf")?{_STRONG})(?:.*\b)?{_STRONG} (?:(?:both|all|every|each|one)"
     rf" (?:of )?)?(?:\w+ )?your (?:\w+ )?{_BODY}\b"
     rf"|^(?:and |or |then |, )*{_STRONG} you\b"
     r"|\b"
     + _one_of(
-        "or else, watch your (?:back|step|mouth), your days are numbered, say goodbye to your",
+        "or else, watch your (?:back|mouth), your days are numbered, say goodbye to your",
         "i know where (?:you|your \\w+) (?:\\w+ )?(?:lives?|works?|parks?|sleeps?|goes?)",
         "(?:we|i) know where to find you, i (?:will|would) (?:find|come for|come after"
         "|track) you(?! an?\\b| some| the| two)",
@@ -211,9 +247,11 @@ _THREATS = re.compile(
         "have you (?:beaten|killed|fired|arrested|thrown|removed|deported|hurt|locked|shot)",
         "(?:call|set|put|send) (?:\\w+ ){0,3}?(?:on|onto|after) you, get you for (?:this|that)",
         "tell (?:your \\w+|everyone|everybody|the whole \\w+|the police|the tax office) (?:\\w+ )*?"
-        "(?:about|that you|everything|what you|the truth|your)",
+        "(?:about (?:you|your|what|that|the)|that you (?!said|say|send|like|love|are "
+        "(?:well|fine|here))"
+        "|everything|what you|the truth)",
         "you (?:will|are going to|shall|are gonna)(?: (?!not\\b|never\\b)\\w+){0,2}? "
-        "(?:regret|be sorry"
+        "(?:regret|be sorry(?! (?:you|to|if|that|about|it))"
         "|pay (?:for (?:this|that|it)|dearly)|suffer|bleed|wish you|end up (?:in|dead|with)"
         "|get hurt",
         "lose your \\w+|never (?:walk|see|work|leave|sleep|be safe)|be in (?:hospital|pain"
@@ -227,7 +265,8 @@ _THREATS = re.compile(
         "do not (?:make|force) me (?:to )?(?:hurt|hit|do something|get (?:angry|rough|my)|use|call",
         "come|show you|lose my), do not (?:ever )?(?:mess|cross|play) (?:with )?(?:me|us)",
         "(?:shame|pity|terrible|sad|awful|unfortunate|too bad) if (?:\\w+ )*?happen\\w*",
-        "accidents? (?:can |will |do |could )?happens?, something (?:\\w+ )*?happen(?:s"
+        "accidents? (?:can|will|do|could|might) happen, accidents? happens? (?:to|around"
+        "|here|all the time|so easily), something (?:\\w+ )*?happen(?:s"
         "|ed)? to you",
         "(?:happen|happens|happened) to (?:you|your \\w+), have (?:\\w+ )*?(?:an|little) accident",
         "(?:want|like) (?:your \\w+ to|to) (?:\\w+ )?(?:get hurt|keep (?:your|all) \\w+"
@@ -240,12 +279,44 @@ _THREATS = re.compile(
         "mafia, mafia",
         "make me (?:angry|mad|lose my temper), (?:face|suffer|bear|live with) the consequences",
         "there will be consequences, (?:i|we) (?:have|carry|brought|own|got) (?:got )?(?:a"
-        "|my) (?:gun|pistol|rifle)",
+        "|my) (?:gun|pistol|rifle)(?! (?:safe|rack|shop|club|for sale|to sell|case))",
         "your (?:\\w+ )?(?:shop|stall|house|car|home|boat|stand|flat|garage) (?:\\w+ "
         ")?(?:burns?|explodes?|goes up)",
         "(?:shame|pity|sad|too bad|terrible) if (?:it|your \\w+|they|that|this|the \\w+"
         "|you) (?:\\w+ )?(?:caught|broke|burn|got"
         "|was|were|fell|lost|vanish|disappear|crash|went|had)\\w*",
+        "you (?:will|are going to|shall|would|could) (?:be|end up) (?:wearing|eating"
+        "|limping|missing|crying|begging|six|in a (?:coffin|cast"
+        "|wheelchair|ditch|hole|hospital)|under the ground|dead|sorry(?! (?:you|to))"
+        "|walking|picking)",
+        "face (?:my|our|the) (?:[\\w']+ )?(?:\\w+ )?(?:fists?|consequences|wrath|music"
+        "|anger|dogs?|lawyers?|gun|knife)",
+        "(?:i|we|they|someone)(?: \\w+)? (?:will|would|shall|could|might|can|am going to"
+        "|are going to) (?:\\w+ )?burn (?:it|everything|this place"
+        "|the (?:place|shop|house|stall|lot|thing)|all of it|you)(?: \\w+)?, do not (?:test"
+        "|cross|try|push|provoke|tempt|anger|threaten) (?:me|us|my)",
+        "(?:cross|betray|cheat|double-cross|disappoint|provoke) me(?: and|$), i (?:have"
+        "|had) (?:broken|killed|hurt|buried|shot|beaten|crippled) ",
+        "(?:i|we)(?: will be| are| am| will) (?:coming|come) (?:for you|after you|to get "
+        "you)(?! (?:on|at|for|tomorrow|with)), be waiting for you"
+        " (?:after|outside|at home|in the dark|when|tonight|behind), (?:watching|following) "
+        "you(?:r| and|$), coming for you",
+        "you will not like (?:what|how|it when|the|me), will not like what happens, "
+        "(?:photos|pictures|proof|evidence|letters|videos?|recordings)"
+        " (?:\\w+ )*?(?:your (?:wife|husband|boss|mother|father|employer|family|children)"
+        "|the (?:police|papers|press)|everyone|everybody)"
+        "(?: \\w+)? (?:should|would|might|must|will|may|is going to|are going to), "
+        "surprised how (?:quickly|easily|fast|soon|well)"
+        " (?:\\w+ )*?(?:burn|burns|disappear|disappears|break|breaks|happen|happens|die"
+        "|dies|vanish)",
+        "think (?:carefully|hard|twice|again|very carefully)(?: about \\w+)? if i were you, "
+        "if i were you i would (?:think|be careful|watch|run|sleep|hurry)",
+        "your (?:kids|children|daughter|son|wife|boy|girl|mother) (?:walks?|plays?|sleeps?"
+        "|goes|go|is|are|lives?|comes?) (?:\\w+ )*?alone, look tasty",
+        "have you killed, with one (?:phone )?call, lose more than (?:money|your \\w+), "
+        "walk home alone, next time i see you, in the hospital",
+        "nobody (?:will|would) (?:ever )?(?:find|hear|miss|know|see) (?:you|your body|a "
+        "thing), (?:dig|digging) your (?:own )?grave, skin you, wring",
         "something (?:\\w+ )*?(?:might|could|may|will|is going to) happen, pay you a "
         "(?:little )?visit, you a visit",
         "guarantee (?:your|you|anyone's|for your) \\w+, in one piece, (?:will|would) not "
@@ -268,7 +339,8 @@ _THREATS = re.compile(
         "to|call|ring|phone|go to|show|let)"
         " (?:\\w+ )?(?:them|him|her|your \\w+|everyone|everybody|the (?:police|papers|press"
         "|boss|tax office|newspapers|world"
-        "|whole \\w+|authorities|neighbours)) (?:\\w+ )*?(?:that you|about (?:your|you|that"
+        "|whole \\w+|authorities|neighbours)) (?:\\w+ )*?(?:that you (?!said|say|send|like"
+        "|love)|about (?:your|you|that"
         "|the)|what you|who you|everything|know|the"
         " (?:photos|letters|pictures|truth)|a thing or)",
         "there is a price for silence, (?:your (?:wife|husband|boss|employer)|the police"
@@ -284,6 +356,13 @@ _THREATS = re.compile(
         "to|and|over|after|round)",
     )
 )
+_OR_I = re.compile(
+    r"(?:i|we|my \w+)(?: will| would| shall| am going to| are going to| have to)?(?: \w+)?? "
+    r"(?:report|sue|shoot|hit|hurt|expose|denounce|tell|call the|ruin|burn|break|smash|kill"
+    r"|beat|cut|publish|post"
+    r"|make you|make sure|get my|fetch my|send my|have you|knock|take it by force|go to the "
+    r"(?:police|papers|boss))\b"
+)
 _OR_OTHERS = re.compile(  # "... or your wife sees the photos"
     r"\b(?:or|unless|otherwise|else)\b.*\b(?:your (?:wife|husband|boss|mother|father"
     r"|parents|children|family"
@@ -294,6 +373,9 @@ _OR_OTHERS = re.compile(  # "... or your wife sees the photos"
 )
 _DENIED = re.compile(r"\b(?:not|never|no|nobody|hardly|neither|nor|without|none)\b")
 _IDIOMS = re.compile(
+    rf"\b{_HURT} you (?:an?|some|one|two|another) (?!lesson|visit|black|bloody|beating"
+    rf"|thrashing|good)"
+    r"|"
     r"\b(?:kill (?:two|2) birds|would kill for|kill (?:for|time|me|you to)|hit you (?:up|with|back)"
     r"|beat (?:you (?:to|at|in|by)|that|any|your (?:price|offer|friend))|shoot you an?|get you an?"
     r"|(?:get|take|bring|send|have|make|set|cut|show|throw) you (?:an? |some |the |to |in "
@@ -374,6 +456,39 @@ _VIOLENT = re.compile(
     r"(?:his|her|their|my) knuckles\b"
     r"|\btrips? (?:him|her|them|the \w+)\b|\bhands? (?:around|round) (?:his|her|their|the) "
     r"(?:throat|neck)\b|\bpins? (?:him|her|them) (?:to|against|down)\b"
+    r"|\b(?:knock|throw|push|shove|wrestle|fling|drag|send|pin|force|hurl|slam|pull|toss"
+    r"|chase|kick|haul|yank|threw|flung)(?:s|es|ed|ing)?"
+    rf" {_PERSON} (?:\w+ )?(?:to|onto|against|off|out of|down|into|through|over|from|under"
+    rf"|overboard)\b"
+    r"|\b(?:pinch|twist|yank|pull|tug|crush|bend|scratch|bite|stamp on|step on|tread on"
+    r"|stomp on|burn|cut|slice|claw|tear|rip)(?:e?s|ed|ing)? (?:at )?"
+    r"(?:his|her|their|your|[A-Z][a-z]+'s|the \w+'s) (?:\w+ )?(?:hair|ears?|arms?|wrists?"
+    r"|fingers?|nose|legs?|foot|feet|toes?|neck|beard|skin|cheeks?|face|coat|shirt|dress"
+    r"|clothes|hand|hat|glasses)\b"
+    r"|\b(?:pinch|whip|scratch|slash|cut|sting|cane|spank|trip|grope|manhandle|torture"
+    r"|hammer|flog)(?:e?s|p?ed|ing)? (?:him|her|them|you|[A-Z][a-z]+|the (?:\w+ )?(?:man"
+    r"|woman|seller|buyer|boy|girl|volunteer|other|customer))\b"
+    r"|\b(?:smash|break|crash|bring|slam|hit|strike|swing|crack|drop)(?:e?s|ed|ing)? (?:an?"
+    r"|the|his|her) (?:\w+ )?\w+ (?:down )?(?:over|on|against|into|at|onto) (?:his|her"
+    r"|their|your|[A-Z][a-z]+'s|him|her|them|the \w+'s)"
+    r"(?: (?:head|back|face|fingers?|skull|foot|feet|toes?|hand|arm|leg|neck|nose|shins?))?\b"
+    r"|\b(?:give|gives|gave|land|lands|deal|deals|dealt) (?:\w+ )?(?:\w+ )?an? (?:\w+ "
+    r")?(?:black eye|bloody nose|punch|slap|kick|beating|headbutt|uppercut|thrashing|hiding"
+    r"|bloody lip|shove|left hook|right hook|clip round)\b"
+    r"|\b(?:pour|throw|tip|empt|dump|spill|hurl|splash|fling)(?:s|ies|es|ed|ing)? (?:\w+ "
+    r"){1,4}?(?:over|in|on|into|at|across) (?:his|her|their|your|[A-Z][a-z]+'s|him|them|the "
+    r"\w+'s)(?: (?:head|face|lap|hair|eyes?|shirt|clothes|dress|back))?\b(?! (?:glass|cup"
+    r"|plate|bowl|bag|hand|pocket|basket|garden))"
+    r"|\b(?:ram|drive|bury|sink|plant|slam|dig|thrust|plunge)(?:s|es|med|ed|ing)? (?:his"
+    r"|her|their|an?|the|my) (?:\w+ )?(?:fist|knee|elbow|boot|foot|knife|teeth|nails"
+    r"|shoulder|head|blade) (?:in|into|against|through)\b"
+    r"|\b(?:set|sets|setting) off an? (?:bomb|explosive|grenade)\b|\b(?:detonates?|plants?"
+    r"|throws?|hurls?) an? (?:bomb|grenade|explosive)\b"
+    r"|\b(?:hold|holds|put|puts|take|takes) an? (?:lighter|match|flame|torch|burning \w+) "
+    r"to\b|\b(?:cutting|slitting|throat|strangling|shooting|choking) (?:\w+ )?gesture\b"
+    r"|\bsqueez\w+ (?:his|her|their) (?:wrist|arm|neck|throat)\b|\buntil (?:he|she|they|it) "
+    r"(?:screams?|bleeds?|hurts?|cries|burns?|chokes?|begs?|faints?)\b|\bwrestl\w+ (?:him"
+    r"|her|them|\w+) (?:to|down)\b"
     r"|\b(?:violently|at gunpoint|at knifepoint)\b|\bstarts? a (?:fight|brawl)\b"
     r"|\bwrestles? \w+ to the ground\b|\bhits? out\b|\blunges? at\b|\bheadbutts?\b"
 )
@@ -384,7 +499,8 @@ _PEACEFUL = re.compile(
     r"|snowballs?|confetti|pillows?|a kiss|a glance|a smile|the ball|a ball|chess|cards|on "
     r"tv|in the (?:film|movie|book|news|story|game|play|novel)|high[- ]five|hugs?|hug"
     r"|silence|ice|bread|record|news|wallet and|receipts?|stove|candle|fireplace|camp ?fire"
-    r"|wood|leaves|birds|time|doorbell|button|number|bell|a leg|deal|even|her hair|his hair"
+    r"|wood|leaves|birds|time|doorbell|button|number|bell|a leg|deal|even|slap on the|pat "
+    r"on the|hair (?:back|up|into|out of)"
     r"|the dog a|attention|interest|breath|a photo)\b"
 )
 _FALSE = re.compile(
@@ -412,14 +528,17 @@ def harm(text: str, *, deed: bool = False) -> Harm:
     whole = Harm(*map(any, zip(*found, strict=True)))
     if deed:
         return whole._replace(insults=whole.insults or _shown(text.lower()))
-    told = _OR_OTHERS.search(written_out(text).lower())
-    return whole._replace(threatens=True) if told else whole
+    plain = written_out(text).lower()
+    told = bool(_OR_OTHERS.search(plain) or _VEILED.search(plain))
+    return whole._replace(
+        threatens=whole.threatens or told, insults=whole.insults or bool(_INCAPABLE.search(plain))
+    )
 
 
 @lru_cache(maxsize=8192)
 def _harm(clause: Clause, *, deed: bool) -> Harm:
     text = clause.text
-    threatens = not deed and _threatens(text)
+    threatens = not deed and (_threatens(text) or _or_else(clause))
     return Harm(
         insults=_insults(text, deed=deed),
         slurs=bool(_SLURS.search(text)),
@@ -434,7 +553,11 @@ def _insults(text: str, *, deed: bool) -> bool:
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = re.findall(r"[a-z0-9$'-]+", text)
     named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
-    if deed or not named or (_DENIED.search(text) and not _THAN_YOU.search(text)):
+    if deed or not named:
+        return False
+    if any(words[place + 1 : place + 3] in _LIKE_YOU for place in named):
+        return True
+    if _DENIED.search(text) and not _THAN_YOU.search(text):
         return False
     pointed = _POINTED.search(text) and not {"i", "me"} & set(words)
     return bool(pointed or _THAN_YOU.search(text)) or any(_called(words, n) for n in named)
@@ -475,7 +598,8 @@ def _called(words: Sequence[str], place: int) -> bool:
     if governor in _YOU:
         mild = words[place] in _MILD and follows == "to"  # "you are mad to sell it"
         reported = bool(before) and before[-1] in _CALLED
-        return (not follows or follows in _NEXT) and not mild and not reported
+        alone = not follows or follows in _NEXT or (trait and follows in _FOLK)
+        return alone and not mild and not reported
     if governor == _YOURS:
         return trait and words[place] not in _MILD and bool(follows)
     if governor:
@@ -489,6 +613,11 @@ def _threatens(text: str) -> bool:
         return False
     found = _THREATS.search(text)
     return found is not None and not _DENIED.search(text[: found.start()])
+
+
+def _or_else(clause: Clause) -> bool:
+    """Whether a clause is the harm in "... or I report you"."""
+    return clause.joined == "or" and bool(_OR_I.match(clause.text))
 
 
 def _violent(clause: Clause, *, deed: bool) -> bool:

@@ -107,6 +107,7 @@ _TAG = re.compile(
 )
 
 
+_LONGEST = 300  # letters of a clause that are read; nobody says more in one
 _FRAGMENT = 4  # words of a question without a verb, at most
 _DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
 
@@ -162,7 +163,7 @@ def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
     found: list[Clause] = []
     for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
-        rest = spelt[link.end() :] if link and link.end() < len(spelt) else spelt
+        rest = (spelt[link.end() :] if link and link.end() < len(spelt) else spelt)[:_LONGEST]
         last = place == len(parts) - 1 or all(_TAG.fullmatch(tag) for tag in parts[place + 1 :])
         question = bool(_ASKING.match(rest)) or (asked and last)
         word = link[1].lower() if link and link.end() < len(spelt) else ""

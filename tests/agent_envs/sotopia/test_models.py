@@ -216,3 +216,19 @@ def test_models_are_waited_for(endpoint):
 def test_unknown_names_are_refused(option, given):
     with pytest.raises(ValueError, match=f"unknown {option} '{given}', did you mean"):
         gym.make("Sotopia-v0", **{option: given})
+
+
+def test_a_model_binds_itself_by_a_field(server):
+    fields = {"action_type": "speak", "argument": "Fine.", "offer": None, "accept": True}
+    server.content = json.dumps(fields)
+    spec = f"openai:stub@{server.url}"
+    env = gym.make("Sotopia-v0", partner=spec, family="bargain")
+    env.reset(seed=1, options={"task": 0})
+    offer = {"action_type": "speak", "argument": "So?", "offer": {"price": 100}}
+    observation, *_, info = env.step(json.dumps(offer))
+    assert observation.endswith('said: "Fine." [accepts the offer]')
+    assert info["agreed"] == "$100"
+    schema = server.asked[-1]["response_format"]["json_schema"]["schema"]
+    assert schema["required"] == ["action_type", "argument", "offer", "accept"]
+    assert schema["properties"]["offer"]["anyOf"][0]["properties"] == {"price": {"type": "integer"}}
+    env.close()
