@@ -82,6 +82,8 @@ def test_an_option_of_a_wrong_type_is_refused_by_name(env_id):
         for value in WRONG:
             if type(value) in meant and value is not NAN and value is not MIXED:
                 continue
+            if "Mapping[str, Any]" in parts and isinstance(value, dict):
+                continue  # an endpoint's own options; it names one that it does not have
             with pytest.raises(TypeError, match=rf"\b{name} must be .*, got ") as refused:
                 made(**{name: value})
             assert repr(value)[:80] in str(refused.value)
