@@ -50,7 +50,9 @@ class WebShopSite(WebShop):
         it in a tab of a Chromium that the environments of a process share: it types searches,
         follows links and reads the page. The extra [browser] and Debian's chromium and
         chromium-driver, or their like, are needed. Options and rules are those of `WebShop`.
-        `page_timeout` (seconds) is how long a page may take; set it on the environment.
+        `page_timeout` (seconds) is how long the pages of a step or reset may take, and the start of
+        a browser where there is none; set it on the environment. What takes longer is killed, which
+        takes up to 5 s more.
 
     Observation:
         As `WebShop`'s; "text" and "text_rich" are read from the page that the browser shows.
@@ -60,9 +62,10 @@ class WebShopSite(WebShop):
         page without a field, goes to the address of its results.
 
     Validity:
-        As `WebShop`'s. What the machine does wrong raises: TimeoutError for a page that does not
-        load, RuntimeError for a second crash of the browser in an episode; after the first it is
-        started again where it was.
+        As `WebShop`'s. What the machine does wrong raises: TimeoutError for a page or a browser
+        that hangs, RuntimeError for a browser that does not start or that crashes a second time in
+        an episode; after the first crash it is started again where it was. `reset()` starts a new
+        one.
 
     Progress:
         As `WebShop`'s.

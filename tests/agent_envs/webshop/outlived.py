@@ -23,7 +23,9 @@ from pathlib import Path
 SUBREAPER = 36  # of prctl(2)
 PATIENCE = 15.0  # seconds that what is left gets to end
 LIFE = """
-import os, sys, time
+import ctypes, os, signal, sys, time
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with the trials
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job has it ignored
 import gymnasium as gym
 import agent_envs
 moment, ending, length = {moment!r}, {ending!r}, {length!r}
@@ -77,11 +79,14 @@ def trial(moment: str, ending: str, delay: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
         before = files(folder)
         with life(moment, ending, delay, os.environ | {"TMPDIR": folder}) as child:
-            arrive(child, moment)
-            if ending in SIGNALS:
-                time.sleep(delay)
-                child.send_signal(SIGNALS[ending])
-            code = child.wait(timeout=60)
+            try:
+                arrive(child, moment)
+                if ending in SIGNALS:
+                    time.sleep(delay)
+                    child.send_signal(SIGNALS[ending])
+                code = child.wait(timeout=60)
+            finally:
+                child.kill()
         seconds = quiet(folder, before)
         left = [*ours().values(), *sorted(files(folder) - before)]
     for process in below(os.getpid()):
