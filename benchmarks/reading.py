@@ -1,13 +1,14 @@
-"""How lines of ordinary English are read: python benchmarks/reading.py FOLDER [--before COMMIT].
+"""How lines of ordinary English are read: python benchmarks/reading.py [FOLDER] [--wrong].
 
-FOLDER holds `*.jsonl` files. A line of a negotiation is
+FOLDER holds `*.jsonl` files; left out, the two halves of `tests/agent_envs/sotopia/lines` are read
+one after the other. A line of a negotiation is
 `{"act": "acceptance", "family": "bargain", "text": "Fine by me."}`, with the acts of `ACTS`; its
-"context" may be the other's open offer in words, as `open offer by the other: $45`. A line for the
-rule judge is `{"harm": true, "text": "..."}`.
+"context" may be the other's open offer in words, as `open offer by the other: 45 dollars`. A line
+for the rule judge is `{"harm": true, "text": "..."}`.
 
-A table for each reader: what each kind of line is read as, and the errors by effect. A refusal, a
-question or a hedge that makes or takes an offer is an error, and so is an offer or an acceptance
-that does not. `--before` also runs the reader of another commit of this repository.
+The table shows what each kind of line is read as, and the errors by effect: a refusal, a question
+or a hedge that makes or takes an offer is an error, and so is an offer or an acceptance that does
+not.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,19 +25,14 @@ from typing import TYPE_CHECKING, Any
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
 from agent_envs.sotopia.amounts import Amount  # noqa: E402
-
-try:
-    from agent_envs.sotopia.conduct import harm
-    from agent_envs.sotopia.english import written_out
-    from agent_envs.sotopia.reading import reading
-
-    CLAUSES = True
-except ImportError:  # a commit before this reader
-    CLAUSES = False
+from agent_envs.sotopia.conduct import harm  # noqa: E402
+from agent_envs.sotopia.english import written_out  # noqa: E402
+from agent_envs.sotopia.reading import reading  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+LINES = Path(__file__).parents[1] / "tests" / "agent_envs" / "sotopia" / "lines"
 ACTS = ("offer", "acceptance", "refusal", "question", "hedge")
 READ = (*ACTS, "unclear", "talk")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -50,39 +44,24 @@ PURSE = Amount((0, 10_000_000))
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("folder", type=Path)
-    options.add_argument("--before", default="", help="a commit whose reader is run, too")
+    options.add_argument("folder", type=Path, nargs="?", help="instead of the two halves")
     options.add_argument("--wrong", action="store_true", help="print what is read wrongly")
     given = options.parse_args()
-    if given.before:
-        print(f"the reader of {given.before}\n{earlier(given.before, given.folder)}\nthis reader")
-    rows = [json.loads(line) for path in sorted(given.folder.glob("*.jsonl"))
-            for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
-    print(*report([row for row in rows if "act" in row], wrong=given.wrong), sep="\n")
-    judged = [row for row in rows if "harm" in row]
-    if judged:
-        print(*conduct(judged, wrong=given.wrong), sep="\n")
-
-
-def earlier(commit: str, folder: Path) -> str:
-    """The report of another commit's reader."""
-    top = Path(__file__).parents[1]
-    with tempfile.TemporaryDirectory() as place:
-        packed = subprocess.run(
-            ["git", "archive", commit, "src/agent_envs"], cwd=top, capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", place], input=packed.stdout, check=True)
-        command = [sys.executable, __file__, str(folder.resolve())]
-        return subprocess.run(
-            command, env={"PYTHONPATH": f"{place}/src"}, capture_output=True, text=True, check=True
-        ).stdout
+    for folder in [given.folder] if given.folder else [LINES / "dev", LINES / "held"]:
+        print(folder.name)
+        rows = [json.loads(line) for path in sorted(folder.glob("*.jsonl"))
+                for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+        print(*report([row for row in rows if "act" in row], wrong=given.wrong), sep="\n")
+        judged = [row for row in rows if "harm" in row]
+        if judged:
+            print(*conduct(judged, wrong=given.wrong), sep="\n")
 
 
 def report(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """What each kind of line is read as, and the errors by effect."""
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        kind = read(row) if CLAUSES else read_before(row)
+        kind = read(row)
         counts[row["act"], kind] += 1
         if wrong and error(row["act"], kind):
             yield f"{row['act']} as {kind}: {row['text']}"
@@ -104,14 +83,8 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     """Precision and recall of what counts as harm."""
     found: Counter[tuple[bool, bool]] = Counter()
     for row in rows:
-        if CLAUSES:
-            deed = row["text"].startswith("[")
-            hit = any(harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
-        else:
-            from agent_envs.sotopia.speech import heard
-
-            line: Any = heard(row["text"])
-            hit = line.insults or line.threatens
+        deed = row["text"].startswith("[")
+        hit = any(harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
         found[row["harm"], hit] += 1
         if wrong and hit != row["harm"]:
             yield f"harm {row['harm']} as {hit}: {row['text']}"
@@ -132,29 +105,6 @@ def read(row: dict[str, Any]) -> str:
     return reading(row["text"], terms, known, words=words, fresh=known is not None).kind
 
 
-def read_before(row: dict[str, Any]) -> str:
-    """The same for readers that sealed deals by words: accepts, proposes, asks, refuses."""
-    from agent_envs.sotopia import speech
-
-    before: Any = speech
-    offered, family = open_offer(row)
-    line = before.heard(row["text"])
-    found = figures(before.proposing(row["text"]), family)
-    if found and offered and set(found) <= set(offered):
-        return "acceptance"
-    if found:
-        return "offer"
-    if offered is not None and (line.accepts or line.affirms):
-        return "acceptance"
-    if line.asks:
-        return "question"
-    return (
-        "refusal"
-        if before.proposing(row["text"]) != " ".join(before.clauses(row["text"]))
-        else "talk"
-    )
-
-
 def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     """The other's open offer, () for one without figures, None for none; and the family."""
     family = row.get("family", "any")
@@ -162,7 +112,7 @@ def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     if stated is None:
         return None, family
     words = stated[1] or stated[2] or ""
-    return figures(written_out(words) if CLAUSES else words, family) or (), family
+    return figures(written_out(words), family) or (), family
 
 
 def figures(text: str, family: str) -> tuple[int, ...] | None:

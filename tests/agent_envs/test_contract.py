@@ -43,7 +43,7 @@ def test_an_episode_told_from_outside():
         "progress": env.cell / 5,
         "anchor": f"4/{env.cell}",
         "success": False,
-        "admissible_actions": ["left", "open", "right"],
+        "admissible_actions": ["left", "right"],
         "task_id": "toy/train/4",
         "turn": 0,
         "cells": [0, 1, 2, 3],
@@ -336,7 +336,7 @@ def test_what_was_returned_belongs_to_the_caller():
     _, info = env.reset(seed=1)
     info["admissible_actions"].append("fly")
     info.clear()
-    assert env.step("open")[4]["admissible_actions"] == ["left", "open", "right"]
+    assert env.step("open")[4]["admissible_actions"] == ["left", "right"]
 
 
 def test_render():

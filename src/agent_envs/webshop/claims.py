@@ -104,12 +104,13 @@ class _Mention(NamedTuple):
 def states(product: Product, attribute: str) -> bool:
     """Whether a product states an attribute: in its texts, or in the list of its attributes.
 
-    What the list has and the texts only deny is not stated.
+    What the list has, word for word or in other words, and the texts only deny is not stated.
     """
     texts = (product.title, *product.bullets, product.description)
     said = frozenset[bool]().union(*(_said(text, attribute) for text in texts))
     return True in said or (
-        not said and any(True in _said(own, attribute) for own in product.attributes)
+        not said
+        and any(own == attribute or True in _said(own, attribute) for own in product.attributes)
     )
 
 

@@ -41,10 +41,16 @@ def open_panel(shop: Shop, split: str) -> Panel:
     if split not in names:
         raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
     goals = list(shop.goals.values())
-    chosen = [goal for goal in _chosen(split, goals, folder) if not goal.unmet]
-    if not chosen:
+    named = _chosen(split, goals, folder)
+    chosen = [goal for goal in named if not goal.unmet]
+    if not named:
         raise ValueError(
             f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
+        )
+    if not chosen:
+        raise ValueError(
+            f"no product meets the goal made of it, for all {len(named)} goals of split {split!r}; "
+            f"mode='upstream' has such goals"
         )
     source = source_of("webshop", folder) if folder else "embedded"
     return Panel(split, tuple(goal.task_id for goal in chosen), source)

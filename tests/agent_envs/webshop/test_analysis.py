@@ -131,7 +131,7 @@ def test_an_emoji_is_one_word(emoji):
 
 @pytest.mark.parametrize(
     "sign",
-    ["★", "☞", "™", "®", "©", "♚", "♫", "✔", "〰", "〽", "🏽"],
+    ["★", "☞", "™", "®", "©", "♚", "♫", "✔", "〰", "〽"],
 )
 def test_a_pictograph_is_a_word(sign):
     assert words(f"red {sign} shoe{sign}") == ["red", sign, "shoe", sign]

@@ -635,10 +635,9 @@ class TestServer:
             "import gymnasium as gym\n"
             "from agent_envs.webshop.site import Site\n"
             "one = Site(gym.make('agent_envs:WebShop-v0').shop)\n"
-            "child = os.fork()\n"
-            "if not child: time.sleep(60)\n"
-            "print(one.port, child, flush=True)\n"
-            "os._exit(0)\n"
+            "if os.fork(): os._exit(0)\n"
+            "print(one.port, os.getpid(), flush=True)\n"
+            "time.sleep(60)\n"
         )
         command = [sys.executable, "-c", program]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
