@@ -244,8 +244,8 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
     """A request of one of `FAMILIES` done by the code of its solution, with slips put right.
 
     In most lessons the word that the code takes from the request is made up, so that it has to be
-    read. A slip calls an API by a name that it has not got. With the chance `forget` the demonstrator is
-    careless and slips in most turns, which is learned.
+    read. A slip calls an API by a name that it has not got. With the chance `forget` the
+    demonstrator is careless and slips in most turns, which is learned.
     """
     env = _phone()
     tasks = env.panel.task_ids
