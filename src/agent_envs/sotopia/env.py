@@ -174,7 +174,7 @@ class Sotopia(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The scene of a task, up to the agent's first act."""
         scene, self.side = self._scene(task_id)
-        self.talk = Talk(scene)
+        self.talk = Talk(scene, ahead=self.max_turns * (1 if self.external else 2))
         self.speaker: Speaker | None = None
         if self.partner is not None:
             self.speaker = self.partner.begin(scene, 1 - self.side, self.np_random)
@@ -190,10 +190,11 @@ class Sotopia(AgentEnv):
             act = read(action, game, side)
         except ValueError as error:
             return self.reject("format", str(error))
-        if act.accept and act.offer is None and not self.talk.can_accept(side):
-            return self.reject("refused", "There is no open offer that you could accept.")
+        wrong = self.talk.impossible(side, act)
+        if wrong:
+            return self.reject("refused", wrong)
         repeated = self.talk.repeats(side, act)
-        self.talk = self.talk.after(side, act)
+        self.talk = self._clocked(self.max_turns - self.turn).after(side, act)
         if self.external:
             self.next = 1 - side
             self.goal = self.talk.scene.goal(self.next)
@@ -203,7 +204,13 @@ class Sotopia(AgentEnv):
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn that the other does not notice."""
+        self.talk = self._clocked(self.max_turns - self.turn - 1)
         return self._turn(self._noted(notice), reason)
+
+    def _clocked(self, turns: int) -> Talk:
+        """The talk where it is the caller's turn, of which `turns` are left."""
+        ahead = turns if self.external else 2 * turns - (self.side == 1)
+        return self.talk._replace(ahead=max(0, ahead))
 
     def _scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
@@ -223,6 +230,9 @@ class Sotopia(AgentEnv):
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one
         act: Act = self.speaker.reply(self.talk)
+        wrong = self.talk.impossible(1 - self.side, act)
+        if wrong:
+            raise ValueError(f"the partner {self.partner!r} did what is not possible: {wrong}")
         self.talk = self.talk.after(1 - self.side, act)
 
     def _last(self) -> bool:
@@ -242,7 +252,7 @@ class Sotopia(AgentEnv):
 
     def _noted(self, text: str) -> str:
         """A text, and below it what can still be taken back."""
-        notice = "" if self.talk.ended else self.talk.notice(self.next)
+        notice = self.talk.notice(self.next)
         return f"{text}\n{notice}" if notice else text
 
     def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
@@ -267,7 +277,7 @@ class Sotopia(AgentEnv):
             if both
             else 0.0,
             "agreed": self._terms(self.talk.agreed),
-            "pending": self._terms(self.talk.pending and self.talk.pending.deal),
+            "pending": self._terms(self.talk.open and self.talk.open.deal),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
             "judge_error": error or failed,
