@@ -533,6 +533,7 @@ _PUTS = _any(
     r"\bi (?:would )?(?:prefer|rather|favour)\b", r"\bi (?:would|should) (?:like|love|say|want|go|have)\b",
     r"\b(?:best|right|good|ideal|perfect) (?:time|day|slot|price|amount|sum)\b",
     r"^(?:it|that|this) (?:is|would be|will be|has to be|must be|comes to) (?:\w+ )?\$?\d",
+    r"\bi (?:\w+ ){0,2}?(?:propose|suggest|offer|say|repeat|stay)\b",
     r"^(?:you|we) (?:get|have)\b", r"\bis (?:yours|mine)\b", r"\bmine is\b", r"\blooking for\b",
     r"^\$?\d[\d.,]* (?:is|are) (?:my|what i|all i|the (?:most|least))\b", r"^consider\b",
     r"^\$?\d[\d.,]* (?:would|will|could) (?:make|be|do|help|suit|work)\b",
