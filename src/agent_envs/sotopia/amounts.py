@@ -65,7 +65,7 @@ _NO_AMOUNT = re.compile(  # and never after these
     r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
     r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open|home"
     r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was|will be"
-    r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year)\s*$",
+    r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
     re.IGNORECASE,
 )
 _BEHIND = re.compile(  # and before these

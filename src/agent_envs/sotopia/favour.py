@@ -48,7 +48,7 @@ _RETURN = re.compile(
     re.IGNORECASE,
 )
 _NO_HELP = re.compile(  # behind hours: another measure than one help on Saturday
-    r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after)\b)",
+    r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after|drive|ride|walk|flight|trip|journey|shift|film|class|nap)\b)",
     re.IGNORECASE,
 )
 _RANGE = re.compile(

@@ -30,6 +30,7 @@ _MEANT = re.compile(
     r"|propose|suggest|say)\b",
     re.IGNORECASE,
 )
+_OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # behind a name, likewise
 _FEW_WORDS = 3  # beside a name, that make a guess of it
 
 
@@ -78,9 +79,9 @@ class Friends:
         if found is None or len(named) != 1 or _ADDRESSED.search(text[: found.start()]):
             return None
         rest = text[: found.start()] + text[found.end() :]
-        possessive = text[found.end() :].startswith(("'s", "’s"))
+        own = _OWN.match(text, found.end())
         meant = _MEANT.search(rest) or len(rest.split()) < _FEW_WORDS
-        return (named[0],) if meant and not possessive else None
+        return (named[0],) if meant and not own else None
 
     def named(self, text: str) -> list[int]:
         """All friends whose names stand in a text."""

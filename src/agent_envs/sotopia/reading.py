@@ -558,6 +558,8 @@ _OTHERS = _any(
     r"|\balready (?:give|pay|donate|support|spend|have|own|help)\b",
     r"\bi (?:pay|spend|give)\b.*\bfor (?:my|our)\b", r"\b(?:he|she|they) (?:is|are|was|were|has|have)\b",
     r"\bneed \S+ \w+ to \w", r"^you (?:can|could|will|would) (?:not|never|hardly) (?:get|find|buy|see)\b",
+    r"\b(?:i|we) (?:am|are|will be|have to be) (?:on|in|at|off|away) (?:an?|my|the \w+|shift|holiday|work"
+    r"|duty|call)\b", r"\bin (?:town|(?:the|any|a|every) (?:shops?|stores?))\b|\bonline\b",
     r"\b(?:except|excluding|other than|apart from|besides|not counting)\b",
     r"^(?:he|she|they|people|someone|somebody|nobody|everyone|everybody|there (?:is|are|was|were)"
     r"|(?:most|many|some|few|other|half|all the) (?:\w+ ){1,3}?(?:\w+s|are|have|give|pay|say))\b",
@@ -758,7 +760,8 @@ def _puts(done: Done, place: int) -> bool:
     text = re.sub(r"^please\s+", "", clause.text)
     if kind == "note" and not _PUTS.search(text):
         return False
-    if kind == "named" and (_OTHERS.search(before) or not _BARE.fullmatch(text)):
+    bare = _BARE.fullmatch(text) or _PUTS.search(text)
+    if kind == "named" and (_OTHERS.search(before) or not bare):
         listed = place and done[place - 1][0] in _LISTING and _puts(done, place - 1)
         return bool(listed) or any(_EXCHANGE.match(next_.text) for _, next_ in done[place + 1 :][:1])
     return not _OTHERS.search(text)
