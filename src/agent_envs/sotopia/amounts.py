@@ -33,28 +33,35 @@ _MOVES = re.compile(  # "down from $60 to $45" is $45
     re.IGNORECASE,
 )
 _SHARE = re.compile(  # what is said of another amount, or of an item that has it
-    r"(?:\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some|all"
+    r"(?:\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some"
+    r"|all"
     r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*|%(?: of)?),?\s*$",
     re.IGNORECASE,
 )
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
-_PERIODS = frozenset(
-    "year years week weeks day days night hour hours minute second quarter weekend kilo kilogram"
-    " pound kilometre mile metre litre head person visit trip ride ticket".split()  # noqa: SIM905
+_PERIODS = re.compile(
+    r"(?:year|week|day|night|hour|minute|second|quarter|weekend|kilo(?:gram|metre)?|pound|mile|metre"
+    r"|litre|head|person|visit|trip|ride|ticket)s?"
 )
 _UNITS = re.compile(
-    r"\s?(?:%|percent\b|cents?\b|yearly\b|annually\b|weekly\b|daily\b|hourly\b|(?:note|bill|coin|fine"
+    r"\s?(?:%|percent\b|cents?\b|yearly\b|annually\b|weekly\b|daily\b|hourly\b|(?:note|bill|coin"
+    r"|fine"
     r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
 )  # fmt: skip
 _BEFORE = re.compile(  # a number without a mark may be an amount after these
-    r"(?:(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
+    r"(?:(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
+    r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
     r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
-    r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go|going"
-    r"|do|does|manage|spare|want|wanted|ask(?:ing|ed)?|above|below|beyond|over|under|only|just|exactly"
-    r"|(?:maximum|max|minimum|limit|price|offer|budget|bid|final|amount|sum|number|figure|most|least"
+    r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
+    r"|going"
+    r"|do|does|manage|spare|want|wanted|ask(?:ing|ed)?|above|below|beyond|over|under|only|just"
+    r"|exactly"
+    r"|(?:maximum|max|minimum|limit|price|offer|budget|bid|final|amount|sum|number|figure|most"
+    r"|least"
     r"|highest|lowest|all|best)(?: \w+){0,4}? (?:is|of|at|was|be)|(?:it|that|this) (?:is|at|for)|of"
     r"|or|and|even|another|afford|like|need|bidding|bid|down|up|not|no|then|counter(?:-?offer)?"
-    r"|donate|pledge|contribute|commit|chip in|sell|buy|settle|stick|stay|for like|with|me|you|us|ok|yes"
+    r"|donate|pledge|contribute|commit|chip in|sell|buy|settle|stick|stay|for like|with|me|you"
+    r"|us|ok|yes"
     r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
     r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
     r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
@@ -63,16 +70,20 @@ _BEFORE = re.compile(  # a number without a mark may be an amount after these
 )
 _NO_AMOUNT = re.compile(  # and never after these
     r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
-    r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open|home"
-    r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was|will be"
+    r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
+    r"|home"
+    r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
+    r"|will be"
     r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
     re.IGNORECASE,
 )
 _BEHIND = re.compile(  # and before these
     r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"
-    r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with|without|deal"
+    r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with"
+    r"|without|deal"
     r"|i|you|we|so|not|seems?|should|could|can|shall|may|max(?:imum)?|tops|at (?:most|least|the)"
-    r"|altogether|total|straight|firm|final|right|ok|fair|plus|minus|including|when|once|provided|unless"
+    r"|altogether|total|straight|firm|final|right|ok|fair|plus|minus|including|when|once"
+    r"|provided|unless"
     r"|a month|per month|monthly|each month|every month|a piece|each|from (?:me|my|us|you)|instead"
     r"|rather|on the (?:table|spot)|out of|that|this|more|less|above|below|than|since|my|just|only"
     r"|any|no|yes|be|does|do|are|was|looks?|feels?)\b)",
@@ -123,7 +134,7 @@ class Amount:
             return False
         period = _PERIOD.match(behind)
         each = period["what"].lower() if period else ""
-        if each in _PERIODS or (each.startswith("month") and not self.unit):
+        if _PERIODS.fullmatch(each) or (each.startswith("month") and not self.unit):
             return False
         if figure["marked"] or figure["named"]:
             return True

@@ -20,11 +20,15 @@ _NUMBERS = {"no": 0, "a": 1, "an": 1, "the": 1, "one": 1, "two": 2, "three": 3, 
 _MANY = {"all": 9, "every": 9, "both": 2}
 _PERSON = re.compile(r"\b(i(?:['’]\w+)?|me|my|you(?:['’]\w+)?|your|yours)\b", re.IGNORECASE)
 _GIVES = re.compile(  # behind a person: who gets what follows
-    r"\W*(?:(?:will|would|can|could|may|shall|should|must|have to|also|just|only|then|gladly|happily"
-    r"|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to|need to|ll|d)"
+    r"\W*(?:(?:will|would|can|could|may|shall|should|must|have to|also|just|only|then|gladly"
+    r"|happily"
+    r"|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to"
+    r"|need to|ll|d)"
     r"\W+)*(?P<verb>keep|keeping|take|taking|get|getting|claim|claiming|want|need|ask"
-    r"|give|offer|leave|let|share|portion|part)\b|\W*(?:(?:would|d|really|also)\W+)*(?:would|d)\W+(?:\w+ly\W+)?(?:like|love|prefer)\b|\W*(?:will|would|can|could|may|shall|should|d|ll)"
-    r"(?:\W+(?:also|just|only|then|gladly))*\W+have\b|\W*(?:have|propose|suggest)\s+(?=(?:the|all|both)\b)"
+    r"|give|offer|leave|let|share|portion|part)\b|\W*(?:(?:would|d|really|also)\W+)*(?:would"
+    r"|d)\W+(?:\w+ly\W+)?(?:like|love|prefer)\b|\W*(?:will|would|can|could|may|shall|should|d|ll)"
+    r"(?:\W+(?:also|just|only|then|gladly))*\W+have\b|\W*(?:have|propose|suggest)\s+(?=(?:the"
+    r"|all|both)\b)"
     r"|\W*(?:(?:with|and|just|only|also|for)\W+)*(?:the|all|both|every|no|an?|one|two|three|four"
     r"|\d+)\b(?=.)",
     re.IGNORECASE | re.DOTALL,

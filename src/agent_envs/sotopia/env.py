@@ -113,7 +113,8 @@ class Sotopia(AgentEnv):
         and progress are for the task's side, 0 until known (in self-chat with the rules progress is
         known at every turn; a model judges the other side in self-chat only, and else
         `partner_reward` is NaN at the end); `agreed`, the terms that bind; `pending`, those that
-        can still bind and that someone can still take back; `speaker`, the side whose turn it is; `progress_known`; `judge_error`.
+        can still bind and that someone can still take back; `speaker`, the side whose turn it is;
+        `progress_known`; `judge_error`.
 
     Source:
         Zhou et al., SOTOPIA: Interactive Evaluation for Social Intelligence in Language Agents,

@@ -22,7 +22,10 @@ _FRIENDSHIP = 3  # points that helping a friend is worth by itself
 _LEAST, _HOPED = (2, 0), (10, 5)
 _WORDS = {"an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _TIME = re.compile(
-    r"(?<![\w.,-])(?<!half )(?<!in )(?<!past )(?<!last )(?<!by )(" + "|".join(_WORDS) + r"|\d{1,3})\s+hours?\b", re.IGNORECASE
+    r"(?<![\w.,-])(?<!half )(?<!in )(?<!past )(?<!last )(?<!by )("
+    + "|".join(_WORDS)
+    + r"|\d{1,3})\s+hours?\b",
+    re.IGNORECASE,
 )
 
 
@@ -43,16 +46,22 @@ RETURNS = (
     Return("guitar", "give you guitar lessons", "get guitar lessons from you"),
 )
 _RETURN = re.compile(
-    r"(?P<no>\b(?:no|not|without|never|instead of|rather than)\s(?:(?:for|a|any|the|your|my|about)\s)*)?"
+    r"(?P<no>\b(?:no|not|without|never|instead of|rather than)\s(?:(?:for|a|any|the|your|my"
+    r"|about)\s)*)?"
     r"\b(?P<what>" + "|".join(r.word for r in RETURNS) + r")\b",
     re.IGNORECASE,
 )
 _NO_HELP = re.compile(  # behind hours: another measure than one help on Saturday
-    r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after|drive|ride|walk|flight|trip|journey|shift|film|class|nap)\b)",
+    r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after"
+    r"|drive|ride|walk|flight|trip|journey|shift|film|class|nap)\b)",
     re.IGNORECASE,
 )
 _RANGE = re.compile(
-    r"\b(?:" + "|".join(_WORDS) + r"|\d+)\s?(?:-|–|or|to)\s?(?:" + "|".join(_WORDS) + r"|\d+)\s+hours?\b"
+    r"\b(?:"
+    + "|".join(_WORDS)
+    + r"|\d+)\s?(?:-|–|or|to)\s?(?:"
+    + "|".join(_WORDS)
+    + r"|\d+)\s+hours?\b"
     r"|\bbetween\s\w+\sand\s\w+\s+hours\b",
     re.IGNORECASE,
 )
