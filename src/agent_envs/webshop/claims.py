@@ -38,6 +38,7 @@ _IS = _set("is are be can was")
 _GAPS = _IS | _set("and & / to of for with in by a an the")
 _TURNING = _IS | _set("made of for by in with on from against to the a an your")
 _PARTICIPLE = re.compile(r"[aeiouy]\w*(ing|ed|[ai]ble|ant)$")
+_OBJECT = re.compile(r"[aeiouy]\w*[ai]ble$")  # adjustable, not table
 _GAP = 2  # words that may stand between two words of an attribute
 _ITEMS = 8  # words and separators of a list
 
@@ -46,7 +47,7 @@ _NOMINAL = _set("no without zero neither lacks lacking unlike 0 0g")
 _PAIRS = frozenset(
     tuple(pair.split())
     for pair in (
-        *("free of", "free from", "instead of", "rather than"),
+        *("free of", "free from", "instead of", "rather than", "different from", "other than"),
         *("look like", "looks like", "feels like"),
     )
 )
@@ -83,19 +84,27 @@ _ITEM = 4  # words of a value's item
 _MATERIALS = _set("wood gold wool silk oat wheat")  # wooden, golden
 _GRADED = _set(
     "high low long short soft hard fresh thick thin wide narrow slim larg small big fast quick "
-    "smooth strong warm bright dark deep loose tight rich easi heavi healthi fine great safe"
+    "smooth strong warm bright dark deep loose tight rich eas heav health fine great safe"
 )  # stems of adjectives whose "-er" is no tool and nobody who does it
 _FIBERS = _set(
     "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen wool "
     "silk cashmere hemp bamboo"
 )
 _EDGED = {f"{part}{edge}": part for part in ("waist", "neck", "hem") for edge in ("band", "line")}
+_INITIALS = _set("ac dc dvd hdmi lcd led pu sd tv usb")  # they mean a whole: usb charging port
+_STUFF = _set("mater ingred fabric")  # stems; a word before says of what sort
+_PRAISE = _set("unique perfect great sexy simple")  # of a thing, never of a word between
+_WOODS = _set(
+    "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar poplar elm"
+)
+_DEGREES = _set("very super extra ultra medium highly so really")
 _KEEPING = _set("leav keep make get turn")  # stems: keeps skin soft
 _WHOSE = _set("your our their the my its")
 _MEANS = _set("machine hand dishwasher microwave")  # washable by, not what is washed
 
-_GENDERS = _set("men women boi girl kid children")
-_VAGUE = _set("accessori suppli product set kit tool")
+_GENDERS = _set("men women boy girl kid children")
+_VAGUE = _set("accessory supply product set kit tool care")
+_USE = re.compile(r"\b(?:for|with|compatible)\b.*", re.IGNORECASE | re.DOTALL)
 _SHARED_LEVELS = 2
 
 
@@ -157,7 +166,8 @@ def same_kind(target: Product, bought: Product) -> bool:
 
     It is if a level of its category has the name of the kind; if it is listed under that name and
     stands on the target's shelf or on one beside it; or if it stands on the target's shelf and the
-    shelf is one for the kind. What is for others than the name and the target's shelf say is not.
+    shelf is one for the kind. What is for others than the name and the target's shelf say is not,
+    and of what stands on a shelf under another name than the kind's, only what its title calls so.
     """
     shelf, other = _levels(target.product_category), _levels(bought.product_category)
     if target.query == bought.query and shelf == other:
@@ -166,21 +176,38 @@ def same_kind(target: Product, bought: Product) -> bool:
     meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
     if whom and meant and whom.isdisjoint(meant):
         return False
+    if target.query != bought.query:
+        if _named(target.query, other[:-1]):  # what its own shelf says is a sort of that
+            return True
+        here = shelf == other and _is_for(shelf, target.query)
+        if _named(target.query, other):
+            return _called(bought.title, target.query, other[-1])
+        return bool(shelf) and here and _called(bought.title, target.query)
     if _named(target.query, other):
         return True
-    if target.query != bought.query:
-        return bool(shelf) and shelf == other and _is_for(shelf, target.query)
     pairs = zip(shelf, other, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     shortest = min(len(shelf), len(other))
     return not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
 
 
+@lru_cache(maxsize=1 << 16)
+def _called(title: str, kind: str, shelf: str = "") -> bool:
+    """Whether a title, if there is one, calls a thing by a kind's name, or a word of its shelf's.
+
+    What a thing is for is not what it is: "makeup brushes for eye shadow".
+    """
+    words = _keys(_USE.sub("", title)) or _keys(title)
+    places = _keys(shelf) - _GENDERS - _VAGUE
+    names = [name - _GENDERS - _VAGUE for name in _names(kind)]
+    return not words or bool(places & words) or any(name and name <= words for name in names)
+
+
 def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
     """Whether a shelf has a word of a kind's name, and is not for others than the name says."""
     place, name = _keys(" ".join(shelf[1:])), _keys(kind)
     whom, meant = place & _GENDERS, name & _GENDERS
-    things = name - _GENDERS
+    things = name - _GENDERS - _VAGUE
     return (not things or bool(things & place)) and (not (whom and meant) or bool(whom & meant))
 
 
@@ -198,18 +225,33 @@ def _named(kind: str, levels: tuple[str, ...]) -> bool:
     """
     below = [_keys(level) for level in levels[1:]]
     everything = frozenset[str]().union(*below)
-    whole = _keys(kind)
-    names = [whole, *(_keys(part) | whole & _GENDERS for part in re.split(r",|&|\band\b", kind))]
     return any(
         name <= everything and any(level <= name and level - _GENDERS - _VAGUE for level in below)
-        for name in names
+        for name in _names(kind)
         if name - _GENDERS - _VAGUE
     )
 
 
+@lru_cache(maxsize=1 << 12)
+def _names(kind: str) -> tuple[frozenset[str], ...]:
+    """The words of a kind's name, and of each of its names, for whom it is with each."""
+    whole = _keys(kind)
+    return whole, *(_keys(part) | whole & _GENDERS for part in re.split(r",|&|\band\b", kind))
+
+
 @lru_cache(maxsize=1 << 14)
 def _keys(text: str) -> frozenset[str]:
-    return frozenset(_key(word) for word in _words(text)) - _SEPARATORS
+    """The words of a name, each in the singular: beds are no bedding."""
+    return frozenset(map(_singular, _words(text))) - _SEPARATORS - _AND
+
+
+def _singular(word: str) -> str:
+    word = word.removesuffix("'s").removesuffix("s'")
+    if word.endswith("ies") and len(word) > _LONG + 1:
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 @lru_cache(maxsize=1 << 16)
@@ -319,7 +361,7 @@ def _graded(word: str) -> str:
     if not ending or len(base) < _LONG:
         return ""
     found = stem(f"{base}ed")
-    return found if ending == "est" or found in _GRADED else ""
+    return found if ending == "est" or found.removesuffix("i") in _GRADED else ""
 
 
 def _has(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
@@ -389,6 +431,8 @@ def _mentions(
         end = _phrase(clause, start, wanted, keys)
         if end:
             yield _Mention(start, end)
+        elif pair and clause.keys[start] == keys[0] and _named_between(clause, start, keys):
+            yield _Mention(start, start + 3)
         elif pair and clause.keys[start] == keys[0]:
             yield from _listed(clause, start, keys[1])
 
@@ -449,7 +493,8 @@ def _valued(clause: _Clause, keys: tuple[str, ...]) -> Iterator[_Mention]:
     """An attribute whose noun a key names and whose modifier is its value: "finish: bronze"."""
     end = len(clause.words)
     end -= end > 1 and clause.words[-1] in {"type", "material", "style"}
-    if clause.keys[end - 1] == keys[1] and keys[0] in map(_key, clause.value):
+    named = clause.keys[end - 1] == keys[1] and not clause.words[end - 1].endswith("ing")
+    if named and clause.words[max(end - 2, 0)] not in _SMALL and keys[0] in map(_key, clause.value):
         yield _Mention(end - 1, len(clause.words))
 
 
@@ -466,10 +511,10 @@ def _reordered(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[st
         following = own[at + 1 : at + 2] == keys[:1]
         if following and any(word[0].isdecimal() and not word.isdecimal() for word in wanted):
             return at + 2
-        if following and words[at].endswith(("ive", "able")) and wanted[0] not in _MEANS:
+        if following and words[at] == f"{wanted[1]}ive":
             return at + 2
-        able = words[at].endswith("able") and wanted[0] not in _MEANS
-        if able and own[at + 2 : at + 3] == keys[:1] and words[at + 1] not in _OPENING:
+        able = _OBJECT.search(words[at]) and _OBJECT.search(wanted[1])
+        if able and wanted[0] not in _MEANS and own[at + 2 : at + 3] == keys[:1] and words[at + 1] not in _OPENING:
             return at + 3
         before = at - (words[at - 1] in _WHOSE)
         if following and keys[0] in _GRADED and before and own[before - 1] in _KEEPING:
@@ -490,6 +535,17 @@ def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
     return 0
 
 
+def _named_between(clause: _Clause, start: int, keys: tuple[str, ...]) -> bool:
+    """Whether a word between says of what sort the noun is: "usb data cable", "soft tpu material"."""
+    if clause.keys[start + 2 : start + 3] != keys[1:]:
+        return False
+    between = clause.words[start + 1]
+    if between in _OPENING | _DENYING or between[0].isdecimal():
+        return False
+    kept = clause.words[start] in _INITIALS | _PRAISE or keys[1] in _STUFF
+    return kept or (keys[1] == "wood" and between in _WOODS)
+
+
 def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
     """A modifier and its noun with a list between: "dry and damaged hair" has dry hair.
 
@@ -498,13 +554,16 @@ def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
     words, own = clause.words, 0
     if words[start + 1 : start + 2] == ("to",):
         yield from _doable(clause, start, noun)
+    elif words[start + 2 : start + 3] == ("to",) and clause.keys[start + 3 : start + 4] == (noun,):
+        yield _Mention(start, start + 4, sure=clause.keys[start] in _GRADED)  # an easy pan to clean
     for at in range(start + 1, min(start + 1 + _ITEMS, len(words))):
         separated, before = words[at] in _SEPARATORS, words[at - 1] in _SEPARATORS
         if words[at] in _SMALL:
             return
         treated = words[at].endswith("ed") and at + 1 < len(words) and clause.keys[at + 1] == noun
-        if not separated and not before and treated:  # color-treated hair
-            continue
+        before = before or (at > start + 1 and words[at - 1] in _DEGREES)
+        if words[at] in _DEGREES or (not separated and not before and treated):
+            continue  # "and very soft hair", "color-treated hair"
         if not separated and not before:  # two words in a row
             if clause.keys[at] == noun and at > start + 1 and not own:
                 yield _Mention(start, at + 1)

@@ -74,8 +74,8 @@ def test_the_list_of_attributes_states_what_no_text_denies(record):
 
 def test_kinds(record):
     def shelved(column):
-        category, query = (part.strip() for part in column.split(";"))
-        return product(record, product_category=category, query=query)
+        category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
+        return product(record, product_category=category, query=query, name=title)
 
     judged = [
         (person, same_kind(*map(shelved, sides)), " | ".join(sides))
