@@ -87,15 +87,15 @@ _GRADED = _set(
     "smooth strong warm bright dark deep loose tight rich eas heav health fine great safe"
 )  # stems of adjectives whose "-er" is no tool and nobody who does it
 _FIBERS = _set(
-    "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen wool "
-    "silk cashmere hemp bamboo"
+    "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen "
+    "wool silk cashmere hemp bamboo"
 )
 _EDGED = {f"{part}{edge}": part for part in ("waist", "neck", "hem") for edge in ("band", "line")}
 _INITIALS = _set("ac dc dvd hdmi lcd led pu sd tv usb")  # they mean a whole: usb charging port
 _STUFF = _set("mater ingred fabric")  # stems; a word before says of what sort
 _PRAISE = _set("unique perfect great sexy simple")  # of a thing, never of a word between
 _WOODS = _set(
-    "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar poplar elm"
+    "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar elm"
 )
 _DEGREES = _set("very super extra ultra medium highly so really")
 _KEEPING = _set("leav keep make get turn")  # stems: keeps skin soft
@@ -176,19 +176,16 @@ def same_kind(target: Product, bought: Product) -> bool:
     meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
     if whom and meant and whom.isdisjoint(meant):
         return False
-    if target.query != bought.query:
-        if _named(target.query, other[:-1]):  # what its own shelf says is a sort of that
-            return True
-        here = shelf == other and _is_for(shelf, target.query)
-        if _named(target.query, other):
-            return _called(bought.title, target.query, other[-1])
-        return bool(shelf) and here and _called(bought.title, target.query)
-    if _named(target.query, other):
+    if _named(target.query, other[:-1]):  # what its own shelf says is a sort of that
         return True
+    named = _named(target.query, other)
+    if target.query != bought.query:
+        here = named or (bool(shelf) and shelf == other and _is_for(shelf, target.query))
+        return here and _called(bought.title, target.query, other[-1] if named else "")
     pairs = zip(shelf, other, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     shortest = min(len(shelf), len(other))
-    return not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
+    return named or not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -197,10 +194,11 @@ def _called(title: str, kind: str, shelf: str = "") -> bool:
 
     What a thing is for is not what it is: "makeup brushes for eye shadow".
     """
-    words = _keys(_USE.sub("", title)) or _keys(title)
-    places = _keys(shelf) - _GENDERS - _VAGUE
-    names = [name - _GENDERS - _VAGUE for name in _names(kind)]
-    return not words or bool(places & words) or any(name and name <= words for name in names)
+    words, places = _keys(title), _keys(shelf) - _GENDERS - _VAGUE
+    if not words or places & words:
+        return True
+    own = _keys(_USE.sub("", title)) or words
+    return any(name <= own for found in _names(kind) if (name := found - _GENDERS - _VAGUE))
 
 
 def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
@@ -299,7 +297,11 @@ def _clauses(text: str) -> Iterator[_Clause]:
     parts, marks = pieces[::2], [*(mark.strip() for mark in pieces[1::2]), ""]
     for at, part in enumerate(parts):
         behind = at + 1
-        if behind < len(parts) and marks[at] in {"?", "\uff1f"} and _ANSWER.fullmatch(parts[behind]):
+        if (
+            behind < len(parts)
+            and marks[at] in {"?", "\uff1f"}
+            and _ANSWER.fullmatch(parts[behind])
+        ):
             behind += 1
         value = parts[behind] if behind < len(parts) and marks[at] in _KEYED else ""
         no = _VALUE.match(value) or (marks[behind] == ":" and _NEXT.match(value) if value else None)
@@ -307,11 +309,11 @@ def _clauses(text: str) -> Iterator[_Clause]:
             parts[behind] = value[no.end() :]
         asked = _ASKING.match(part) and value.strip().lower().startswith("no ")
         head, comma, key = part.rpartition(",")
-        if (no or asked) and comma:
+        cut = bool(comma and (no or asked))
+        if cut:
             yield from _clause(head)
-            part = key
         items = () if no or marks[at] != ":" else _items(value, marks[behind])
-        yield from _clause(part, no=bool(no or asked), value=items)
+        yield from _clause(key if cut else part, no=bool(no or asked), value=items)
 
 
 def _clause(part: str, *, no: bool = False, value: tuple[str, ...] = ()) -> Iterator[_Clause]:
@@ -391,7 +393,9 @@ def _lacks(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
         prefixed = words[max(start - 1, 0)] == "non"
         if prefixed or _freed(words, mention):
             if words[start : start + len(wanted.words)] != wanted.words:
-                yield _refusal(clause, _Mention(start - prefixed, end + (words[end : end + 1] == ("free",))))
+                yield _refusal(
+                    clause, _Mention(start - prefixed, end + (words[end : end + 1] == ("free",)))
+                )
         elif wanted.noun and not _alone(words, mention):
             continue
         elif _denied(words, mention, missing=True, noun=wanted.noun) or _keyed_no(clause, mention):
@@ -514,7 +518,12 @@ def _reordered(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[st
         if following and words[at] == f"{wanted[1]}ive":
             return at + 2
         able = _OBJECT.search(words[at]) and _OBJECT.search(wanted[1])
-        if able and wanted[0] not in _MEANS and own[at + 2 : at + 3] == keys[:1] and words[at + 1] not in _OPENING:
+        if (
+            able
+            and wanted[0] not in _MEANS
+            and own[at + 2 : at + 3] == keys[:1]
+            and words[at + 1] not in _OPENING
+        ):
             return at + 3
         before = at - (words[at - 1] in _WHOSE)
         if following and keys[0] in _GRADED and before and own[before - 1] in _KEEPING:
@@ -536,7 +545,7 @@ def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
 
 
 def _named_between(clause: _Clause, start: int, keys: tuple[str, ...]) -> bool:
-    """Whether a word between says of what sort the noun is: "usb data cable", "soft tpu material"."""
+    """Whether a word between says of what sort the noun is: "usb data cable", "soft tpu fabric"."""
     if clause.keys[start + 2 : start + 3] != keys[1:]:
         return False
     between = clause.words[start + 1]
