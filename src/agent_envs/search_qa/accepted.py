@@ -153,7 +153,7 @@ def forms(text: str) -> Forms:
     text = _numbers(_WORDS.sub(_figures_of, text.casefold()))
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
-    text = _BETWEEN.sub(" ", text.replace("&", " and "))
+    text = _BETWEEN.sub(r" \g<0> ", text.replace("&", " and "))
     kept = text.translate(_JOINED), text.translate(_SPACED)
     return Forms(*(" ".join(_ARTICLES.sub(" ", words).split()) for words in kept))
 
@@ -178,12 +178,20 @@ class Accepted:
         self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
         asked = forms(question)
         self._asked = frozenset(f"{asked.joined} {asked.spaced}".split()) - _TELLING
+        self._mixed = [
+            f" {forms(word).spaced} "
+            for word in question.split()
+            if not word.isalpha() and word[0].isalpha() and _figure(word)
+        ]
         self._question = f" {asked.spaced} "
         self._written = frozenset(
             part for word in question.split() for part in (_stripped(word), _stripped(word, "'s"))
         )
+        self._any = {word.casefold() for word in self._written} - _TELLING | {"the"}
         lower = {word.casefold() for word in self._written if word.islower()}
         self._lower = (lower | {"the", "of"}) - _TELLING
+        if self._words:  # "is it" is not the answer "it"
+            self._lower -= _STOPS - _CODE
         self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
         self._money = not lower.isdisjoint({"currency", "pay", "pays", "euro", "money"})
         self.choice = closed or any(
@@ -232,8 +240,9 @@ class Accepted:
         name, number = (
             Forms(*(lead.sub("", words) for words in given)) for lead in (_LEADING, _LEADING_NUMBER)
         )
+        code = name if re.match("[Ii]t (?:is|was) [^ ]+$", answer.strip()) else given
         for gold in self.golds:
-            plain = number if _FIGURE.match(gold.spaced) else name
+            plain = number if _FIGURE.match(gold.spaced) else name if _long(gold) else code
             if not set(gold).isdisjoint({*given, *plain}):
                 return True
             if self._counted(gold.spaced, plain.spaced) or self._respelled(gold, name):
@@ -246,8 +255,7 @@ class Accepted:
         words, said = gold.spaced.split(), given.spaced.split()
         if self._person and len(words) == len(said) > 1 and words[-1] == said[-1]:
             return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
-        short = gold.spaced.isascii() and len(words[-1]) > 3  # noqa: PLR2004 - no codes
-        return self._money and short and given.spaced == f"{gold.spaced}s"
+        return self._money and _long(gold) and given.spaced == f"{gold.spaced}s"
 
     def _isotope(self, symbol: str, mass: str) -> bool:
         """Whether the accepted answers are an isotope, and this its symbol and mass."""
@@ -295,12 +303,19 @@ class Accepted:
 
     def _plain(self, word: str) -> bool:
         """Whether the question has the word in lower case."""
-        return _stripped(word).casefold() in self._lower
+        return _stripped(word).casefold() in self._lower and not self._code(word)
+
+    def _code(self, word: str) -> bool:
+        """Whether a word is in capitals that the question does not have, as the code IN is."""
+        bare = _stripped(word)
+        return bare.isupper() and len(bare) > 1 and bare not in self._written
 
     def _named(self, *texts: str) -> bool:
         """Whether the question has all words of the texts, of which there are some."""
-        words = [forms(text).spaced.split() for text in texts]
-        return any(words) and all(map(self._asked.issuperset, words))
+        words = [word for text in texts for word in re.split("[ ,;:]+", text) if _stripped(word)]
+        return bool(words) and all(
+            _stripped(word).casefold() in self._any and not self._code(word) for word in words
+        )
 
     def _counted(self, gold: str, given: str) -> bool:
         """Whether the answer is a number, `gold`, with words of the question."""
@@ -309,7 +324,11 @@ class Accepted:
         before, found, after = f" {given} ".partition(f" {gold} ")
         if not found or _limited(before, after) or not self._counts(after):
             return False
-        return self._asked.issuperset(f"{before} {after}".split())
+        beside = f"{before} {after}"
+        for mixed in self._mixed:
+            beside = beside.replace(mixed, " ")
+        words = beside.split()
+        return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
 
     def _counts(self, after: str) -> bool:
         """Whether what follows a number is no unit, or the one that the question asks for."""
@@ -346,7 +365,7 @@ class Accepted:
                 and set(units[:1]) <= {*own, *self._asked}
                 and not _limited(" ".join(before), " ".join(after))
             )
-        if len(forms(core).joined) <= 3:  # noqa: PLR2004 - a code, as many stop words are too
+        if not _long(forms(core)):
             return _led(before) and not (_STOPS - _CODE).intersection(
                 _stripped(word).casefold() for word in after
             )
@@ -381,11 +400,11 @@ class Accepted:
             return False
         bare = bare.removesuffix("'s").removesuffix("’s")
         begins = first and bare[1:].islower() and bare.casefold() in self._written
-        return bare in self._written or begins or (lower and bare in self._asked)
+        return bare in self._written or begins or (lower and bare in self._any)
 
     def _part(self, gold: Forms, words: list[str], given: Forms) -> bool:
         """Whether an answer has words of a name and beside them only those without information."""
-        if _FIGURE.search(gold.spaced) or _figures(given):
+        if " " not in gold.joined or _FIGURE.search(gold.spaced) or _figures(given):
             return False
         own = {*gold.spaced.split(), *gold.joined.split()}
         if not _TELLING.difference(own).isdisjoint(given.spaced.split()):
@@ -404,6 +423,11 @@ def _stripped(word: str, ending: str = "") -> str:
 def _whole(word: str) -> bool:
     """Whether a word has no sign in it that forms keep as a word."""
     return all(category(letter)[0] not in "S" and letter not in "%&@#" for letter in word)
+
+
+def _long(gold: Forms) -> bool:
+    """Whether an answer has more than three letters; those of fewer are codes, as stop words are."""
+    return len(gold.joined) > 3  # noqa: PLR2004
 
 
 def _common(raw: str) -> bool:

@@ -541,9 +541,9 @@ def test_verl_agents_text_anchor_is_nothing_after_an_invalid_reply(make):
     [
         ("em", "the Fort-Lamy!", 1),
         ("em", "near Fort-Lamy", 0),
-        ("sub_em", "near Fort-Lamy, Chad", 1),
+        ("sub_em", "The capital of Chad is Fort-Lamy", 1),
         ("sub_em", "Lagos", 0),
-        ("f1", "near Fort-Lamy", 2 / 3),
+        ("f1", "Chad, Fort-Lamy", 2 / 3),
         ("f1", "Lagos", 0),
     ],
 )

@@ -317,8 +317,10 @@ def test_a_reply_that_is_refused_does_not_repeat_the_turns_reward(make):
     [
         ("em", "the Fort-Lamy!", 1),
         ("em", "near Fort-Lamy", 0),
-        ("f1", "near Fort-Lamy", 2 / 3),
-        ("sub_em", "near Fort-Lamy", 1),
+        ("f1", "Chad, Fort-Lamy", 2 / 3),
+        ("f1", "near Fort-Lamy", 0),
+        ("sub_em", "Chad, Fort-Lamy", 1),
+        ("sub_em", "near Fort-Lamy", 0),
     ],
 )
 @pytest.mark.parametrize("protocol", ["mt_grpo", "wiki_pages"])
