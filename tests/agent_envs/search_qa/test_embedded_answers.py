@@ -14,7 +14,17 @@ from agent_envs.search_qa.wordings import ASKS
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
-BOTH = ("{} or {}", "{1} or {0}", "{} and {}", "{}, {}", "{1} {0}", "{}/{}", "{} ({})", "{}; {}")
+BOTH = (
+    "{1}",
+    "{} or {}",
+    "{1} or {0}",
+    "{} and {}",
+    "{}, {}",
+    "{1} {0}",
+    "{}/{}",
+    "{} ({})",
+    "{}; {}",
+)
 UNITS = ("K", "°F", "‰", "BC", "km", "kg", "weeks", "ppm", "million", "neutrons", "$", "°N")
 KINDS = [
     (relation, re.compile(".+".join(map(re.escape, wording.split("{x}")))))
@@ -45,14 +55,17 @@ def judged(kinds, answers, every=1):
     rng, paid = np.random.default_rng(0), []
     for kind, questions in kinds.items():
         counts = Counter(question.answers[0] for question in questions)
+        names, common = [*counts], [name for name, _ in counts.most_common(5)]
         for question in questions[::every]:
             accepted = Accepted(question.answers, question.text, question.bridges)
-            others = [name for name in counts if not accepted.right(name)]
-            other = others[int(rng.integers(len(others)))]
-            common = [name for name, _ in counts.most_common(5)]
-            for answer in answers(kind, question, common, other):
-                if any(accepted.paid(reward, answer) for reward in REWARDS):
-                    paid.append((question.id, question.answers[0], answer))
+            other = next(
+                names[i] for i in rng.permutation(len(names)) if not accepted.right(names[i])
+            )
+            paid += [
+                (question.id, question.answers[0], answer)
+                for answer in answers(kind, question, common, other)
+                if any(accepted.paid(reward, answer) for reward in REWARDS)
+            ]
     return paid
 
 
