@@ -88,25 +88,25 @@ _LEADING, _LEADING_NUMBER = (
 _STOPS = frozenset(
     re.findall(
         r"\w+",
-        "a an the it its is was are were be been this that these those which what who whom there in on "
-        "at of by for from into to with as called named known answer",
+        "a an the it its is was are were be been this that these those which what who whom there "
+        "in on at of by for from into to with as called named known answer",
     )
 )
 """Words that have no information of their own beside an answer."""
 _TELLING = frozenset(
     re.findall(
         r"\w+",
-        "no not nor neither never none non without except but cannot or and either both any all versus "
-        "vs instead rather unlike other another opposite false wrong",
+        "no not nor neither never none non without except but cannot or and either both any all "
+        "versus vs instead rather unlike other another opposite false wrong",
     )
 )
 """Words that deny an answer or set another beside it, also where the question has them."""
 _LIMITS = frozenset(
     re.findall(
         r"\w+",
-        "by from to into until till since than over under above below before after about around near "
-        "nearly almost up beyond within between during circa more less least most fewer later earlier "
-        "as with on minus plus half times",
+        "by from to into until till since than over under above below before after about around "
+        "near nearly almost up beyond within between during circa more less least most fewer later "
+        "earlier as with on minus plus half times",
     )
 )
 """Words that make another value of the number beside them."""

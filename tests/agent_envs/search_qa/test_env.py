@@ -743,7 +743,7 @@ def test_accepted_answers_of_which_nothing_is_left(asking, protocol, strict, gol
     assert record[4]["success"] == (strict and empty)
     env = asking([gold, "Paris"], protocol=protocol, strict_compat=strict, reward="sub_em")
     assert last(env, ANSWER.format(answer))[1] == float(strict)  # in anything
-    assert last(env, ANSWER.format("Paris, France"))[1] == 1
+    assert last(env, ANSWER.format("that is Paris"))[1] == 1
 
 
 @ALL
