@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, normalize
 
@@ -197,6 +198,8 @@ class Accepted:
         self._written = frozenset(
             part for word in question.split() for part in (_stripped(word), _stripped(word, "'s"))
         )
+        parts = [_stripped(word) for word in question.split()]
+        self._named_numbers = {(a, b) for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
         self._any = {word.casefold() for word in self._written} - _TELLING | {"the"}
         lower = {word.casefold() for word in self._written if word.islower()}
         self._lower = (lower | {"the", "of"}) - _TELLING
@@ -369,6 +372,7 @@ class Accepted:
             fits = self._counts(" ".join(forms(" ".join(after)).spaced.split()[:1]))
             return (
                 fits
+                and not _figure([word for word in before + after if word[0].isdigit()])
                 and set(units[:1]) <= {*own, *self._asked}
                 and not _limited(" ".join(before), " ".join(after))
             )
@@ -397,7 +401,11 @@ class Accepted:
     def _idle(self, words: list[str]) -> list[bool]:
         """Which words of an answer have no information: stop words, and words of the question."""
         lower = all(word == word.lower() for word in words)
-        return [self._says_nothing(word, first=not i, lower=lower) for i, word in enumerate(words)]
+        return [
+            self._says_nothing(word, first=not i, lower=lower)
+            or (i > 0 and (_stripped(words[i - 1]), _stripped(word)) in self._named_numbers)
+            for i, word in enumerate(words)
+        ]
 
     def _says_nothing(self, word: str, *, first: bool, lower: bool) -> bool:
         bare = _stripped(word)
@@ -449,12 +457,11 @@ def _one_word(path: re.Match[str]) -> str:
 
 
 def _led(before: list[str]) -> bool:
-    """Whether the stop words before a code lead to it."""
+    """Whether the words before a code lead to it: "The code of Kenya is KE", not "it KE"."""
     low = [_stripped(word).casefold() for word in before]
-    return all(
-        word not in _STOPS - _CODE or (word == "is" and i and low[i - 1] not in _STOPS)
-        for i, word in enumerate(low)
-    )
+    if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
+        return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
+    return not (_STOPS - _CODE).intersection(low)
 
 
 def _figure(text: str | list[str]) -> bool:
