@@ -250,10 +250,10 @@ apis.payments.cancel_request(access_token=token["payments"], request_id=n)
 apis.files.write_file(access_token=token["files"], path="/documents/cv.txt", text="")
 """,
     "a guest of an event taken off it": """
-for event in apis.calendar.list_events(access_token=token["calendar"], first_day="2024-01-01",
-                                       last_day="2025-12-31", page_limit=20):
-    for guest in event["guests"]:
-        apis.calendar.uninvite_guest(access_token=token["calendar"], event_id=event["id"],
+for met in apis.calendar.list_events(access_token=token["calendar"], first_day="2024-01-01",
+                                     last_day="2025-12-31", page_limit=20):
+    for guest in met["guests"]:
+        apis.calendar.uninvite_guest(access_token=token["calendar"], event_id=met["id"],
                                      email=guest)
 """,
     "a contact deleted": """
@@ -351,8 +351,8 @@ def test_guests_are_addresses_and_finite(session):
     assert refused(session, "calendar", "create_event", guests=["Anna"], **event) == 422
     for number in range(50):
         session.begin()
-        call(session, "calendar", "invite_guest", event_id=101, email=f"a{number}@b.example")
-    assert refused(session, "calendar", "invite_guest", event_id=101, email="b@b.example") == 409
+        call(session, "calendar", "invite_guest", event_id=102, email=f"a{number}@b.example")
+    assert refused(session, "calendar", "invite_guest", event_id=102, email="b@b.example") == 409
 
 
 def test_a_turn_has_so_many_calls():
