@@ -16,38 +16,44 @@ import unicodedata
 from itertools import dropwhile
 from typing import Any, NamedTuple
 
+
+def _listed(words: str) -> frozenset[str]:
+    """Words between blanks."""
+    return frozenset(words.split())
+
+
 HALF_A_CENT = 0.005
 LONGEST = 500  # characters of a text that states a number
 _QUOTES = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—−", '\'\'\'\'""""\'"""------')
-_PLAIN = frozenset(
+_PLAIN = _listed(
     """
     the it it's its is was are were be will that that's this these those them all both
     of in for by to on at from with during over since until
     someday i i'll i've me my you you'll you've your we our have has had did do does
     answer result final exactly precisely called named titled
-    """.split()  # noqa: SIM905  a list of words reads best as text
+    """
 )
 """Words of plain statements that name no kind of thing."""
-_SUMS = frozenset(
+_SUMS = _listed(
     """
     total totals totaling totalling sum sums altogether overall together come comes came
     amounts add adds added equals
-    """.split()  # noqa: SIM905
+    """
 )
 _COPULAS = frozenset({"is", "was", "are", "were"})
 _WHERE = frozenset({"in", "on", "at", "from", "by", "with", "during", "over", "since", "until"})
 _BEHIND = _COPULAS | _WHERE | {"for", "to", "all", "that"}
 """What may come after a number and its unit; a noun there says what the number counts."""
-_UNSAID = frozenset(
+_UNSAID = _listed(
     """
     not no nor or either neither about around roughly approximately nearly almost maybe perhaps
     probably possibly more less fewer least most minimum maximum between half double twice without
     except excluding plus minus per each every a an any how many much number count up than before
     after under above below first second next last another other others what which when why who
-    """.split()  # noqa: SIM905
+    """
 )
 """Words that change what a statement says, also where the request has them."""
-_NAMING = frozenset("a an title name song track artist time length".split())  # noqa: SIM905
+_NAMING = _listed("a an title name song track artist time length")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY = "someday"  # stands for a date of the request
 _MARKED = re.compile(r"(?<![^\W_])(\*{1,3}|_{1,3}|`{1,3})\s*([^*_`]+?)\s*\1(?![^\W_])")
@@ -141,17 +147,17 @@ _WORDS = {
     "money": "dollars dollar euros euro pounds usd eur gbp bucks $ € £",
     "cents": "cents cent",
 }
-_CURRENCIES = frozenset("usd eur gbp $ € £".split())  # noqa: SIM905
+_CURRENCIES = _listed("usd eur gbp $ € £")
 MINUTES = Measure(
     _units(minutes=1.0, hours=60.0),
-    frozenset("time length lengths duration spend spent take takes took last lasts".split()),
-    frozenset("meeting meetings appointment appointments event events".split()),
+    _listed("time length lengths duration spend spent take takes took last lasts"),
+    _listed("meeting meetings appointment appointments event events"),
     clock=True,
 )
 MONEY = Measure(
     _units(money=1.0, cents=0.01),
-    frozenset("money amount spend spent pay paid send sent give gave cost costs".split()),
-    frozenset("payment payments transaction transactions transfer transfers".split()),
+    _listed("money amount spend spent pay paid send sent give gave cost costs"),
+    _listed("payment payments transaction transactions transfer transfers"),
 )
 
 
@@ -287,7 +293,7 @@ def _phrased(said: str, measure: Measure) -> str:
 
 
 def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: bool) -> bool:
-    """Whether a number between these is stated as one of the measure; `sized` is one with a unit."""
+    """Whether a number between these is one of the measure; `sized` is one with a unit."""
     if not (_SAID.fullmatch(before) and _SAID.fullmatch(after)):
         return False
     if (before and before[-1] not in " :=\"'") or (after and after[0] not in " ,.;\"'"):
@@ -327,7 +333,7 @@ def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
     return not rest or rest[0] in known or (sized and rest[0] == "of")
 
 
-def _counts(subject: list[str], kinds: set[str], measure: Measure) -> bool:
+def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool:
     """Whether a statement is about things, and not about how much of the measure they have."""
     if not kinds & {*subject} or measure.says & {*subject}:
         return False

@@ -24,14 +24,20 @@ PLAIN = Measure({}, frozenset(), frozenset())
 DAYS = "from 2024-05-22 to 2024-05-28, both days included"
 ASKED_TIME = (
     f'How many minutes will I spend in events called "Rehearsal: ..." {DAYS}? Tell me the total.',
-    "Add up the length, in minutes, of everything in my calendar between 2024-05-22 and 2024-05-28 "
-    '(both included) whose title begins with "Rehearsal".',
+    (
+        "Add up the length, in minutes, of everything in my calendar between 2024-05-22 and "
+        '2024-05-28 (both included) whose title begins with "Rehearsal".'
+    ),
 )
 ASKED_SUM = (
-    'I am doing my accounts. What is the total of my own payments with the note "car sharing" from '
-    "2024-03-22 until today?",
-    'How much money did I send to people for "car sharing" since 2024-03-22, that day included? '
-    "Only count payments that I made whose note is just that.",
+    (
+        'I am doing my accounts. What is the total of my own payments with the note "car sharing" '
+        "from 2024-03-22 until today?"
+    ),
+    (
+        'How much money did I send to people for "car sharing" since 2024-03-22, that day '
+        "included? Only count payments that I made whose note is just that."
+    ),
 )
 
 
@@ -131,7 +137,12 @@ def test_a_count_of_other_things_is_no_time(said, asked):
 @pytest.mark.parametrize(
     "said",
     [
-        *("**$12.50**", "You paid 12.50 for car sharing.", "Car sharing: 12.50", "Payments: $12.50"),
+        *(
+            "**$12.50**",
+            "You paid 12.50 for car sharing.",
+            "Car sharing: 12.50",
+            "Payments: $12.50",
+        ),
         *('The total of your payments with the note "car sharing" is 12.50.', "cents: 1250"),
         *("Your payments total 12.50", "12.50 spent", "12.50 was sent", "twelve point five"),
         *("The total since 2024-03-22 is 12.50 euros.", "The sum of my payments is 12.50"),

@@ -147,7 +147,8 @@ def test_refused_by_the_rules(code, what):
         ("class A:\n  def format(self, x): return x\nprint(A().format('{0.__x__}'))", "{0.__x__}"),
         ("print('x'.format)", "<built-in method format of str object at 0x>"),
         (
-            "from string import Template\nprint(Template('$a ${b.__class__}').safe_substitute(a=1, b=2))",
+            "from string import Template\n"
+            "print(Template('$a ${b.__class__}').safe_substitute(a=1, b=2))",
             "1 ${b.__class__}",
         ),
         ("x = " + "+".join(["'a'"] * 900) + "\nprint(len(x))", "900"),
@@ -207,7 +208,7 @@ def test_no_text_has_a_path_of_the_host():
         names += [f"{module}.{name}" for name in modules.public(module) if name not in skipped]
     lines += [LOOKS.format(name=name) for name in names]
     lines += ["open('x')", "from json import nothing", "1 +", "raise SystemExit(open)", "import os"]
-    library = os.path.dirname(os.__file__)
+    library = str(Path(os.__file__).parent)
     hidden = [str(REPOSITORY), sys.prefix, sys.base_prefix, library, *site.getsitepackages()]
     interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
     told = [interpreter.execute(code, lambda *call: {"value": None}) for code in lines]

@@ -8,7 +8,10 @@ them than anybody can list, and who finds one is in the jail still.
 from __future__ import annotations
 
 import ast
-from _string import formatter_field_name_split, formatter_parser
+from _string import (  # type: ignore[import-not-found]  # behind `string.Formatter`
+    formatter_field_name_split,
+    formatter_parser,
+)
 from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +85,7 @@ def check_attribute(name: str, node: ast.AST | None = None) -> None:
 
 
 def rewrite(nodes: Sequence[ast.AST]) -> None:
-    """Let `reach` read `format` and `format_map`, in a tree whose nodes these are, parents first."""
+    """Let `reach` read `format` and `format_map` in the tree of these nodes, parents first."""
     for node in reversed(nodes):
         for name, held in ast.iter_fields(node):
             if isinstance(held, list):
