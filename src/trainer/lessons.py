@@ -77,7 +77,19 @@ _WORD = re.compile(r"\w+")
 _LITERAL = re.compile(r"'([a-z]+)'")
 _SOUNDS = tuple(
     f"{first}{vowel}{last}"
-    for first in "b c d f g h j k l m n p r s t v w z ch cr pl qu sc sh sk sp st str tr th".split()
+    for first in (
+        *"bcdfghjklmnprstvwz",
+        "ch",
+        "cr",
+        "pl",
+        "qu",
+        "sc",
+        "sh",
+        "st",
+        "str",
+        "tr",
+        "th",
+    )
     for vowel in "aeiouy"
     for last in ("", "c", "d", "l", "m", "n", "p", "r", "s", "t", "x", "ck", "nt", "rd", "st")
 )
@@ -328,8 +340,8 @@ def _mixed(rng: np.random.Generator, names: Sequence[str]) -> str:
 
 
 def _made_up(rng: np.random.Generator) -> str:
-    """A word of two to four syllables that nobody has heard."""
-    parts = [_SOUNDS[int(place)] for place in rng.integers(len(_SOUNDS), size=rng.integers(2, 5))]
+    """A word of up to three syllables that nobody has heard."""
+    parts = [_SOUNDS[int(place)] for place in rng.integers(len(_SOUNDS), size=rng.integers(1, 4))]
     return "".join(parts)
 
 
