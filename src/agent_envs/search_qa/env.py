@@ -71,8 +71,8 @@ class SearchQA(AgentEnv):
         likeness as published; it leaves state out.
 
     Reward:
-        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "f1" the
-        overlap of words, "sub_em" 1 if it is an accepted one with words that have no information,
+        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "sub_em" also
+        for one among words that have no information, "f1" for the same the overlap of words,
         "format" 1 for an accepted one (0.8 if a reply was not well formed) and 0.1 for another
         after a passage that showed the answer. Where the question names the answer or asks for yes
         or no, nothing but the answer itself is paid. Else 0. With `strict_compat` what the public
