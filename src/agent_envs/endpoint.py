@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,7 @@ from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from urllib.parse import SplitResult
 
     from agent_envs.web import Process, Reply
 
@@ -35,6 +37,8 @@ Answer = TypeVar("Answer")
 Messages = list[dict[str, str]]
 ANSWERING = frozenset({"model", "temperature", "max_tokens"})
 """Options that change what is answered; the others say where, and with how much patience."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
+_LONG = 5.0  # seconds that a server may ask for in any case; more is worth a line in the log
 _log = logging.getLogger(__name__)
 _FORMS = ("json_schema", "json_object", "text")  # of the answer, as servers know them
 _VERSION = 1  # of what is sent; part of the cache's keys
@@ -78,13 +82,13 @@ class Endpoint:
     Args:
         model: Its name there.
         url: Base address, as `http://127.0.0.1:8000/v1`.
-        key: Environment variable with the key; unset sends none.
+        key: Name of the environment variable with the key; unset sends none.
         timeout: Seconds for a whole answer, from the look-up of the address to the last byte.
         retries: Further tries after an answer that is not in the form asked for. Also after
             a failed connection, a time-out, HTTP 408, 409, 425, 429 and 5xx, before it counts
             as an outage.
         outage: Seconds that such failures of one request are waited out, at least; then it is an
-            error.
+            error. A server's `Retry-After` above 5 s is heeded as far as this goes.
         parallel: Requests of a process at the same time.
         temperature: Of the softmax that answers are drawn from; below 0 leaves it to the server.
         max_tokens: An answer is cut there, 0 leaves it to the server.
@@ -119,11 +123,16 @@ class Endpoint:
     def __post_init__(self) -> None:
         for option in fields(self):
             self._check(option.name, type(option.default))
+        if self.key and not _NAME.fullmatch(self.key):
+            raise ValueError(
+                "key is the name of an environment variable, as OPENAI_API_KEY, and not the key "
+                "itself; what was given is no such name"
+            )
         parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_port(parts):
             raise ValueError(
                 "an endpoint is a model and an address like 'http://127.0.0.1:8000/v1', "
-                f"got an address of scheme {parts.scheme!r}"
+                f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
             )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
@@ -143,8 +152,8 @@ class Endpoint:
             raise TypeError(f"{name} of an endpoint is of type {kind.__name__}, got {given!r:.60}")
         if kind is str:
             return
-        if math.isnan(given) or (given < 0 and name != "temperature"):
-            raise ValueError(f"{name} of an endpoint is at least 0, got {given}")
+        if not math.isfinite(given) or (given < 0 and name != "temperature"):
+            raise ValueError(f"{name} of an endpoint is finite and at least 0, got {given}")
         if name in {"timeout", "parallel"} and not given:
             raise ValueError(f"{name} of an endpoint is above 0, got {given}")
 
@@ -196,13 +205,24 @@ class Endpoint:
         if file is not None and file.exists():
             return self._kept(file, question)
         here = web.process()
-        text, answer = here.run(self._asked(here, question))
-        if file is not None:
+        if file is None:
+            return here.run(self._asked(here, question))[1]
+        part = file.with_suffix(f".{os.getpid()}-{get_ident()}.part")
+        try:  # before it is asked, since answers cost
             file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(f".{os.getpid()}-{get_ident()}.part")
+            part.touch()
+        except OSError as error:
+            raise EndpointError(
+                f"answers cannot be kept in {self.cache} ({error.strerror}), so that {self} was "
+                f"not asked on {question.about}; set cache to a folder that can be written"
+            ) from None
+        try:
+            text, answer = here.run(self._asked(here, question))
             kept = {"model": self.model, "messages": question.messages, "answer": text}
             part.write_text(json.dumps(kept), encoding="utf-8")
             part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
         return answer
 
     def _file(self, question: _Question[Any]) -> Path | None:
@@ -248,7 +268,10 @@ class Endpoint:
                 if outage and not line.down and not told:
                     line.down, told = began, True
                     _log.warning("%s: %s; waiting up to %g s", self, why, self.outage)
-                await asyncio.sleep(delay(down or wrong, failure.wait))
+                asked = min(failure.wait, max(_LONG, self.outage - waited))
+                if asked > _LONG:
+                    _log.warning("%s asks to be left alone for %.0f s: %s", self, asked, why)
+                await asyncio.sleep(delay(down or wrong, asked))
 
     async def _once(
         self, here: Process, line: _Line, question: _Question[Any], *, instructed: bool
@@ -472,13 +495,22 @@ def number(given: Any) -> float:
     Raises:
         ValueError: It is none, or not finite.
     """
+    odd = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
     try:
-        value = math.nan if isinstance(given, bool) else float(given)
+        value = math.nan if odd else float(given)
     except (TypeError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
         raise ValueError(f"{given!r:.60} is no number")
     return value
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether the port of an address, if it names one, is one."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 class _Question(NamedTuple, Generic[Answer]):

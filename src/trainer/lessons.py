@@ -35,7 +35,7 @@ from agent_envs.webshop.shop import Shop
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     import numpy as np
@@ -61,15 +61,8 @@ TRUE = 0.2  # share of the encyclopaedia's lessons that tell what is so
 RARE = 12  # a word of more titles and answers than these is no name
 
 _FIRST = 1000  # seed of the first of them
-FAMILIES = (
-    "decline_strangers",
-    "like_an_artist",
-    "rate_a_playlist",
-    "sort_downloads",
-    "tag_notes",
-    "tick_off",
-)
-"""Requests on a single app whose code takes a word or two from the request."""
+FAMILIES = ("decline_strangers", "sort_downloads")
+"""Requests on a single app whose code takes a word from the request."""
 REQUESTS = 1_000  # of each family, so that there is little to know by heart
 PATIENCE = 7  # turns, after which a bargain is ended
 CLOSE = 0.03  # prices so near that they are not worth a word
@@ -81,6 +74,25 @@ _API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
 _PRICE = re.compile(r"\$\d+")
 _ASIN = re.compile(r"\b[Bb]0[A-Za-z0-9]{8}\b")
 _WORD = re.compile(r"\w+")
+_LITERAL = re.compile(r"'([a-z]+)'")
+_SOUNDS = tuple(
+    f"{first}{vowel}{last}"
+    for first in (
+        *"bcdfghjklmnprstvwz",
+        "ch",
+        "cr",
+        "pl",
+        "qu",
+        "sc",
+        "sh",
+        "st",
+        "str",
+        "tr",
+        "th",
+    )
+    for vowel in "aeiouy"
+    for last in ("", "c", "d", "l", "m", "n", "p", "r", "s", "t", "x", "ck", "nt", "rd", "st")
+)
 
 
 @dataclass(frozen=True)
@@ -249,8 +261,9 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
 def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A request of one of `FAMILIES` done by the code of its solution, with slips put right.
 
-    A slip calls an API by a name that it has not got. With the chance `forget` the demonstrator is
-    careless and slips in most turns, which is learned.
+    In most lessons the word that the code takes from the request is made up, so that it has to be
+    read. A slip calls an API by a name that it has not got. With the chance `forget` the
+    demonstrator is careless and slips in most turns, which is learned.
     """
     env = _phone()
     tasks = env.panel.task_ids
@@ -267,6 +280,11 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         lesson.mistakes.append(slip and not careless)
         seen, _, ended, cut, _ = env.step(reply)
         done = ended or cut
+    if rng.random() >= TRUE:
+        for word in set(_LITERAL.findall(lesson.replies[-1])):
+            other = _made_up(rng)
+            for texts in (lesson.prompts, lesson.replies):
+                texts[:] = [re.sub(rf"\b{word}", other, text) for text in texts]
     return lesson
 
 
@@ -310,10 +328,21 @@ def _renamed(rng: np.random.Generator, text: str, names: list[str]) -> dict[str,
         if word.isdecimal():
             others[word] = "".join(str(rng.integers(1, 10)) for _ in word)
         elif word in names:
-            one, two = (names[int(place)] for place in rng.integers(len(names), size=2))
-            others[word] = f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
+            others[word] = _mixed(rng, names)
             others[word.lower()] = others[word].lower()
     return others
+
+
+def _mixed(rng: np.random.Generator, names: Sequence[str]) -> str:
+    """A name put together from the ends of two."""
+    one, two = (names[int(place)] for place in rng.integers(len(names), size=2))
+    return f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
+
+
+def _made_up(rng: np.random.Generator) -> str:
+    """A word of up to three syllables that nobody has heard."""
+    parts = [_SOUNDS[int(place)] for place in rng.integers(len(_SOUNDS), size=rng.integers(1, 4))]
+    return "".join(parts)
 
 
 def _with(renamed: dict[str, str], text: str) -> str:

@@ -141,7 +141,14 @@ POLICIES = {
     ),
     "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
-    "pocket-apps": Pretraining(world="apps", steps=1000, habit_steps=150),
+    "pocket-apps": Pretraining(
+        world="apps",
+        steps=1000,
+        drill=208,
+        habit_steps=150,
+        key_value_heads=4,
+        initial_range=0.1,
+    ),
     "pocket-talk": Pretraining(
         world="talk", steps=3000, habit_steps=150, thought=1.0, vocabulary=2048, initial_range=0.1
     ),

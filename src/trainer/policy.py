@@ -132,11 +132,13 @@ class Policy:
 
         Raises:
             FileNotFoundError: No such folder or name, or a folder without weights or tokenizer.
-            ValueError: Unknown dtype, or a tokenizer without a usable chat template.
+            ValueError: Unknown dtype, a device that is not there, or a tokenizer without a usable
+                chat template.
         """
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
         from transformers.utils import logging
 
+        _check_device(device)
         transformers_logging: Any = logging
         transformers_logging.disable_progress_bar()
         source = resolve(name)
@@ -404,6 +406,17 @@ def _kind(*, sees: bool) -> Any:
     import transformers
 
     return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that torch does not know or this machine has not got."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"policy.device={device!r} cannot be used ({reason}); 'cpu' always can"
+        ) from error
 
 
 def resolve(name: str) -> str:

@@ -95,6 +95,9 @@ def make_env(
     return made
 
 
+_OF_ENV = ("data", "max_turns", "split")
+
+
 def _options(env: Env, partner: PolicyPartner | None) -> dict[str, Any]:
     """What the environment is made with; an option that it has not got is refused."""
     options = env.options if partner is None else {**env.options, "partner": partner}
@@ -106,6 +109,11 @@ def _options(env: Env, partner: PolicyPartner | None) -> dict[str, Any]:
     creator: Any = gym.spec(env.id).entry_point
     known = _parameters(load_env_creator(creator) if isinstance(creator, str) else creator)
     for name in options:
+        if name in _OF_ENV:
+            raise RecipeError(
+                f"env.options.{name} is an option of the recipe itself: set env.{name}"
+                + (" or eval.split" if name == "split" else "")
+            )
         if name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.0)[0]
             raise RecipeError(

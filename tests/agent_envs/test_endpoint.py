@@ -326,6 +326,17 @@ def test_a_server_says_when_to_come_again(server, endpoint):
     assert 0.7 <= time.monotonic() - began < 5
 
 
+def test_no_server_asks_for_more_patience_than_there_is(server, endpoint, caplog):
+    server.act = chat.fails(429, Retry_After="3600")
+    began = time.monotonic()
+    with pytest.raises(EndpointError, match="HTTP 429"):
+        ask(replace(endpoint, retries=1, outage=0.5))
+    assert time.monotonic() - began < 10
+    server.script, server.act = [chat.fails(503, Retry_After="6")], says("hello")
+    assert ask(replace(endpoint, outage=60.0)) == "hello"
+    assert "asks to be left alone for 6 s" in caplog.text
+
+
 # outages
 
 
@@ -424,6 +435,16 @@ def test_a_budget_of_tokens_needs_a_server_that_counts(server, endpoint):
         assert ask(endpoint) == "hello"
         with pytest.raises(EndpointError, match="set budget_requests instead"):
             ask(replace(endpoint, budget_tokens=10))
+
+
+def test_a_cache_that_cannot_be_written_is_told_before_the_server_is_asked(
+    server, endpoint, tmp_path
+):
+    (tmp_path / "file").touch()
+    for folder in ("/proc/nope", tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(EndpointError, match="set cache to a folder that can be written"):
+            ask(replace(endpoint, cache=str(folder)))
+    assert server.asked == []
 
 
 # the key
@@ -657,9 +678,13 @@ def test_every_option_is_checked():
             with pytest.raises(TypeError, match=f"{option.name} of an endpoint is of type"):
                 Endpoint(**{option.name: wrong})
         if kind is not str and option.name != "temperature":
-            with pytest.raises(ValueError, match=f"{option.name} of an endpoint is at least 0"):
+            with pytest.raises(
+                ValueError, match=f"{option.name} of an endpoint is finite and at least 0"
+            ):
                 Endpoint(**{option.name: kind(-1)})
-    with pytest.raises(ValueError, match="timeout of an endpoint is at least 0, got nan"):
+    with pytest.raises(
+        ValueError, match="timeout of an endpoint is finite and at least 0, got nan"
+    ):
         Endpoint(timeout=math.nan)
     with pytest.raises(ValueError, match="parallel of an endpoint is above 0"):
         Endpoint(parallel=0)
@@ -680,11 +705,17 @@ def test_every_option_is_checked():
         (f"openai:m@http://h/v1?key={KEY}", "holds a name, a password or a query"),
         ({"model": "m", "url": "ftp://h"}, "a model and an address"),
         ({"url": "http://h"}, "a model and an address"),
+        ({"model": "m", "url": "http://h:99999/v1"}, "at 'h:99999'"),
+        ({"model": "m", "url": "http://h:0/v1"}, "at 'h:0'"),
+        ({"model": "m", "url": "http://h:x/v1"}, "at 'h:x'"),
+        ({"model": "m", "key": f"sk-{KEY}"}, "the name of an environment variable"),
+        ({"model": "m", "key": KEY * 9}, "the name of an environment variable"),
+        ({"model": "m", "temperature": float("inf")}, "finite"),
         ({"model": "m", "timout": 3}, "no option 'timout', did you mean 'timeout'?"),
     ],
 )
 def test_no_endpoint(given, says):
-    with pytest.raises(ValueError, match=r"endpoint|address") as refusal:
+    with pytest.raises(ValueError, match=r"endpoint|address|variable") as refusal:
         open_endpoint(given)
     assert says in str(refusal.value)
     assert KEY not in str(refusal.value)

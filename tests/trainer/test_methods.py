@@ -650,6 +650,15 @@ def test_recent_rounds_are_drawn_more_often():
     assert chance.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("has", "{alpha='abc'}"), ("mgr", "{beta=[1]}"), ("stapo", "{lam=true}"), ("dpo", "{b=1}")],
+)
+def test_options_of_another_type_are_mistakes_of_the_recipe(name, options):
+    with pytest.raises(RecipeError, match=f"credit.options of {name}"):
+        make(chosen(f"credit.name={name}", f"credit.options={options}"))
+
+
 def test_a_stage_that_was_killed_is_done_again(tmp_path):
     recorded_run(tmp_path)
     whole = replay.train_round(tmp_path, 0)

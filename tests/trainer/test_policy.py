@@ -172,6 +172,12 @@ def test_a_hub_name_out_of_reach_says_what_to_give(monkeypatch):
         Policy.load("nobody/nothing")
 
 
+@pytest.mark.parametrize("device", ["tpu", "cuda:99", "no device"])
+def test_a_device_that_is_not_there(tiny_folder, device):
+    with pytest.raises(ValueError, match=f"policy.device={device!r} cannot be used"):
+        Policy.load(str(tiny_folder), device=device)
+
+
 def test_bad_settings_are_refused(tiny_folder):
     with pytest.raises(ValueError, match="dtype is one of float32, bfloat16, got 'int8'"):
         Policy.load(str(tiny_folder), dtype="int8")

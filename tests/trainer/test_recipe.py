@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trainer import recipe
 from trainer.recipe import RecipeError
+from trainer.rollout import make_env
 
 
 def written(tmp_path, text):
@@ -183,3 +184,10 @@ def test_recipes_are_frozen_and_compare():
     assert recipe.changes(one, one) == []
     more = recipe.load("quickstart", ["credit.options.beta=0.3"])
     assert recipe.changes(one, more) == ["credit.options.beta"]
+
+
+@pytest.mark.parametrize("name", ["data", "max_turns", "split"])
+def test_options_of_the_recipe_are_not_the_environments(name):
+    chosen = recipe.load("sotopia_quickstart", [f"env.options.{name}=3"])
+    with pytest.raises(recipe.RecipeError, match=f"set env.{name}"):
+        make_env(chosen.env, chosen.prompt, split="test")

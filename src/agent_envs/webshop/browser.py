@@ -134,8 +134,9 @@ class WebShopSite(WebShop):
     def _guarded(self, visit: Callable[[Window], None]) -> None:
         """Visit a page, once more in a new browser after the episode's first crash."""
         timeout = left = self.page_timeout
-        if not 0 < timeout <= threading.TIMEOUT_MAX:
-            raise ValueError(f"page_timeout is a number of seconds above 0, got {timeout!r}")
+        number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+        if not number or not 0 < timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"page_timeout is a finite number of seconds above 0, got {timeout!r}")
         while True:
             window = self._opened()
             try:

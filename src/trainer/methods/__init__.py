@@ -35,7 +35,7 @@ def make(recipe: Recipe) -> Method:
     """The method of a recipe.
 
     Raises:
-        RecipeError: Sections that do not fit together.
+        RecipeError: Sections that do not fit together, or an option of another type.
         ValueError: An unknown estimator or option of it.
     """
     name, options = recipe.credit.name, dict(recipe.credit.options)
@@ -49,7 +49,10 @@ def make(recipe: Recipe) -> Method:
     asked = str(options.get("decomposer")) if name == "has" else ""
     if asked in _DECOMPOSERS:
         del options["decomposer"]
-    estimator = credit.make(name, **options)
+    try:
+        estimator = credit.make(name, **options)
+    except TypeError as error:
+        raise RecipeError(f"credit.options of {name}: {error}") from error
     if isinstance(estimator, credit.HAS) and asked in _DECOMPOSERS:
         return _DECOMPOSERS[asked](estimator, recipe)
     if recipe.critic.learning_rate:
