@@ -57,10 +57,14 @@ SEED = 7
 SURPRISES = 0.2  # share of actions sampled from the space although some are admissible
 TASKS, EPISODES = 3, (2, 20)
 """Of the small audit of anchors; the fewest and the most episodes of each task."""
+WIDE = 10
+"""Tasks in which listed actions are tried where they were not yet."""
 SEEDS = 3
 """From so many seeds each of its tasks is played."""
 PROBES = 40
 """Listed actions that are tried in a state, at most; from late states, so many in all."""
+CUTS = 5
+"""Resets in the middle of an episode, after so many turns less one."""
 PLACES = 4
 """Turns of a way after which copies are made and nonsense is tried."""
 RESETS = 20
@@ -157,10 +161,11 @@ def _check(
     solutions = {} if oracle is None else _check_oracle(env, oracle)
     guided = partial(_guided, solutions, actions)
     _check_again(env, guided)
+    _check_invalid_turns(env, guided)
     furthest = _check_anchors(env, guided, turns)
     ways = list(solutions.values())[-TASKS:] or furthest
     _check_late(env, ways)
-    _check_invalid_turns(env, guided)
+    _check_wide(env, ways, actions, turns)
     opening = (Start(SEED), *first)
     _hold(env, comparisons.unspoilt, opening)
     if env.spec is not None:
@@ -350,7 +355,8 @@ def _check_repeats(env: Env, actions: Sequence[Any], others: Actions) -> None:
     """The same seed gives the same episode, and another episode between leaves nothing behind."""
     between = [record.action for record in play(env, SEED + 1, actions=others)][1:]
     same = (Start(SEED), *actions)
-    _hold_repeating(env, (*same, Start(SEED + 1), *between, *same))
+    cuts = [one for cut in range(CUTS) for one in same[: cut + 1]]
+    _hold_repeating(env, (*same, Start(SEED + 1), *between, *cuts, *same))
 
 
 def _hold_repeating(env: Env, steps: Sequence[Any]) -> None:
@@ -415,6 +421,50 @@ def _check_late(env: Env, ways: Sequence[Way]) -> None:
         words = [dressed(env, NONSENSE[number % len(NONSENSE)])] if text else []
         for action in [*words, *(choices[int(one)] for one in tries)]:
             replayed(env, start, [*actions[:place], action])
+
+
+def _check_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> None:
+    """Episodes of more tasks and seeds, of actions not yet tried at an anchor of their task.
+
+    Some go a part of a way first.
+    """
+    rng, played = np.random.default_rng(SEED), 0
+    possible: Possible = {}
+    tried: dict[tuple[str, str], set[Any]] = {}
+    begun: list[Way] = [*((start, []) for start in starts(env, WIDE, SEED + 1)), *ways]
+    for number in range(4 * WIDE):
+        again, place = divmod(number, len(begun))
+        start, way = begun[place]
+        start = start._replace(seed=start.seed + (0 if way else again * WIDE))
+        led = way[: int(rng.integers(len(way) + 1))]
+        actor = partial(_untried, env, tried, actions, led, rng)
+        played += len(list(_watched(env, start, actor, Watch(env, start, possible)))) - 1
+        if played >= turns:
+            return
+
+
+def _untried(
+    env: Env,
+    tried: dict[tuple[str, str], set[Any]],
+    actions: Actions,
+    led: Sequence[Any],
+    rng: np.random.Generator,
+) -> Actor:
+    """Some actions, then listed ones that were not tried at the anchor."""
+    rest, wandering = [*led], actions(env, rng)
+
+    def act(shown: Any, info: dict[str, Any]) -> Any:
+        if rest:
+            return rest.pop(0)
+        done = tried.setdefault((info["task_id"], info["anchor"]), set())
+        new = [action for action in listed(env, info) if action not in done]
+        if not new:
+            return wandering(shown, info)
+        action = new[int(rng.integers(len(new)))]
+        done.add(action)
+        return action
+
+    return act
 
 
 def _places(actions: Sequence[Any]) -> list[int]:

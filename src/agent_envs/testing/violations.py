@@ -97,9 +97,24 @@ def explained(make: Fresh, found: Violation) -> Violation:
 
 def shortest(make: Fresh, found: Violation) -> Violation:
     """The same violation with as few steps as leaving some out gives, each as simple as it goes."""
-    again, budget = found.again, SHORTER
-    if again is None or tried(again, make, found.steps) is None:
+    again = found.again
+    if again is None:
         return found
+    shown = tried(again, make, found.steps)
+    if shown is None and again is repeats:  # what was done before matters too
+        shown = tried(again, make, [*_cuts(found.steps), *found.steps])
+    if shown is None:
+        return found
+    found, budget = _fewer(make, shown, again, SHORTER)
+    if again not in (repeats, repeats_drawing):
+        return _simplest(make, found, again, budget)
+    for turn in range(len(found.steps), 0, -1):
+        found = _better(found, tried(again, make, _without(found.steps, turn)))
+    return found
+
+
+def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Violation, int]:
+    """The same with parts left out, half of the steps first; what is left of the budget."""
     size = max(1, len(found.steps) // 2)
     while size and budget:
         before = len(found.steps)
@@ -107,11 +122,32 @@ def shortest(make: Fresh, found: Violation) -> Violation:
             steps = found.steps[:place] + found.steps[place + size :]
             if budget and len(steps) < len(found.steps):
                 budget -= 1
-                shorter = tried(again, make, steps)
-                if shorter is not None and len(shorter.steps) < len(found.steps):
-                    found = shorter
+                found = _better(found, tried(again, make, steps))
         size //= 1 if len(found.steps) < before else 2
-    return _simplest(make, found, again, budget)
+    return found, budget
+
+
+def _better(found: Violation, other: Violation | None) -> Violation:
+    """The other where it has fewer steps."""
+    return found if other is None or len(other.steps) >= len(found.steps) else other
+
+
+def _without(steps: Sequence[Any], turn: int) -> list[Any]:
+    """Every episode without that turn, since what is compared is in two of them."""
+    kept, done = list[Any](), 0
+    for step in steps:
+        done = 0 if isinstance(step, Start) else done + 1
+        kept += [step] * (isinstance(step, Start) or done != turn)
+    return kept
+
+
+def _cuts(steps: Sequence[Any]) -> list[Any]:
+    """Each episode, left after every one of its turns."""
+    cuts, begun = list[Any](), 0
+    for place, step in enumerate(steps):
+        begun = place if isinstance(step, Start) else begun
+        cuts += steps[begun : place + 1]
+    return cuts
 
 
 def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
@@ -170,8 +206,10 @@ def repeats(
         else:
             history = hash(history), key_of(record.action)
             done.append(record.action)
-        before = known.setdefault(history, record)
-        if before is not record and (wrong := difference(before, record)):
+        before = known.get(history)
+        if before is None:
+            known[history] = copy.deepcopy(record)
+        elif wrong := difference(before, record):
             where = f"step {len(play.actions)} ({quoted(record.action, 60)})"
             at = where if play.actions else "reset"
             return Violation(f"{how}: {wrong}, at {at}{_drawn(env, steps)}", done, repeats)
