@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_envs.contract import ContractError
 from agent_envs.testing.episodes import (
     COPIED,
+    Chance,
     Extra,
     Other,
     Play,
@@ -45,9 +46,9 @@ ZONE = "XXX+03:17"
 """A zone whose minutes are not those of UTC."""
 
 
-def records(env: Env, steps: Sequence[Any]) -> list[Record]:
+def records(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> list[Record]:
     """The turns of these steps."""
-    return [record for _, record in performed(env, steps)]
+    return [record for _, record in performed(env, steps, chance)]
 
 
 def differing(
@@ -105,8 +106,9 @@ def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
     if place is None:
         return None
     extra = steps[place].action
-    expected = records(env, [*steps[:place], *steps[place + 1 :]])
-    found = records(env, [*steps[:place], extra, *steps[place + 1 :]])
+    with generators_kept():  # equal turns draw alike, whatever an invalid turn has drawn
+        expected = records(env, [*steps[:place], *steps[place + 1 :]], Chance(env))
+        found = records(env, [*steps[:place], extra, *steps[place + 1 :]], Chance(env))
     if len(found) <= place or found[place].info["valid"]:  # here it is an action
         return None
     for turn in range(place, min(len(expected), len(found) - 1)):
