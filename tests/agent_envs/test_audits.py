@@ -324,7 +324,7 @@ def test_the_turns_of_audits_are_held_against_the_rules(audited):
         re.DOTALL,
     )
     assert "not as the contract requires" in str(found)
-    assert audited(lamp.Lamp()).violation == ""
+    assert audited(lamp.Lamp(), tasks=2).violation == ""
 
 
 def test_what_differs_when_it_is_done_again_is_shown_with_the_episodes():
@@ -335,10 +335,10 @@ def test_what_differs_when_it_is_done_again_is_shown_with_the_episodes():
 
 
 def test_what_the_seed_drew_has_to_be_in_the_anchor():
-    found = audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, seeds=3)
+    found = audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12, seeds=3)
     assert found.witness.start != found.witness.other_start
-    assert audit_anchors(lamp.HidesDrawUnlisted(), tasks=4).passed  # one seed a task
-    assert audit_anchors(lamp.Wind(), tasks=4, seeds=3).passed
+    assert audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12).passed  # one seed a task
+    assert audit_anchors(lamp.Wind(), tasks=4, episodes=12, seeds=3).passed
 
 
 def test_words_are_what_the_random_player_says():

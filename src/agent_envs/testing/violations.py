@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SHORTER = 150
 """Episodes played at most to show a violation with fewer and simpler actions."""
+SMALL = 6
+"""Sizes of parts to leave out up to which each is tried; larger ones are halved."""
 TRIES = 3
 """How often steps are tried where a difference can be a matter of chance."""
 TIMES = 6
@@ -123,7 +125,8 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
             if budget and len(steps) < len(found.steps):
                 budget -= 1
                 found = _better(found, tried(again, make, steps))
-        size //= 1 if len(found.steps) < before else 2
+        if len(found.steps) == before:
+            size = size // 2 if size > SMALL else size - 1
     return found, budget
 
 
