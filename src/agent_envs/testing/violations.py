@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Shows: TypeAlias = Callable[[Env, Sequence[Any]], "Violation | None"]
     Fresh: TypeAlias = Callable[[], AbstractContextManager[Env]]
 
-SHORTER = 150
+SHORTER = 300
 """Episodes played at most to show a violation with fewer and simpler actions."""
 SMALL = 6
 """Sizes of parts to leave out up to which each is tried; larger ones are halved."""
@@ -125,7 +125,9 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
             if budget and len(steps) < len(found.steps):
                 budget -= 1
                 found = _better(found, tried(again, make, steps))
-        if len(found.steps) == before:
+        if len(found.steps) < before:  # smaller parts can now be left out together
+            size = max(size, min(SMALL, len(found.steps) // 2))
+        else:
             size = size // 2 if size > SMALL else size - 1
     return found, budget
 
