@@ -28,7 +28,7 @@ def within(name: str, value: float, low: float, high: float, why: str) -> None:
 def nonnegative(name: str, value: float, why: str) -> None:
     """Refuse a negative number, infinity and NaN."""
     number(name, value)
-    if not 0 <= value < LARGEST:
+    if not 0 <= float(value) < LARGEST:
         raise ValueError(f"{name} must lie in [0, {LARGEST:g}) because {why}, got {value}")
 
 
@@ -42,7 +42,7 @@ def count(name: str, value: int, why: str) -> None:
 def positive(name: str, value: float, why: str) -> None:
     """Refuse a number that is not above 0, infinity and NaN."""
     number(name, value)
-    if not 0 < value < LARGEST:
+    if not 0 < float(value) < LARGEST:
         raise ValueError(f"{name} must be positive and finite because {why}, got {value}")
 
 

@@ -89,6 +89,11 @@ class MGR:
         for name in ("theta_v", "theta_c1", "theta_c2"):
             within(name, getattr(self, name), 0, 1, "it is compared with a share")
         nonnegative("delta", self.delta, "it lowers a probability")
+        if self.theta_c1 > self.theta_c2:
+            raise ValueError(
+                f"theta_c1={self.theta_c1} must be at most theta_c2={self.theta_c2}, since the "
+                f"gate closes as completion rises from one to the other"
+            )
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Advantage of each turn."""

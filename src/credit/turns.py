@@ -50,8 +50,8 @@ class Turns:
 
     Raises:
         ValueError: unequal lengths, a trajectory without turns or out of order, NaN, infinity or a
-            number of 1e100 or more, progress outside [0, 1], an outcome that would be counted
-            twice; names column and row.
+            number of 1e100 or more, progress outside [0, 1], an entropy below 0, an outcome that
+            would be counted twice, verifiers without names of their own; names column and row.
         TypeError: a column of another type, as arrays for anchors or text for numbers.
     """
 
@@ -70,15 +70,19 @@ class Turns:
     outcome_in_reward: InitVar[bool | None] = None
 
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
+        if not (outcome_in_reward is None or isinstance(outcome_in_reward, bool | np.bool_)):
+            raise TypeError(f"outcome_in_reward is True, False or None, got {outcome_in_reward!r}")
         columns = {
             name: _column(name, getattr(self, name), kind)
             for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
         }
         if self.entropy is not None:
             columns["entropy"] = _column("entropy", self.entropy, np.float64)
-        names = tuple(self.turn_reward_names)
+        names = _names(self.turn_reward_names)
         if self.turn_reward is not None:
             columns["turn_reward"] = _table(self.turn_reward, names)
+        elif names:
+            raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
         for name, value in (columns | {"turn_reward_names": names}).items():
             object.__setattr__(self, name, value)
         self._check_lengths()
@@ -87,6 +91,7 @@ class Turns:
             if getattr(self, name) is not None:
                 finite(name, getattr(self, name))
         self._check_progress()
+        self._check_entropy()
         if outcome_in_reward:
             paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
             object.__setattr__(self, "reward", _column("reward", paid, np.float64))
@@ -242,6 +247,16 @@ class Turns:
             row = outside[0]
             raise ValueError(f"progress row {row} must lie in [0, 1], got {self.progress[row]}")
 
+    def _check_entropy(self) -> None:
+        if self.entropy is None:
+            return
+        below = np.flatnonzero(self.entropy < 0)
+        if len(below):
+            raise ValueError(
+                f"entropy row {below[0]} must be at least 0 nats, got {self.entropy[below[0]]}; "
+                f"a mean log-probability is its negative"
+            )
+
     def _check_counted_once(self) -> None:
         """Refuse rewards that hold the outcome: at the last turns, or in sum over trajectories."""
         if not self.outcome.any():
@@ -287,6 +302,8 @@ def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
 
 def _texts(name: str, given: Any) -> NDArray[np.object_]:
     """A vector of str, read-only; integers are written as text if all rows are."""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"{name} has a text for each row, got the single text {given!r:.60}")
     rows = given.tolist() if isinstance(given, np.ndarray) else list(given)
     kinds = set(map(type, rows))
     if kinds - {str}:
@@ -311,9 +328,18 @@ def _check_texts(name: str, rows: Sequence[Any]) -> None:
             raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} is {remedy}")
 
 
+def _names(given: Any) -> tuple[str, ...]:
+    """The names of verifiers, which tell them apart."""
+    names = () if isinstance(given, str) else tuple(given)
+    texts = not isinstance(given, str) and all(isinstance(name, str) and name for name in names)
+    if not texts or len(set(names)) < len(names):
+        raise ValueError(f"turn_reward_names are different texts in a tuple, got {given!r:.80}")
+    return names
+
+
 def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
     rewards = np.array(array("turn_reward", given), dtype=np.float64)
-    if not rewards.size:
+    if not rewards.size and rewards.ndim < 2:  # noqa: PLR2004  an empty list
         rewards = rewards.reshape(-1 if names else 0, len(names))
     if rewards.shape[1:] != (len(names),):
         raise ValueError(

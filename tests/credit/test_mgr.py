@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -147,3 +149,13 @@ def test_options_out_of_range(options, message):
 def test_outcome_must_be_success():
     with pytest.raises(ValueError, match=r"0 or 1.*success.*got 0.5 in row 1"):
         MGR()(batch([1, 1], [1.0, 0.5], [0, 0]))
+
+
+def test_the_gate_closes_from_one_threshold_to_the_next():
+    with pytest.raises(ValueError, match=r"theta_c1=0.7 must be at most theta_c2=0.6"):
+        MGR(theta_c1=0.7)
+
+
+def test_numbers_of_numpy_are_numbers():
+    with warnings.catch_warnings(action="error"):
+        assert MGR(beta=np.float32(0.25), q=np.int64(2)) == MGR(beta=0.25)

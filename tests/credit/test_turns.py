@@ -52,6 +52,11 @@ def test_positions_and_ends():
         ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not bool"),
         ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
         ({"reward": [[0.0], [0.0], [0.0]]}, r"reward is a vector, got shape \(3, 1\)"),
+        ({"entropy": [0.1, -0.1, 0.0]}, "entropy row 1 must be at least 0 nats, got -0.1"),
+        ({"turn_reward_names": ("a",)}, "names are .*, but there is no turn_reward"),
+        ({"turn_reward": [[1, 2]] * 3, "turn_reward_names": ("a", "a")}, "are different texts"),
+        ({"turn_reward": [[1, 2]] * 3, "turn_reward_names": "ab"}, "texts in a tuple, got 'ab'"),
+        ({"turn_reward": np.zeros((4, 0))}, "turn_reward has 4 rows, trajectory has 3"),
     ],
 )
 def test_refusals_name_column_and_row(change, message):
@@ -80,6 +85,8 @@ class Tensor:
         ({"anchor": [b"a", b"b", b"c"]}, r"anchor row 0 is b'a' \(bytes\)"),
         ({"action": [("go", 1)] * 3}, r"action row 0 is \('go', 1\) \(tuple\)"),
         ({"goal": [None, "g"]}, r"goal row 0 is None"),
+        ({"goal": "ab"}, "goal has a text for each row, got the single text 'ab'"),
+        ({"outcome_in_reward": "no"}, "outcome_in_reward is True, False or None, got 'no'"),
         ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not int64; number them by np.uni"),
         ({"reward": ["a", "b", "c"]}, "reward row 0 is .*a.*, not float64"),
         ({"reward": Tensor()}, r"reward is a Tensor that NumPy cannot read .*BFloat16.*float\(\)"),

@@ -257,6 +257,11 @@ def _a_number(rng: np.random.Generator) -> Actor:
     return _script("", f"apis.supervisor.complete_task(answer={number})")
 
 
+def _nothing(rng: np.random.Generator) -> Actor:
+    nothing = ("0", "0.0", "''", "'none'", "'nothing'", "None")[rng.integers(6)]
+    return _script("", f"apis.supervisor.complete_task(answer={nothing})")
+
+
 def _everything(rng: np.random.Generator) -> Actor:
     way = ("accept", "decline")[rng.integers(2)]
     return _script(_EVERYTHING.format(money=way))
@@ -271,6 +276,7 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "ends_at_once": _at_once,
     "answers_with_the_request": _copies_the_request,
     "answers_a_number": _a_number,
+    "answers_nothing": _nothing,
     "does_with_what_is_quoted": _does_with_what_is_quoted,
     "does_everything": _everything,
     **{name: _one(code) for name, code in _ONE_APP.items()},

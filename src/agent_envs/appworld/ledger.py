@@ -19,7 +19,9 @@ KINDS = (
     "request for money",
     "declined request",
     "cancelled request",
+    "uninvited guest",
     "deletion",
+    "overwritten text",
 )
 _SHOWN = 200  # characters of an effect's text
 

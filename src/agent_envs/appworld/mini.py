@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families.plan import verdict, wanted_effects
@@ -12,6 +13,9 @@ from agent_envs.appworld.sandbox import SANDBOXES
 from agent_envs.appworld.session import Session
 from agent_envs.appworld.world import MAXIMUM, Judged, Opened
 from agent_envs.panels import one_of
+
+if TYPE_CHECKING:
+    from agent_envs.appworld.ledger import Effect
 
 
 class MiniWorld:
@@ -46,6 +50,7 @@ class MiniWorld:
         self.task_id = ""
         self._executed = 0
         self._harmed = 0
+        self._lost: list[Effect] = []
         self._interpreter: Interpreter | None = None
 
     def task_ids(self, split: str) -> tuple[str, ...]:
@@ -56,7 +61,7 @@ class MiniWorld:
         """Start a task; its interpreter starts with the first execution."""
         self.close()
         task = tasks.task(task_id)
-        self.task_id, self._executed, self._harmed = task_id, 0, 0
+        self.task_id, self._executed, self._harmed, self._lost = task_id, 0, 0, []
         self._session = Session(task.household, task.instruction, wanted_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
@@ -76,7 +81,7 @@ class MiniWorld:
         if self._interpreter is None:
             raise RuntimeError("no task is open: call open(task_id) first")
         self._session.begin()
-        self._harmed = len(self._session.ledger.unasked)
+        self._harmed, self._lost = len(self._session.ledger.unasked), self._session.lost
         if self._executed >= self.max_executions:
             return MAXIMUM.format(self.max_executions)
         self._executed += 1
@@ -94,7 +99,9 @@ class MiniWorld:
 
     def harm(self) -> tuple[str, ...]:
         """What the last execution did that cannot be taken back and was not asked for."""
-        return tuple(map(str, self._session.ledger.unasked[self._harmed :]))
+        done = self._session.ledger.unasked[self._harmed :]
+        lost = [effect for effect in self._session.lost if effect not in self._lost]
+        return tuple(map(str, [*done, *lost]))
 
     def digest(self) -> str:
         """Key of the state, of the log-ins, the effects, the end, and of the interpreter."""

@@ -13,37 +13,66 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
-HALF_A_CENT = 0.005
-MINUTES = {"": 1.0, "minutes": 1.0, "hours": 60.0}
-MONEY = {"": 1.0, "money": 1.0, "cents": 0.01}
-_UNITS = {
-    "minutes": "minutes minute mins min m",
-    "hours": "hours hour hrs hr h",
-    "money": "dollars dollar euros euro pounds usd eur gbp bucks $ € £",
-    "cents": "cents cent",
-}
-_UNIT = {word: unit for unit, words in _UNITS.items() for word in words.split()}
-_QUOTES = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—−", '\'\'\'\'""""\'"""------')
-_STATING = frozenset(
-    """
-    a an the it it's its is was that that's this these those them of in for by to on at from
-    i you we your my will have has had
-    answer title name named called titled song track artist
-    total sum amount result time length altogether all overall together
-    spend spent send sent take takes took pay paid come comes payments meetings events
-    """.split()  # noqa: SIM905  a list of words reads best as text
-)
-"""Words of plain statements: with a title or number and nothing else but these, one is stated."""
 
-_STATED = "|".join(sorted(_STATING, key=len, reverse=True))
-_BEFORE = re.compile(rf"^(?:(?:{_STATED})\b[\s,:=]*|=\s*)+")
-_AFTER = re.compile(rf"(?:[\s,]+(?:{_STATED}))+$")
+def _listed(words: str) -> frozenset[str]:
+    """Words between blanks."""
+    return frozenset(words.split())
+
+
+HALF_A_CENT = 0.005
+LONGEST = 500  # characters of a text that states a number
+_QUOTES = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—−", '\'\'\'\'""""\'"""------')
+_PLAIN = _listed(
+    """
+    the it it's its is was are were be will that that's this these those them all both
+    of in for by to on at from with during over since until
+    someday i i'll i've me my you you'll you've your we our have has had did do does
+    answer result final exactly precisely called named titled
+    """
+)
+"""Words of plain statements that name no kind of thing."""
+_SUMS = _listed(
+    """
+    total totals totaling totalling sum sums altogether overall together come comes came
+    amounts add adds added equals
+    """
+)
+_COPULAS = frozenset({"is", "was", "are", "were"})
+_WHERE = frozenset({"in", "on", "at", "from", "by", "with", "during", "over", "since", "until"})
+_BEHIND = _COPULAS | _WHERE | {"for", "to", "all", "that"}
+"""What may come after a number and its unit; a noun there says what the number counts."""
+_UNSAID = _listed(
+    """
+    not no nor or either neither about around roughly approximately nearly almost maybe perhaps
+    probably possibly more less fewer least most minimum maximum between half double twice without
+    except excluding plus minus per each every a an any how many much number count up than before
+    after under above below first second next last another other others what which when why who
+    """
+)
+"""Words that change what a statement says, also where the request has them."""
+_NAMING = _listed("a an title name song track artist time length")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY = "someday"  # stands for a date of the request
+_MARKED = re.compile(r"(?<![^\W_])(\*{1,3}|_{1,3}|`{1,3})\s*([^*_`]+?)\s*\1(?![^\W_])")
 _DIGITS = r"[+-]?(?:[0-9]+,[0-9]{2}(?![0-9])|(?:[0-9]{1,3}(?:[ ,][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
-_PART = re.compile(rf"([$€£]|usd|eur|gbp)?\s*({_DIGITS})\s*([a-z$€£]*)\s*(?:(?:,|&|\band\b)\s*)?")
-_OPEN_END = re.compile(r"(?:,|&|\band)$")
-_TWO_DECIMALS = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)\.[0-9]{2}")
+_BARE = r"(?<![\w.,:+-])"  # no part of another number
+_H, _M = r"\s?(?:h|hrs?|hours?)\b", r"\s?(?:m|mins?|minutes?)\b"
+_CLOCKS = (
+    re.compile(rf"{_BARE}([0-9]{{1,3}}):([0-5][0-9])(?:{_H})?(?!{_M}|[\w:]|[.,][0-9])"),
+    re.compile(
+        rf"{_BARE}([0-9]{{1,3}})\s?(?:h|hrs?|hours?)\s?([0-5][0-9])(?:{_M})?(?!{_H}|[\w:]|[.,][0-9])"
+    ),
+)
+_JOINED = re.compile(r"\s*(?:(?:,|&|\band\b)\s*)?(?=[0-9])")
+_BETWEEN = re.compile(rf"\bbetween {_DAY} and {_DAY}\b")
+_ARTICLE = re.compile(r"\ban? (?=(?:total|sum)\b)")
+_ADDING = re.compile(r"\badd(?:s|ed)? up to\b")
+_COUNTING = re.compile(r"\b(?:(?:number|count|amount) of|how (?:many|much)) (?=(\w+))")
+_SAID = re.compile(r"[^\W\d_]*(?:[\s'\",.:;=()]+[^\W\d_]*)*")
+_TWO_DECIMALS = re.compile(r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|0|[1-9][0-9]*)\.[0-9]{2}")
 _BULLET = re.compile(r"\s*(?:[-*•]|[0-9]+[.)])\s+")
 _SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
@@ -85,11 +114,63 @@ class TwoDecimals(NamedTuple):
         return abs(float(text.replace(",", "")) - self.number) < HALF_A_CENT
 
 
+class Measure(NamedTuple):
+    """A kind of quantity: what may be said beside a number of it.
+
+    Attributes:
+        units: words for its units, with their sizes; a number without one is in units of size 1.
+        says: words that say such a quantity, like "time" and "spend".
+        things: words for what has it, which a number of it does not count.
+        clock: whether it may be written as hours and minutes, "3:30".
+    """
+
+    units: dict[str, float]
+    says: frozenset[str]
+    things: frozenset[str]
+    clock: bool = False
+
+    @property
+    def part(self) -> str:
+        """The pattern of a number with its unit behind it, a currency before it, or neither."""
+        units = "|".join(sorted(map(re.escape, self.units), key=len, reverse=True))
+        first = "|".join(re.escape(unit) for unit in _CURRENCIES & self.units.keys()) or "(?!)"
+        return rf"(?:({first})\s*)?({_DIGITS})(?:\s*({units})(?![a-z]))?"
+
+
+def _units(**sizes: float) -> dict[str, float]:
+    return {word: size for kind, size in sizes.items() for word in _WORDS[kind].split()}
+
+
+_WORDS = {
+    "minutes": "minutes minute mins min m",
+    "hours": "hours hour hrs hr h",
+    "money": "dollars dollar euros euro pounds usd eur gbp bucks $ € £",
+    "cents": "cents cent",
+}
+_CURRENCIES = _listed("usd eur gbp $ € £")
+MINUTES = Measure(
+    _units(minutes=1.0, hours=60.0),
+    _listed("time length lengths duration spend spent take takes took last lasts"),
+    _listed("meeting meetings appointment appointments event events"),
+    clock=True,
+)
+MONEY = Measure(
+    _units(money=1.0, cents=0.01),
+    _listed("money amount spend spent pay paid send sent give gave cost costs"),
+    _listed("payment payments transaction transactions transfer transfers"),
+)
+
+
 class Quantity(NamedTuple):
-    """A number, with or without its unit: `units` are those it may have, with their sizes."""
+    """A number, with or without its unit, alone or in a plain statement.
+
+    Beside it an answer has only words that state, those of its measure and those of `asked`, the
+    request's own.
+    """
 
     number: float
-    units: dict[str, float]
+    measure: Measure
+    asked: str = ""
 
     def fits(self, value: Any) -> bool:
         """Whether a value is this number or a text that says it, in digits or in words."""
@@ -97,15 +178,15 @@ class Quantity(NamedTuple):
             return False
         if isinstance(value, (int, float)):
             return abs(value - self.number) < HALF_A_CENT
-        said = quantity(value, self.units) if isinstance(value, str) else None
+        said = quantity(value, self.measure, self.asked) if isinstance(value, str) else None
         return said is not None and abs(said - self.number) < HALF_A_CENT
 
 
 class Title(NamedTuple):
     """The title of a song, with or without its artist, alone or in a plain statement.
 
-    Apart from title and artist, an answer has only words that state (`_STATING`) and those of
-    `asked`, the request's own.
+    Apart from title and artist, an answer has only words that state and those of `asked`, the
+    request's own.
     """
 
     title: str
@@ -125,7 +206,8 @@ class Title(NamedTuple):
         place = _place(artist, said)
         if place is not None:
             said[place : place + len(artist)] = []
-        return set(said) <= _STATING | {*_words(self.asked)}
+        asked = {*_words(self.asked)} - _UNSAID
+        return set(said) <= _PLAIN | _NAMING | asked
 
 
 def same(value: Any, wanted: Any) -> bool:
@@ -157,25 +239,106 @@ def plain(text: str) -> str:
     return text
 
 
-def quantity(text: str, units: dict[str, float]) -> float | None:
+def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
     """The number that a text says, in units of size 1; None where it says none, or more than that.
 
-    It is in digits or words. Units are those of `units`, before or after the number, from large to
-    small: "3 h 30 min".
+    It is in digits or words, with units from large to small ("3 h 30 min") or without one, alone or
+    in a plain statement. What is asked for decides what may be said beside it: units and words of
+    the measure, words of the request `asked`, and words that name no kind of thing. A noun that the
+    number would count, behind it or before it, is a wrong unit.
     """
-    stated = plain(_AFTER.sub("", _BEFORE.sub("", plain(text))))
-    said = _POINT.sub(_decimals, _RUN.sub(_in_digits, stated))
-    place, total, last = 0, 0.0, float("inf")
-    while place < len(said):
-        part = _PART.match(said, place)
-        if part is None or (part[1] and part[3]):
-            return None
-        unit = part[1] or part[3]
-        size = units.get(_UNIT.get(unit, "?") if unit else "")
-        if size is None or size >= last or (place and not unit):
-            return None
-        total, last, place = total + _number(part[2]) * size, size, part.end()
-    return total if said and not _OPEN_END.search(said) else None
+    if len(text) > LONGEST:
+        return None
+    said = _written(text, measure, asked)
+    first = re.search(_BARE + measure.part, said)
+    if first is None or re.match("[+-]?0[0-9]", first[2]):
+        return None
+    parts, end = [first], first.end()
+    while (joined := _JOINED.match(said, end)) and (
+        part := re.compile(measure.part).match(said, joined.end())
+    ):
+        parts.append(part)
+        end = part.end()
+    before, after = _phrased(said[: first.start()], measure), _phrased(said[end:], measure)
+    named = {measure.units[word] for word in _words(f"{before} {after}") if word in measure.units}
+    units = [unit for part in parts for unit in (part[1], part[3]) if unit]
+    sizes = [measure.units[unit] for unit in units]
+    if not _stated(before, after, measure, asked, sized=bool(sizes or named)):
+        return None
+    sizes = sizes or [*named] or [1.0]
+    if len(sizes) != len(parts) or sizes != sorted({*sizes}, reverse=True) or named - {*sizes}:
+        return None
+    return sum(_number(part[2]) * size for part, size in zip(parts, sizes, strict=True))
+
+
+def _written(text: str, measure: Measure, asked: str) -> str:
+    """A text with its numbers in digits, without markup and without dates of the request."""
+    said = plain(text)
+    while said != (bare := _MARKED.sub(r"\2", said)):
+        said = bare
+    said = plain(said)
+    for day in _DATE.findall(asked):
+        said = said.replace(day, _DAY)
+    said = _RUN.sub(_in_digits, _POINT.sub(_decimals, said))
+    for clock in _CLOCKS if measure.clock else ():
+        said = clock.sub(r"\1 h \2 min", said)
+    return said
+
+
+def _phrased(said: str, measure: Measure) -> str:
+    """A part of a statement, without words that state in these phrases alone."""
+    measured = measure.says | measure.units.keys()
+    said = _COUNTING.sub(lambda found: "" if found[1] in measured else found[0], said)
+    return _ARTICLE.sub("", _ADDING.sub("comes to", _BETWEEN.sub(_DAY, said)))
+
+
+def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: bool) -> bool:
+    """Whether a number between these is one of the measure; `sized` is one with a unit."""
+    if not (_SAID.fullmatch(before) and _SAID.fullmatch(after)):
+        return False
+    if (before and before[-1] not in " :=\"'") or (after and after[0] not in " ,.;\"'"):
+        return False
+    if after.rstrip().endswith((",", ":", ";", "=", "(")):
+        return False
+    request = {*_words(asked)} - _UNSAID
+    names = {word for name in re.findall('"([^"]*)"', asked) for word in _words(name)}
+    plain_words = _PLAIN | _SUMS | measure.says | measure.units.keys()
+    front, behind = _words(before), _words(after)
+    if not {*front, *behind} <= plain_words | measure.things | request:
+        return False
+    kinds = (measure.things | request) - plain_words - names
+    subject = front + (behind if _COPULAS & {*behind[:1]} else [])
+    return (
+        _ends_well(front, before, measure, sized=sized)
+        and _goes_on_well(behind, measure, sized=sized)
+        and (sized or not _counts(subject, kinds, measure))
+    )
+
+
+def _ends_well(front: list[str], before: str, measure: Measure, *, sized: bool) -> bool:
+    """Whether the words before a number lead to it: no place or end of time that it would be."""
+    if not front or before.rstrip(" \"'")[-1:] in {":", "=", ",", ";", "."}:
+        return True
+    if front[-1] in {"of", "to"}:
+        return front[-2:-1] != [] and front[-2] in _SUMS | measure.says
+    return front[-1] not in _WHERE and (front[-1] != "for" or sized)
+
+
+def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
+    """Whether the words behind a number and its unit name nothing that it would count."""
+    rest = list(dropwhile(_SUMS.__contains__, behind))
+    known = _BEHIND | measure.says | measure.units.keys()
+    if behind and behind[-1] in _WHERE | {"for", "of", "to"}:
+        return False
+    return not rest or rest[0] in known or (sized and rest[0] == "of")
+
+
+def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool:
+    """Whether a statement is about things, and not about how much of the measure they have."""
+    if not kinds & {*subject} or measure.says & {*subject}:
+        return False
+    followed = zip(subject, [*subject[1:], ""], strict=True)
+    return not any(word in _SUMS and behind not in kinds for word, behind in followed)
 
 
 def _in_digits(run: re.Match[str]) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.apps.app import Refusal, checked
-from agent_envs.appworld.ledger import Ledger
+from agent_envs.appworld.ledger import Effect, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agent_envs.appworld.apps import App
-    from agent_envs.appworld.ledger import Effect
     from agent_envs.appworld.people import Household
     from agent_envs.appworld.state import State
 
@@ -24,6 +23,7 @@ REFUSED = "Response status code is {}:\n{}"
 _NOT_LOGGED_IN = "The access_token is wrong or of another app; call login of this app."
 _ENDED = "The task is completed; nothing more can be done."
 CALLS = 500  # that one turn may make
+_TEXTS = ("files", "notes")  # tables whose rows have a text that somebody wrote
 _TOO_MANY = {  # one object, however often it is the reply
     "error": REFUSED.format(
         429,
@@ -98,6 +98,17 @@ class Session:
         known = self.token(app) if app in self.logged_in else None
         if given.get("access_token", known) != known:
             raise Refusal(401, _NOT_LOGGED_IN)
+
+    @property
+    def lost(self) -> list[Effect]:
+        """Texts of before in whose place there is another one now; who puts it back loses none."""
+        return [
+            Effect("overwritten text", {"table": table, **old})
+            for table in _TEXTS
+            for row_id, old in self.before.tables[table].items()
+            if (row := self.state.get(table, row_id)) is not None and row is not old
+            if old["text"].strip() and old["text"] not in row["text"]
+        ]
 
     @property
     def key(self) -> tuple[Any, ...]:

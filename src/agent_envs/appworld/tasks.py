@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from random import Random
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.appworld.families import FAMILIES, Family
 from agent_envs.appworld.people import SCENARIOS, TRAIN_SEEDS, Draft, Household
+from agent_envs.appworld.reading import Quantity, Title
 from agent_envs.panels import one_of
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ def task(task_id: str) -> Task:
     draft = Draft(rng, int(seed))
     plan = family.plan(draft)
     instruction = rng.choice(plan.requests).format(**plan.given)
+    if isinstance(plan.answer, (Quantity, Title)):
+        plan = replace(plan, answer=plan.answer._replace(asked=instruction))
     return Task(family, plan, instruction, draft.household())
 
 

@@ -1,9 +1,10 @@
 """Accepted answers in default mode: what counts as one, and what of a text shows one.
 
-Names are compared without case, articles, punctuation and Latin diacritics; numbers by their value
-with sign, decimal point, thousands separators, powers of ten and unit. An answer that lists, pastes
-or repeats the question is none. `strict_compat=True` compares as `answers` does instead. Left out:
-words for numbers from 100, conversion of units.
+Names are compared without case, articles, sentence punctuation and Latin diacritics; numbers by
+their value with decimal point, thousands separators, powers of ten, unit and every sign beside
+them. An answer that lists, denies, pastes or repeats the question is none. `strict_compat=True`
+compares as `answers` does instead. Left out: words for numbers from 100, conversion of units, a
+raised dot for a decimal point, "below zero" for a sign, the day where a year is accepted.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import re
 from collections import Counter
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-BESIDE = 3
-"""Words that "sub_em" allows beside the accepted answer."""
 CLOSED = frozenset({"yes", "no", "noanswer"})
 REWARDS = ("em", "f1", "sub_em")
 
@@ -39,17 +39,20 @@ _WORDS = re.compile(
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d{3}|0\d*,\d+")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_PREFIXES = {"k": 3, "m": 6, "g": 9}
 _UNITS = {
     "celsius": r"°\s*c\b|(?:degrees?|deg)\s(?:celsius|centigrade|c)\b|celsius\b|centigrade\b|c\b",
     "fahrenheit": r"°\s*f\b|(?:degrees?|deg)\s(?:fahrenheit|f)\b|fahrenheit\b|f\b",
-    "": r"°|(?:degrees?|deg)\b",
+    "degrees": r"°|(?:degrees?|deg)\b",
     "percent": r"%|per\s?cent\b|pct\b",
     "square kilometres": r"(?:km\^?2|sq\.?\skm|square\skm|sq\.?\skilomet(?:er|re)s?)\b"
     r"|square\skilomet(?:er|re)s?\b",
     "square miles": r"(?:sq\.?\smi|square\smi|sq\.?\smiles?|square\smiles?)\b",
     "kilometres": r"(?:km|kilomet(?:er|re)s?)\b",
     "metres": r"(?:m|met(?:er|re)s?)\b",
-    "years": r"(?:yrs?|years?)\b",
+    "years": r"(?:yrs?|years?)\b|[ya](?=\W*\Z)",
+    "months": r"months?\b",
+    "weeks": r"(?:wks?|weeks?)\b",
     "days": r"(?:d|days?)\b",
     "hours": r"(?:h|hrs?|hours?)\b",
     "minutes": r"(?:min|mins|minutes?)\b",
@@ -59,31 +62,85 @@ _RUN = re.compile(
     r"(\d(?:[.,' ’]?\d)*)"
     r"(?:e([+-]?\d{1,2})(?!\w)| ?[x×*] ?10\^([+-]?\d{1,2})(?!\d))?"
     rf"((?:[ -](?:{'|'.join(_SCALES)})\b)*)"
+    r"(?:\s?(?P<prefix>[kmg])(?=yrs?\b|[ya]\W*\Z))?"
     rf"(?:\s?(?:{'|'.join(f'(?P<u{i}>{words})' for i, words in enumerate(_UNITS.values()))}))?"
 )
 """Digits and what parts them, a power of ten, words for powers, a unit."""
-_BEFORE = re.compile(r"((?<![\w.)])[-−–]|− |\b(?:minus|negative) )?((?<!\w)\.)?\Z")
+_OPENING = "([{\"'“‘«*_`"
+_BEFORE = re.compile(
+    rf"((?<![^\s{re.escape(_OPENING)}])(?:[-‐‑‒−–]|− )"
+    rf"|(?:\A|(?<=\A[{re.escape(_OPENING)}]))[-‐‑‒–] "
+    r"|\b(?:minus|negative) )?((?<!\w)\.)?\Z"
+)
+"""A sign, which ASCII has also for a dash or a bullet, and a point without a digit before it."""
+_PLUS = re.compile(rf"(?<![^\s{re.escape(_OPENING)}])\+(?=\d)")
+_ODD_BEFORE = re.compile(r"(?<!\w)[^\w\s.(\[{\"'“‘«]\Z|(?<!\S)[-‐‑‒–—/*!?]{1,3} \Z")
+_ODD_AFTER = re.compile(
+    r"[-‐‑‒–—−/_](?!\w)|[·*`´](?!\s*\Z)|[*`´]| ?[-‐‑‒–—−/+]+\W*\Z"
+)  # quotes are looked at with those before the number
+_SIGN = " ¤ "
+"""A sign beside a number that has no meaning of its own here."""
 _WHOLE = re.compile(r"\d{1,3}([,' ’])\d{3}(?:\1\d{3})*(?:\.\d+)?|\d*(?:[.,]\d+)?")
 _LONGEST = len("negative .")
-_LEADING = re.compile(
-    r"\A(?:it (?:is|was) |its )?(?:(?:as|at|by|for|from|in|into|of|on|to|with) )?(?:year )?"
+_LEADING, _LEADING_NUMBER = (
+    re.compile(rf"\A(?:it (?:is|was) |its )?(?:(?:{words}) )?(?:year )?")
+    for words in ("as|at|by|for|from|in|into|of|on|to|with", "at|for|in|of")
 )
+_STOPS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the it its is was are were be been this that these those which what who whom there "
+        "in on at of by for from into to with as called named known answer",
+    )
+)
+"""Words that have no information of their own beside an answer."""
+_TELLING = frozenset(
+    re.findall(
+        r"\w+",
+        "no not nor neither never none non without except but cannot or and either both any all "
+        "versus vs instead rather unlike other another opposite false wrong",
+    )
+)
+"""Words that deny an answer or set another beside it, also where the question has them."""
+_LIMITS = frozenset(
+    re.findall(
+        r"\w+",
+        "by from to into until till since than over under above below before after about around "
+        "near nearly almost up beyond within between during circa more less least most fewer later "
+        "earlier as with on minus plus half times",
+    )
+)
+"""Words that make another value of the number beside them."""
+_CODE = frozenset(re.findall(r"\w+", "a an the of for"))
+"""Those of the words above that are taken beside an answer of up to three letters."""
+_MARKUP = re.compile(
+    r"(?<![\w*_`])(\*{1,3}|_{1,3}|`{1,3})(?=[^\s*_`])((?:(?!\1).){1,200}?)\1(?![\w*_`])"
+)
+_PATH = re.compile(r"\w+(?:[/_]\w+)+")
+_NUCLIDE = re.compile(r"\W*?\^?(\d{1,3}) ?([A-Z][a-z]?)\W*")
+_EDGES = " \t\n.,;:!?…\"'“”‘’«»()[]{}*_`"
+_LONG = 40
+"""Words of an answer among which an accepted one is looked for."""
+_BETWEEN = re.compile(r"(?<=\d)(?:[^\w\s]|_)+(?=\d)")
 _FIGURE = re.compile(r"(?:minus)?\d")
 _BARE = re.compile(r"(?:minus)?\d+(?:point\d+)?")
 
 
 class _Marks(dict[int, str]):
-    """For `str.translate`: punctuation goes, and what parts words becomes `blank`."""
+    """For `str.translate`: punctuation goes, what parts words becomes `blank`, signs are words."""
 
     def __init__(self, blank: str) -> None:
         self.blank = blank
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
-        if letter in "-/_,;:." or category(letter) == "Pd":
+        kind = category(letter)
+        if letter in "-/_,;:." or kind == "Pd":
             self[code] = self.blank
+        elif letter in "!?¡¿…*\"'`´·・、。" or kind in {"Ps", "Pe", "Pi", "Pf"}:
+            self[code] = ""
         else:
-            self[code] = "" if letter in "$+<=>^`|~" or category(letter)[0] == "P" else letter
+            self[code] = f" {letter} " if kind[0] in "PS" else letter
         return self[code]
 
 
@@ -103,10 +160,11 @@ def forms(text: str) -> Forms:
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_SUPERSCRIPT)}", text)
     if not text.isascii():
         text = normalize("NFKC", text.replace("º", "°"))
+    text = _PLUS.sub("", _MARKUP.sub(r"\2", text.strip()))
     text = _numbers(_WORDS.sub(_figures_of, text.casefold()))
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
-    text = text.replace("&", " and ")
+    text = _BETWEEN.sub(r" \g<0> ", text.replace("&", " and "))
     kept = text.translate(_JOINED), text.translate(_SPACED)
     return Forms(*(" ".join(_ARTICLES.sub(" ", words).split()) for words in kept))
 
@@ -116,18 +174,44 @@ class Accepted:
 
     A choice is a question that names an accepted answer itself or is answered by yes or no: there
     only the answer alone counts, whatever the reward, as HotpotQA has it for yes and no.
+
+    Args:
+        answers: as the data has them; of which nothing is left when compared, are ignored.
+        question: its words have no information beside an answer.
+        bridges: answers of the steps before, whose passages do not show the answer by them.
     """
 
-    def __init__(self, answers: Sequence[str], question: str) -> None:
-        told = dict.fromkeys(filter(_something, map(forms, answers)))
-        bare = [_bare_percent(gold) for gold in told]
-        self.golds = tuple(dict.fromkeys([*told, *filter(None, bare)]))
-        asked = forms(question)
-        self._asked = frozenset(f"{asked.joined} {asked.spaced}".split())
-        common = [word for word in question.split() if word.islower()]
-        self._common = {forms(word).joined for word in ["the", "of", *common]}
+    def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
         closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
+        written = dict.fromkeys(answer for answer in answers if _something(forms(answer)))
+        self._words = tuple(raw for raw in written if not closed and _common(raw))
+        told = dict.fromkeys(forms(raw) for raw in written if raw not in self._words)
+        self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
+        asked = forms(question)
+        self._asked = frozenset(f"{asked.joined} {asked.spaced}".split()) - _TELLING
+        self._mixed = [
+            f" {forms(word).spaced} "
+            for word in question.split()
+            if not word.isalpha() and word[0].isalpha() and _figure(word)
+        ]
+        self._question = f" {asked.spaced} "
+        self._written = frozenset(
+            part for word in question.split() for part in (_stripped(word), _stripped(word, "'s"))
+        )
+        parts = [_stripped(word) for word in question.split()]
+        self._named_numbers = {(a, b) for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
+        self._any = {word.casefold() for word in self._written} - _TELLING | {"the"}
+        lower = {word.casefold() for word in self._written if word.islower()}
+        self._lower = (lower | {"the", "of"}) - _TELLING
+        if self._words or any(not _long(gold) and gold.joined.isalpha() for gold in self.golds):
+            # "is it" is not the answer "it", nor "is ms" the answer "ms"
+            self._lower -= _STOPS - _CODE
+        self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
+        self._money = not lower.isdisjoint({"currency", "pay", "pays", "euro", "money"})
         self.choice = closed or any(_stands_in(gold, asked) for gold in self.golds)
+        known = {forms(bridge) for bridge in bridges}
+        self._showing = tuple(raw for raw in written if forms(raw) not in known and _shows(raw))
+        self.silent = self.choice or not self._showing
 
     def right(self, answer: str) -> bool:
         """Whether it is an accepted answer.
@@ -136,68 +220,263 @@ class Accepted:
         of the question beside a number, before a colon, behind a comma or in brackets; beside a
         name, those that are no names (the city of Chad, Portuguese language, but not Panama City).
         """
-        said = [answer, self._unframed(answer)]
-        if not self.choice:
-            label, _, rest = answer.partition(": ")
-            said += [rest] if self._named(label) else []
-            name, *beside = re.split(r", | ?\(", answer, maxsplit=1)
-            said += [name] if self._named(*beside) or any(map(self._is, beside)) else []
-        return any(map(self._is, said))
+        return any(
+            self._is(core) and not (_figure(core) and _limited(before, after))
+            for core, before, after in self._readings(answer)
+        )
+
+    def _readings(self, answer: str) -> Iterator[tuple[str, str, str]]:
+        """An answer without what may stand before it and after it, in each way to read it."""
+        yield answer, "", ""
+        yield self._unframed(answer)
+        name, *beside = re.split(r", | ?\(", answer, maxsplit=1)
+        if beside:
+            other = _stripped(beside[0])
+            if self._is(name) and self._is(other):
+                yield name, "", ""
+            yield f"{name} in {other}", "", ""  # where that is an accepted answer
+            if self._person and "(" not in answer:
+                yield f"{other} {name}", "", ""  # the last name first
+        if self.choice:
+            return
+        label, *rest = re.split(r"(?::| =) ", answer, maxsplit=1)
+        if rest and self._named(label):
+            yield rest[0], label, ""
+        if self._named(*beside):
+            yield name, "", beside[0]
 
     def _is(self, answer: str) -> bool:
+        if any(_stripped(answer).casefold() == _stripped(raw).casefold() for raw in self._words):
+            return True
         given = forms(answer)
-        plain = Forms(*(_LEADING.sub("", words) for words in given))
-        return any(
-            not set(gold).isdisjoint({*given, *plain}) or self._counted(gold.spaced, plain.spaced)
-            for gold in self.golds
+        name, number = (
+            Forms(*(lead.sub("", words) for words in given)) for lead in (_LEADING, _LEADING_NUMBER)
         )
+        code = name if re.match("[Ii]t (?:is|was) [^ ]+$", answer.strip()) else given
+        for gold in self.golds:
+            plain = number if _FIGURE.match(gold.spaced) else name if _long(gold) else code
+            if not set(gold).isdisjoint({*given, *plain}):
+                return True
+            if self._counted(gold.spaced, plain.spaced) or self._respelled(gold, name):
+                return True
+        nuclide = _NUCLIDE.fullmatch(normalize("NFKC", answer)) if len(answer) < _LONG else None
+        return nuclide is not None and self._isotope(nuclide[2], nuclide[1])
+
+    def _respelled(self, gold: Forms, given: Forms) -> bool:
+        """Whether it is a person with initials for other names, or the plural of a currency."""
+        words, said = gold.spaced.split(), given.spaced.split()
+        if self._person and len(words) == len(said) > 1 and words[-1] == said[-1]:
+            return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
+        return self._money and _long(gold) and given.spaced == f"{gold.spaced}s"
+
+    def _isotope(self, symbol: str, mass: str) -> bool:
+        """Whether the accepted answers are an isotope, and this its symbol and mass."""
+        named = f"{symbol.casefold()} {mass}"
+        golds = {gold.spaced for gold in self.golds}
+        return named in golds and any(gold != named and gold.endswith(f" {mass}") for gold in golds)
 
     def paid(self, reward: str, answer: str) -> float:
         """What "em", "f1" or "sub_em" pays.
 
-        "sub_em": 1 for an answer with an accepted one in whole words and at most `BESIDE` more.
-        "f1": that of SQuAD over words, 0 where the numbers are others.
+        "sub_em": 1 for an answer with an accepted one, and beside it only words without
+        information: stop words and words of the question, no negation, no other number or name.
+        "f1": for the same answers that of SQuAD over words, so less the more words there are; a
+        part of a name, such as Sudan of South Sudan, is another one.
         """
-        if reward == "em" or self.choice or self.right(answer):
-            return float(self.right(answer))
-        given = forms(answer)
-        if reward == "sub_em":
-            return float(any(_held(gold, given) for gold in self.golds))
-        return max((_overlap(gold, given) for gold in self.golds), default=0.0)
+        right = self.right(answer)
+        if right or reward == "em" or self.choice:
+            return float(right)
+        if not self._held(answer.split()):
+            return 0.0
+        return max(_overlap(gold, forms(answer)) for gold in self.golds) if reward == "f1" else 1.0
 
     def shown(self, texts: Iterable[str]) -> bool:
-        """Whether one of the texts has an accepted answer in whole words.
+        """Whether one of the texts has an accepted answer as an answer of its own.
 
+        In whole words, not as part of a path, codes and words such as "it" as they are written.
         Never for a choice: the question has its answers, so that finding them shows nothing.
         """
         if self.choice:
             return False
-        return any(_stands_in(gold, forms(text)) for text in texts for gold in self.golds)
+        return any(_shown(raw, text) for text in texts for raw in self._showing)
 
-    def _unframed(self, answer: str) -> str:
-        """The answer without words around it that the question has in lower case."""
+    def _unframed(self, answer: str) -> tuple[str, str, str]:
+        """The answer, and the words around it that the question has in lower case."""
         words = answer.split()
         first, last = 0, len(words)
         while first < last and self._plain(words[first]):
             first += 1
         while first < last and words[last - 1].islower() and self._plain(words[last - 1]):
             last -= 1
-        return " ".join(words[first : len(words) if answer.islower() else last])
+        last = len(words) if answer.islower() and not _figure(words[first:last]) else last
+        return " ".join(words[first:last]), " ".join(words[:first]), " ".join(words[last:])
 
     def _plain(self, word: str) -> bool:
         """Whether the question has the word in lower case."""
-        return forms(word).joined in self._common
+        return _stripped(word).casefold() in self._lower and not self._code(word)
+
+    def _code(self, word: str) -> bool:
+        """Whether a word is in capitals that the question does not have, as the code IN is."""
+        bare = _stripped(word)
+        return bare.isupper() and len(bare) > 1 and bare not in self._written
 
     def _named(self, *texts: str) -> bool:
         """Whether the question has all words of the texts, of which there are some."""
-        return bool(texts) and all(self._asked.issuperset(forms(t).spaced.split()) for t in texts)
+        words = [word for text in texts for word in re.split("[ ,;:]+", text) if _stripped(word)]
+        return not _STOPS.issuperset(_stripped(word).casefold() for word in words) and all(
+            _stripped(word).casefold() in self._any and not self._code(word) for word in words
+        )
 
     def _counted(self, gold: str, given: str) -> bool:
         """Whether the answer is a number, `gold`, with words of the question."""
         if self.choice or not _FIGURE.match(gold):
             return False
         before, found, after = f" {given} ".partition(f" {gold} ")
-        return bool(found) and self._asked.issuperset(f"{before} {after}".split())
+        if not found or _limited(before, after) or not self._counts(after):
+            return False
+        beside = f"{before} {after}"
+        for mixed in self._mixed:
+            beside = beside.replace(mixed, " ")
+        words = beside.split()
+        return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
+
+    def _counts(self, after: str) -> bool:
+        """Whether what follows a number is no unit, or the one that the question asks for."""
+        unit = next(iter(after.split()), "")
+        asked = (f" {word} {unit} " in self._question for word in ("many", "much", "in", "degrees"))
+        return unit not in _UNITS or any(asked)
+
+    def _held(self, words: list[str]) -> bool:
+        """Whether some words are an accepted answer and all others have no information."""
+        idle = self._idle(words)
+        if all(idle):
+            return False
+        first, last = idle.index(False), len(idle) - idle[::-1].index(False)
+        if last - first > _LONG:
+            return False
+        return any(
+            self._alone(words[:i], words[i:j], words[j:])
+            for i in range(max(0, first - 4), first + 1)
+            for j in range(last, min(len(words), last + 4) + 1)
+        )
+
+    def _alone(self, before: list[str], words: list[str], after: list[str]) -> bool:
+        """Whether words are an accepted answer that the words around them leave what it is."""
+        core = " ".join(words)
+        if not self._is(core):
+            return False
+        if _figure(core):
+            behind = forms(" ".join([words[-1], *after])).spaced.split()
+            units = [word for word in behind if word in _UNITS]
+            own = forms(core).spaced.split()
+            fits = self._counts(" ".join(forms(" ".join(after)).spaced.split()[:1]))
+            return (
+                fits
+                and not _figure([word for word in before + after if word[0].isdigit()])
+                and set(units[:1]) <= {*own, *self._asked}
+                and not _limited(" ".join(before), " ".join(after))
+            )
+        if not _long(forms(core)):
+            return _led(before) and not (_STOPS - _CODE).intersection(
+                _stripped(word).casefold() for word in after
+            )
+        return self._separate(before[-1:], words[:1], before=True) and self._separate(
+            after[:1], words[-1:], before=False
+        )
+
+    def _separate(self, beside: list[str], word: list[str], *, before: bool) -> bool:
+        """Whether a word beside a name cannot make another name with it."""
+        if not beside:
+            return True
+        bare = _stripped(beside[0])
+        mark = beside[0][-1:] if before else word[0][-1:]
+        if bare.casefold() in _STOPS or mark in ",:;)" or (not before and beside[0][0] == "("):
+            return True
+        return (
+            bare.casefold() in self._lower
+            and bare.islower()
+            and not (word[0].islower() and not before)
+        )
+
+    def _idle(self, words: list[str]) -> list[bool]:
+        """Which words of an answer have no information: stop words, and words of the question."""
+        lower = all(word == word.lower() for word in words)
+        return [
+            self._says_nothing(word, first=not i, lower=lower)
+            or (i > 0 and (_stripped(words[i - 1]), _stripped(word)) in self._named_numbers)
+            for i, word in enumerate(words)
+        ]
+
+    def _says_nothing(self, word: str, *, first: bool, lower: bool) -> bool:
+        bare = _stripped(word)
+        if bare.casefold() in _STOPS:
+            return not (bare.isupper() and len(bare) > 1) and word[-1] not in ",;|/"
+        if not bare or bare.casefold() in _TELLING or bare[0].isdigit() or not _whole(word):
+            return False
+        bare = bare.removesuffix("'s").removesuffix("’s")
+        begins = first and bare[1:].islower() and bare.casefold() in self._written
+        return bare in self._written or begins or (lower and bare in self._any)
+
+
+def _stripped(word: str, ending: str = "") -> str:
+    """A word without the punctuation around it."""
+    return word.strip(_EDGES).removesuffix(ending)
+
+
+def _whole(word: str) -> bool:
+    """Whether a word has no sign in it that forms keep as a word."""
+    return all(category(letter)[0] != "S" and letter not in "%&@#" for letter in word)
+
+
+def _long(gold: Forms) -> bool:
+    """Whether an answer has more than three letters; those of fewer may be codes."""
+    return len(gold.joined) > 3  # noqa: PLR2004
+
+
+def _common(raw: str) -> bool:
+    """Whether an answer reads as a common word, as the code IN does."""
+    return _stripped(raw).casefold() in _STOPS | _TELLING
+
+
+def _shows(raw: str) -> bool:
+    """Whether an answer can be told from other words of a text."""
+    if _common(raw):
+        return raw[0] in ".+" or (raw.isupper() and len(raw) > 1)
+    return len(raw) > 2 or not raw.islower()  # noqa: PLR2004 - "de" is part of many names
+
+
+def _shown(raw: str, text: str) -> bool:
+    """Whether a text has an accepted answer in whole words, a code as it is written."""
+    if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= 4):  # noqa: PLR2004
+        return re.search(rf"(?<![\w/]){re.escape(raw)}(?![\w/])", text) is not None
+    return _stands_in(forms(raw), forms(_PATH.sub(_one_word, text)))
+
+
+def _one_word(path: re.Match[str]) -> str:
+    return re.sub("[/_]", "", path[0])
+
+
+def _led(before: list[str]) -> bool:
+    """Whether the words before a code lead to it: "The code of Kenya is KE", not "it KE"."""
+    low = [_stripped(word).casefold() for word in before]
+    if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
+        return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
+    return not (_STOPS - _CODE).intersection(low)
+
+
+def _figure(text: str | list[str]) -> bool:
+    """Whether a text has a number."""
+    words = text if isinstance(text, list) else text.split()
+    return any(_FIGURE.match(word) for part in words for word in forms(part).spaced.split())
+
+
+def _limited(before: str, after: str) -> bool:
+    """Whether a number between two texts is made another one by the next word of one of them."""
+    for words in (forms(before).spaced.split()[::-1], forms(after).spaced.split()):
+        kept = (word for word in words if word in _LIMITS or word not in _STOPS | {"year"})
+        if next(kept, "") in _LIMITS | _TELLING:
+            return True
+    return False
 
 
 def _figures_of(words: re.Match[str]) -> str:
@@ -209,7 +488,7 @@ def _figures_of(words: re.Match[str]) -> str:
 
 
 def _numbers(text: str) -> str:
-    """The text with each number in one way of writing, its unit after it."""
+    """The text with each number in one way of writing, its unit after it, its signs as words."""
     written, done = list[str](), 0
     for run in _RUN.finditer(text):
         start, digits = run.start(), run[1]
@@ -217,15 +496,26 @@ def _numbers(text: str) -> str:
             continue  # as in u235
         before = _BEFORE.search(text, max(done, start - _LONGEST), start)
         sign, point = before.groups("") if before else ("", "")
+        start -= len(sign) + len(point)
         first, *rest = _apart(point + digits)
-        written += [text[done : start - len(sign) - len(point)], "minus" if sign else ""]
-        done = run.end()
+        odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
+        written += [text[done:start], _SIGN if odd else "", "minus" if sign else ""]
         for number in rest:
             written += [_written(first, 0), " "]
             first = number
         units = [f" {unit}" for i, unit in enumerate(_UNITS) if run[f"u{i}"] is not None]
         written += [_written(first, _places(run)), *units]
+        written += [_SIGN if _odd_after(text, start, run.end()) else ""]
+        done = run.end()
     return "".join([*written, text[done:]])
+
+
+def _odd_after(text: str, start: int, end: int) -> bool:
+    """Whether a number has a sign after it, such as a quote that none opens."""
+    quote = text[end : end + 1]
+    if quote and quote in "'\"`":
+        return quote not in (text[0], text[start - 1 : start])
+    return _ODD_AFTER.match(text, end) is not None
 
 
 def _apart(digits: str) -> list[str]:
@@ -237,7 +527,8 @@ def _apart(digits: str) -> list[str]:
 
 def _places(run: re.Match[str]) -> int:
     """The power of ten after a number."""
-    return int(run[2] or run[3] or 0) + sum(_SCALES[word] for word in re.split("[ -]", run[4])[1:])
+    words = sum(_SCALES[word] for word in re.split("[ -]", run[4])[1:])
+    return int(run[2] or run[3] or 0) + words + _PREFIXES.get(run["prefix"], 0)
 
 
 def _written(number: str, places: int) -> str:
@@ -257,30 +548,24 @@ def _something(gold: Forms) -> bool:
     return bool(gold.joined and gold.spaced)
 
 
-def _bare_percent(gold: Forms) -> Forms | None:
-    """A percentage without the word, which its question has."""
-    bare = gold.joined.removesuffix(" percent")
-    return Forms(bare, bare) if bare != gold.joined and _BARE.fullmatch(bare) else None
+def _bare(golds: Iterable[Forms]) -> Iterator[Forms]:
+    """Percentages without the word, which their questions have; degrees where a number will do."""
+    golds = set(golds)
+    for gold in sorted(golds):
+        number, _, unit = gold.joined.partition(" ")
+        if not _BARE.fullmatch(number):
+            continue
+        if unit == "percent":
+            yield Forms(number, number)
+        if unit == "celsius" and Forms(number, number) in golds:
+            yield Forms(f"{number} degrees", f"{number} degrees")
 
 
 def _stands_in(gold: Forms, text: Forms) -> bool:
     return any(f" {part} " in f" {whole} " for part, whole in zip(gold, text, strict=True))
 
 
-def _figures(text: Forms) -> Counter[str]:
-    """The numbers of a text."""
-    return Counter(word for word in text.spaced.split() if _FIGURE.match(word))
-
-
-def _held(gold: Forms, given: Forms) -> bool:
-    """Whether an answer is `gold` with a few words more, none of them a number."""
-    few = len(given.spaced.split()) <= len(gold.spaced.split()) + BESIDE
-    return few and _stands_in(gold, given) and _figures(gold) == _figures(given)
-
-
 def _overlap(gold: Forms, given: Forms) -> float:
     ours, theirs = given.joined.split(), gold.joined.split()
     shared = sum((Counter(ours) & Counter(theirs)).values())
-    if not shared or _figures(gold) != _figures(given):
-        return 0.0
     return 2 * shared / (len(ours) + len(theirs))

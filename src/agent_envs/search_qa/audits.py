@@ -208,6 +208,56 @@ def _titles() -> str:
     return "; ".join(passage.title for passage in corpus)[:65_000]
 
 
+def _say_candidates(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.answer(_candidates(info["goal"], " "))
+
+
+def _say_candidates_or(voice: _Voice, info: dict[str, Any]) -> str:
+    return voice.answer(_candidates(info["goal"], " or "))
+
+
+def _deny_the_entity(voice: _Voice, _: dict[str, Any]) -> str:
+    return voice.answer(f"not {_ABOUT.sub('', voice.titles[0], count=1) or 'unknown'}")
+
+
+def _candidates(question: str, between: str) -> str:
+    """Answers that are likely for the words with which a question begins or ends."""
+    kind = next((kind for kind in _CANDIDATES if re.search(kind, question)), "")
+    return between.join(_CANDIDATES[kind].split(", ")) if kind else "yes"
+
+
+_CANDIDATES = {
+    r"^(?:Are|Do|Does|Is) ": "yes, no",
+    r" continent\b": "Africa, Asia, Europe, North America, Oceania, South America",
+    r" ISO 639\b": "en, fr, es, ar, pt",
+    r" script\b|written\?$": "Arabic, Cyrillic, Devanagari, Latin",
+    r" language\b": "English, French, Spanish, Arabic, Portuguese",
+    r"ISO 4217|in trade\?$": "EUR, USD, XOF, GBP, AUD",
+    r"^What did the euro|before the euro": "mark, franc, lira, peseta, pound",
+    r"^(?:What is the|Which) currency\b|pay with": "euro, US dollar, dollar, pound, franc, peso",
+    r"^Who ": "Davy, Scheele, Curie, Ramsay, Berzelius",
+    r"^When |^In which year| year of ": "1774, 1808, 1898, 1940, 1999",
+    r"calling code": "+1, +33, +44, +61, +91",
+    r"top-level": ".com, .uk, .fr, .us, .de",
+    r"tz database": "America/New_York, Europe/London, Africa/Lagos, Asia/Kolkata",
+    r"ISO 3166": "US, GB, FR, DE, IN, USA, GBR, FRA",
+    r"postal|abbreviated": "CA, NY, TX, FL, IN",
+    r"FIPS": "06, 12, 36, 48",
+    r" U\.S\. state": "California, New York, Texas, Florida",
+    r"(?:IATA|ICAO) code of": "LHR, JFK, CDG, EGLL, KJFK",
+    r" airport\b.*\?$|^Which airport": "London, International Airport, Airport",
+    r" country| territory|neighbour": "France, India, China, South Africa, Haiti, Spain",
+    r" capital| city": "London, Paris, Madrid, New Delhi",
+    r" isotope": "lead-206, U-238, C-12",
+    r" element": "lead, gold, iron, uranium, radium",
+    r" abundance": "50, 60, 70, 80, 90, 99.9, 100 percent",
+    r" half-life": "1, 2, 5, 10, 100, 1000 years, days",
+    r" point| temperature": "0, 100, 1000, 1538, 2000, 3000 degrees Celsius",
+    r" proton| atomic number": "26, 74, 79, 82, 88, 92",
+}
+"""Lists of answers by kind of question, which somebody who knows the questions would recite."""
+
+
 def _choices(question: str) -> list[str]:
     found = _CHOICE.fullmatch(question)
     return [part for part in found.groups()[1:] if part] if found else [question]
@@ -218,6 +268,8 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "the question as the answer": _scripted(_say_the_question),
     "the first of two things to choose from": _scripted(_say_a_choice),
     "both things to choose from": _scripted(_say_both),
+    "likely answers of its kind, without a search": _scripted(_say_candidates),
+    "likely answers joined by or, without a search": _scripted(_say_candidates_or),
     "all titles, without a search": _scripted(_say_all_titles),
     "one query, all pairs of letters": _scripted(_ask_the_same, _say_all_pairs),
     "searches that find nothing, nonsense": _scripted(*[_ask_nothing] * 3, _say_nonsense),
@@ -227,4 +279,7 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "the question as the query, all titles found": _scripted(_ask, _say_the_titles),
     "the question as the query, the first title": _scripted(_ask, _say_the_title),
     "the question as the query, what the first title is about": _scripted(_ask, _say_the_entity),
+    "the question as the query, not what the first title is about": _scripted(
+        _ask, _deny_the_entity
+    ),
 }

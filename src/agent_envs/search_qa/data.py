@@ -44,6 +44,12 @@ class Question(NamedTuple):
     kind: str = ""
     split: str = ""
 
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        """The answers of the steps before the last, where known."""
+        told = (step.get("answer") for step in self.steps[:-1])
+        return tuple(answer for answer in told if isinstance(answer, str))
+
 
 class Data:
     """Questions by id in their order, and the corpus; one object serves all who ask for it.

@@ -71,8 +71,8 @@ class SearchQA(AgentEnv):
         likeness as published; it leaves state out.
 
     Reward:
-        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "f1" the
-        overlap of words, "sub_em" 1 if it is an accepted one with at most three words more,
+        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "sub_em" also
+        for one among words that have no information, "f1" for the same the overlap of words,
         "format" 1 for an accepted one (0.8 if a reply was not well formed) and 0.1 for another
         after a passage that showed the answer. Where the question names the answer or asks for yes
         or no, nothing but the answer itself is paid. Else 0. With `strict_compat` what the public
@@ -186,7 +186,7 @@ class SearchQA(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
         self.question = self.data.questions[task_id]
-        self.accepted = Accepted(self.question.answers, self.question.text)
+        self.accepted = Accepted(self.question.answers, self.question.text, self.question.bridges)
         self.facts = Facts(self.question.id, self.question.gold if self._known() else ())
         asked = self.question.text if self.strict else harmless(self.question.text)
         opening = search_r1.prompt(asked) if self.protocol == "search_r1" else asked
@@ -404,10 +404,10 @@ class Facts(NamedTuple):
     def answer_in(self, found: Sequence[Passage], accepted: Accepted) -> bool:
         """Whether passages show the answer.
 
-        Where the gold passages are known, only these can, as a word may be anywhere; for a choice,
-        whose question has the answer in it, when all have been seen.
+        Where the gold passages are known, only these can, as a word may be anywhere; when all have
+        been seen for an answer that no text can show, such as that of a choice.
         """
-        if accepted.choice and self.gold:
+        if accepted.silent and self.gold:
             return self.seen.union(passage.id for passage in found).issuperset(self.gold)
         able = [p for p in found if p.id in self.gold] if self.gold else found
         return accepted.shown(map(whole, able))

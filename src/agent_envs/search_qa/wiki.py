@@ -184,7 +184,7 @@ class WikiSearch(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
         self.question = self.data.questions[task_id]
-        self.accepted = Accepted(self.question.answers, self.question.text)
+        self.accepted = Accepted(self.question.answers, self.question.text, self.question.bridges)
         self.facts = Facts(self.question.id, self.question.gold)
         self._said: list[tuple[str, str]] = []
         self.called = False

@@ -7,6 +7,7 @@ inflection, and no negation denies it. Left out: synonyms, and what only a pictu
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,8 +25,9 @@ def _set(text: str) -> frozenset[str]:
 
 
 _BREAK = re.compile(
-    r"[;:!?|()\[\]{}<>~=\n\u2022\u2026\u2014]|\.(?=\s|$|[^\W\d_]{3})|\s[-\u2013*]+\s"
+    r"([;:!?|()\[\]{}<>~=\n\u2022\u2026\u2014\uff1a\uff1f]|\.(?=\s|$|[^\W\d_]{3})|\s[-\u2013*]+\s)"
 )
+_OPEN = re.compile(r"\b(free of|free from|without|contains no|no|not contain)\s*:", re.IGNORECASE)
 _GLUED = re.compile(r"(?<=[a-z])(?=[A-Z\d])|(?<=\d)(?=[A-Z]{2})")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*[^\W_]*|[^\W_]+(?:'[^\W_]+)*|[,&/]")
 _ABLE = re.compile(r"(?<=\w{3})[ai]bl$")  # of a stem: washable is what one can wash
@@ -36,6 +38,7 @@ _IS = _set("is are be can was")
 _GAPS = _IS | _set("and & / to of for with in by a an the")
 _TURNING = _IS | _set("made of for by in with on from against to the a an your")
 _PARTICIPLE = re.compile(r"[aeiouy]\w*(ing|ed|[ai]ble|ant)$")
+_OBJECT = re.compile(r"[aeiouy]\w*[ai]ble$")  # adjustable, not table
 _GAP = 2  # words that may stand between two words of an attribute
 _ITEMS = 8  # words and separators of a list
 
@@ -44,10 +47,11 @@ _NOMINAL = _set("no without zero neither lacks lacking unlike 0 0g")
 _PAIRS = frozenset(
     tuple(pair.split())
     for pair in (
-        *("free of", "free from", "instead of", "rather than"),
+        *("free of", "free from", "instead of", "rather than", "different from", "other than"),
         *("look like", "looks like", "feels like"),
     )
 )
+_DENYING = _VERBAL | _NOMINAL
 _REACH = {True: 5, False: 2}  # words between "not", or "no", and what it denies
 _FAR = 30  # words and separators of a list between them, at most
 _NOT_DENYING = _set("only just merely more matter doubt wonder worries in")  # not in use
@@ -60,21 +64,61 @@ _ENDS = _set(
 _SMALL = _GAPS - _SEPARATORS
 _OPENING = _SEPARATORS | _GAPS
 _CLOSING = _SEPARATORS | _GAPS | _ENDS | _set("only too also inside included")  # no noun
-_REFUSED = _set(
+_PASSIVE = (
     "recommended included required needed necessary allowed suitable available permitted advised "
     "possible supported"
 )
+_REFUSED = _set(_PASSIVE)
+_LABEL = _REFUSED | _set("or not option support type material style")  # behind what a key names
+_KEYED = _set(": ? = - \u2013 \uff1a \uff1f")  # between a key and its value
+_VALUE = re.compile(
+    r"\s*(?:(?:no|n/a|false)(?=\s*(?:$|[,/]|\d))|none\b(?!\s+of\b)|no need\b"
+    rf"|not (?:{_PASSIVE.replace(' ', '|')})\b)",
+    re.IGNORECASE,
+)  # of a key, that denies it
+_NEXT = re.compile(r"\s*(?:No|NO)(?=\s+[A-Z])")  # a denying value before the next key
+_ASKING = re.compile(r"\s*(?:\d+\.? *)?(?:whether|does|do|is|are|can|will|has)\b", re.IGNORECASE)
+_ANSWER = re.compile(r"\s*(?:answer|a)?\s*", re.IGNORECASE)
+_ITEM = 4  # words of a value's item
 
-_GENDERS = _set("men women boi girl kid children")
-_VAGUE = _set("accessori suppli product set kit tool")
+_MATERIALS = _set("wood gold wool silk oat wheat")  # wooden, golden
+_GRADED = _set(
+    "high low long short soft hard fresh thick thin wide narrow slim larg small big fast quick "
+    "smooth strong warm bright dark deep loose tight rich eas heav health fine great safe"
+)  # stems of adjectives whose "-er" is no tool and nobody who does it
+_FIBERS = _set(
+    "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen "
+    "wool silk cashmere hemp bamboo"
+)
+_EDGED = {f"{part}{edge}": part for part in ("waist", "neck", "hem") for edge in ("band", "line")}
+_INITIALS = _set("ac dc dvd hdmi lcd led pu sd tv usb")  # they mean a whole: usb charging port
+_STUFF = _set("mater ingred fabric")  # stems; a word before says of what sort
+_PRAISE = _set("unique perfect great sexy simple")  # of a thing, never of a word between
+_WOODS = _set(
+    "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar elm"
+)
+_DEGREES = _set("very super extra ultra medium highly so really")
+_KEEPING = _set("leav keep make get turn")  # stems: keeps skin soft
+_WHOSE = _set("your our their the my its")
+_MEANS = _set("machine hand dishwasher microwave")  # washable by, not what is washed
+
+_GENDERS = _set("men women boy girl kid children")
+_VAGUE = _set("accessory supply product set kit tool care")
+_USE = re.compile(r"\b(?:for|with|compatible)\b.*", re.IGNORECASE | re.DOTALL)
 _SHARED_LEVELS = 2
 
 
 class _Clause(NamedTuple):
-    """Words, commas and links between two breaks of a text, and the key of each."""
+    """Words, commas and links between two breaks of a text, and the key of each.
+
+    Of "fit type: regular" the words are those of the key: `value` has the items behind it, by their
+    last words, and `no` is whether the value denies it, "box spring required: no".
+    """
 
     words: tuple[str, ...]
     keys: tuple[str, ...]
+    no: bool = False
+    value: tuple[str, ...] = ()
 
 
 class _Text(NamedTuple):
@@ -83,6 +127,9 @@ class _Text(NamedTuple):
     clauses: tuple[_Clause, ...]
     words: frozenset[str]
     keys: frozenset[str]
+
+
+_YES, _NO, _REFUSES = "yes", "no", "refuses"  # what a clause says of an attribute
 
 
 class _Wanted(NamedTuple):
@@ -104,14 +151,14 @@ class _Mention(NamedTuple):
 def states(product: Product, attribute: str) -> bool:
     """Whether a product states an attribute: in its texts, or in the list of its attributes.
 
-    What the list has, word for word or in other words, and the texts only deny is not stated.
+    A page that refuses it ("required: no", "not included") as often as it states it does not state
+    it; nor is what the list has, word for word or in other words, and the texts only deny.
     """
     texts = (product.title, *product.bullets, product.description)
-    said = frozenset[bool]().union(*(_said(text, attribute) for text in texts))
-    return True in said or (
-        not said
-        and any(own == attribute or True in _said(own, attribute) for own in product.attributes)
-    )
+    said = Counter(truth for text in texts for truth in _said(text, attribute))
+    if said:
+        return said[_YES] > said[_REFUSES]
+    return any(own == attribute or _YES in _said(own, attribute) for own in product.attributes)
 
 
 def same_kind(target: Product, bought: Product) -> bool:
@@ -119,7 +166,8 @@ def same_kind(target: Product, bought: Product) -> bool:
 
     It is if a level of its category has the name of the kind; if it is listed under that name and
     stands on the target's shelf or on one beside it; or if it stands on the target's shelf and the
-    shelf is one for the kind. What is for others than the name and the target's shelf say is not.
+    shelf is one for the kind. What is for others than the name and the target's shelf say is not,
+    and of what stands on a shelf under another name than the kind's, only what its title calls so.
     """
     shelf, other = _levels(target.product_category), _levels(bought.product_category)
     if target.query == bought.query and shelf == other:
@@ -128,21 +176,36 @@ def same_kind(target: Product, bought: Product) -> bool:
     meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
     if whom and meant and whom.isdisjoint(meant):
         return False
-    if _named(target.query, other):
+    if _named(target.query, other[:-1]):  # what its own shelf says is a sort of that
         return True
+    named = _named(target.query, other)
     if target.query != bought.query:
-        return bool(shelf) and shelf == other and _is_for(shelf, target.query)
+        here = named or (bool(shelf) and shelf == other and _is_for(shelf, target.query))
+        return here and _called(bought.title, target.query, other[-1] if named else "")
     pairs = zip(shelf, other, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     shortest = min(len(shelf), len(other))
-    return not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
+    return named or not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
+
+
+@lru_cache(maxsize=1 << 16)
+def _called(title: str, kind: str, shelf: str = "") -> bool:
+    """Whether a title, if there is one, calls a thing by a kind's name, or a word of its shelf's.
+
+    What a thing is for is not what it is: "makeup brushes for eye shadow".
+    """
+    words, places = _keys(title), _keys(shelf) - _GENDERS - _VAGUE
+    if not words or places & words:
+        return True
+    own = _keys(_USE.sub("", title)) or words
+    return any(name <= own for found in _names(kind) if (name := found - _GENDERS - _VAGUE))
 
 
 def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
     """Whether a shelf has a word of a kind's name, and is not for others than the name says."""
     place, name = _keys(" ".join(shelf[1:])), _keys(kind)
     whom, meant = place & _GENDERS, name & _GENDERS
-    things = name - _GENDERS
+    things = name - _GENDERS - _VAGUE
     return (not things or bool(things & place)) and (not (whom and meant) or bool(whom & meant))
 
 
@@ -160,28 +223,43 @@ def _named(kind: str, levels: tuple[str, ...]) -> bool:
     """
     below = [_keys(level) for level in levels[1:]]
     everything = frozenset[str]().union(*below)
-    whole = _keys(kind)
-    names = [whole, *(_keys(part) | whole & _GENDERS for part in re.split(r",|&|\band\b", kind))]
     return any(
         name <= everything and any(level <= name and level - _GENDERS - _VAGUE for level in below)
-        for name in names
+        for name in _names(kind)
         if name - _GENDERS - _VAGUE
     )
 
 
+@lru_cache(maxsize=1 << 12)
+def _names(kind: str) -> tuple[frozenset[str], ...]:
+    """The words of a kind's name, and of each of its names, for whom it is with each."""
+    whole = _keys(kind)
+    return whole, *(_keys(part) | whole & _GENDERS for part in re.split(r",|&|\band\b", kind))
+
+
 @lru_cache(maxsize=1 << 14)
 def _keys(text: str) -> frozenset[str]:
-    return frozenset(_key(word) for word in _words(text)) - _SEPARATORS
+    """The words of a name, each in the singular: beds are no bedding."""
+    return frozenset(map(_singular, _words(text))) - _SEPARATORS - _AND
+
+
+def _singular(word: str) -> str:
+    word = word.removesuffix("'s").removesuffix("s'")
+    if word.endswith("ies") and len(word) > _LONG + 1:
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 @lru_cache(maxsize=1 << 16)
-def _said(text: str, attribute: str) -> frozenset[bool]:
-    """What a text says of an attribute: that it is so, that it is not so, both, or nothing."""
+def _said(text: str, attribute: str) -> tuple[str, ...]:
+    """What a text says of an attribute, clause by clause."""
     wanted, read = _wanted(attribute), _read(text)
     if not _possible(read, wanted.words) and not _possible(read, wanted.body):
-        return frozenset()
+        return ()
     find = _has if wanted.body == wanted.words else _lacks
-    return frozenset(truth for clause in read.clauses for truth in find(clause, wanted))
+    return tuple(truth for clause in read.clauses for truth in find(clause, wanted))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -204,15 +282,59 @@ def _possible(text: _Text, wanted: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=1 << 13)
 def _read(text: str) -> _Text:
-    clauses = tuple(
-        _Clause(words, tuple(map(_key, words)))
-        for part in _BREAK.split(text)
-        if (words := _words(part))
-    )
+    clauses = tuple(_clauses(text))
     every = frozenset[str]()
     return _Text(
-        clauses, every.union(*(c.words for c in clauses)), every.union(*(c.keys for c in clauses))
+        clauses,
+        every.union(*(c.words for c in clauses), *(c.value for c in clauses)),
+        every.union(*(c.keys for c in clauses), *(map(_key, c.value) for c in clauses)),
     )
+
+
+def _clauses(text: str) -> Iterator[_Clause]:
+    """The clauses of a text; a value that denies its key is no clause, and no part of the next."""
+    pieces = _BREAK.split(_OPEN.sub(r"\1 ", text))
+    parts, marks = pieces[::2], [*(mark.strip() for mark in pieces[1::2]), ""]
+    for at, part in enumerate(parts):
+        behind = at + 1
+        if (
+            behind < len(parts)
+            and marks[at] in {"?", "\uff1f"}
+            and _ANSWER.fullmatch(parts[behind])
+        ):
+            behind += 1
+        value = parts[behind] if behind < len(parts) and marks[at] in _KEYED else ""
+        no = _VALUE.match(value) or (marks[behind] == ":" and _NEXT.match(value) if value else None)
+        if no:
+            parts[behind] = value[no.end() :]
+        asked = _ASKING.match(part) and value.strip().lower().startswith("no ")
+        head, comma, key = part.rpartition(",")
+        cut = bool(comma and (no or asked))
+        if cut:
+            yield from _clause(head)
+        items = () if no or marks[at] != ":" else _items(value, marks[behind])
+        yield from _clause(key if cut else part, no=bool(no or asked), value=items)
+
+
+def _clause(part: str, *, no: bool = False, value: tuple[str, ...] = ()) -> Iterator[_Clause]:
+    words = _words(part)
+    if words:
+        yield _Clause(words, tuple(map(_key, words)), no, value)
+
+
+def _items(value: str, mark: str) -> tuple[str, ...]:
+    """The last words of a value's items, and the first of what the next key may be glued to."""
+    found = []
+    for item in re.split(r"[,/&+]", value):
+        words = _words(item)
+        if _DENYING & set(words):
+            return ()
+        if 0 < len(words) <= _ITEM:
+            found.append(words[-1])
+    opening = re.match(r"\s*([A-Za-z]+)\s+[A-Z]", value)
+    if opening and mark == ":":
+        found.append(opening[1].lower())
+    return tuple(found)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -227,33 +349,63 @@ def _key(word: str) -> str:
     word = word.removesuffix("'s")
     if word.endswith("ily"):
         word = word[:-3] + "y"
-    found = _ABLE.sub("", stem(word))
+    word = _EDGED.get(word, word)
+    if word.endswith("en") and word[:-2] in _MATERIALS:
+        word = word[:-2]
+    found = _ABLE.sub("", _graded(word) or stem(word))
     return found[:-1] if len(found) > _LONG and found[-1] in "iy" else found
 
 
-def _has(clause: _Clause, wanted: _Wanted) -> Iterator[bool]:
+def _graded(word: str) -> str:
+    """The stem of the adjective that a word compares: "highest", "fresher"; else ""."""
+    ending = "est" if word.endswith("est") else "er" if word.endswith("er") else ""
+    base = word[: len(word) - len(ending)]
+    if not ending or len(base) < _LONG:
+        return ""
+    found = stem(f"{base}ed")
+    return found if ending == "est" or found.removesuffix("i") in _GRADED else ""
+
+
+def _has(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
     """Of each mention of an attribute, whether it is affirmed."""
     for mention in _mentions(clause, wanted.words):
+        if _keyed_no(clause, mention) or _refused(clause.words, mention):
+            yield _REFUSES
+            continue
         denied = clause.words[mention.end : mention.end + 1] == ("free",)
         denied = denied or _denied(clause.words, mention)
         if mention.sure or denied:
-            yield not denied
+            yield _NO if denied else _YES
 
 
-def _lacks(clause: _Clause, wanted: _Wanted) -> Iterator[bool]:
+def _keyed_no(clause: _Clause, mention: _Mention) -> bool:
+    """Whether a mention is what a key names whose value is "no"."""
+    return clause.no and _LABEL.issuperset(clause.words[mention.end :])
+
+
+def _lacks(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
     """Of each mention of what "x free" and "non x" want missing, whether it is, if that is said."""
     words = clause.words
-    for start, end, _ in _mentions(clause, wanted.words, lists=False):
-        yield not _denied(words, _Mention(start, end))
+    for mention in _mentions(clause, wanted.words, lists=False):
+        yield _refusal(clause, mention)
     for mention in _mentions(clause, wanted.body):
         start, end, _ = mention
         prefixed = words[max(start - 1, 0)] == "non"
         if prefixed or _freed(words, mention):
-            yield not _denied(words, _Mention(start - prefixed, end))
+            if words[start : start + len(wanted.words)] != wanted.words:
+                yield _refusal(
+                    clause, _Mention(start - prefixed, end + (words[end : end + 1] == ("free",)))
+                )
         elif wanted.noun and not _alone(words, mention):
             continue
-        elif _denied(words, mention, missing=True, noun=wanted.noun):
-            yield True
+        elif _denied(words, mention, missing=True, noun=wanted.noun) or _keyed_no(clause, mention):
+            yield _YES
+
+
+def _refusal(clause: _Clause, mention: _Mention) -> str:
+    if _keyed_no(clause, mention) or _refused(clause.words, mention):
+        return _REFUSES
+    return _NO if _denied(clause.words, mention) else _YES
 
 
 def _alone(words: tuple[str, ...], mention: _Mention) -> bool:
@@ -270,15 +422,21 @@ def _mentions(
     """Where the words of an attribute are, one after the other or in a list that shares one."""
     keys = tuple(map(_key, wanted))
     pair = len(keys) == 2 and lists  # noqa: PLR2004  a modifier and its noun
+    if pair and clause.value:
+        yield from _valued(clause, keys)
     for start in range(len(clause.words)):
-        turned = pair and clause.keys[start] == keys[1] and _turned(clause, start, wanted, keys[0])
-        if turned:
-            yield _Mention(start, turned)
+        if pair and clause.keys[start] in keys:
+            found = _turned(clause, start, wanted, keys[0]) if clause.keys[start] == keys[1] else 0
+            found = found or _reordered(clause, start, wanted, keys)
+            if found:
+                yield _Mention(start, found)
         if clause.keys[start][:2] != keys[0][:2]:
             continue
         end = _phrase(clause, start, wanted, keys)
         if end:
             yield _Mention(start, end)
+        elif pair and clause.keys[start] == keys[0] and _named_between(clause, start, keys):
+            yield _Mention(start, start + 3)
         elif pair and clause.keys[start] == keys[0]:
             yield from _listed(clause, start, keys[1])
 
@@ -335,16 +493,86 @@ def _turned(clause: _Clause, at: int, wanted: tuple[str, ...], modifier: str) ->
     return end + 1 if fits else 0
 
 
+def _valued(clause: _Clause, keys: tuple[str, ...]) -> Iterator[_Mention]:
+    """An attribute whose noun a key names and whose modifier is its value: "finish: bronze"."""
+    end = len(clause.words)
+    end -= end > 1 and clause.words[-1] in {"type", "material", "style"}
+    named = clause.keys[end - 1] == keys[1] and not clause.words[end - 1].endswith("ing")
+    if named and clause.words[max(end - 2, 0)] not in _SMALL and keys[0] in map(_key, clause.value):
+        yield _Mention(end - 1, len(clause.words))
+
+
+def _reordered(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
+    """The end of an attribute whose words stand in another order, from a place on, or 0.
+
+    Where it can mean nothing else: fibers of a blend, a figure ("hd 1080p"), what is adjustable or
+    supportive ("adjustable seat height"), and what one makes of a thing ("leaves breath fresh").
+    """
+    words, own = clause.words, clause.keys
+    if set(wanted) <= _FIBERS:
+        return _blend(words, at, *wanted)
+    if own[at] == keys[1]:
+        following = own[at + 1 : at + 2] == keys[:1]
+        if following and any(word[0].isdecimal() and not word.isdecimal() for word in wanted):
+            return at + 2
+        if following and words[at] == f"{wanted[1]}ive":
+            return at + 2
+        able = _OBJECT.search(words[at]) and _OBJECT.search(wanted[1])
+        if (
+            able
+            and wanted[0] not in _MEANS
+            and own[at + 2 : at + 3] == keys[:1]
+            and words[at + 1] not in _OPENING
+        ):
+            return at + 3
+        before = at - (words[at - 1] in _WHOSE)
+        if following and keys[0] in _GRADED and before and own[before - 1] in _KEEPING:
+            return at + 2
+    return 0
+
+
+def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
+    """The end of a list of fibers that starts at a place and has two, 0 if none does."""
+    found = set[str]()
+    for end in range(at, len(words)):
+        if words[end] in _FIBERS and words[max(end - 1, 0)] != "100":
+            found.add(words[end])
+            if {one, other} <= found:
+                return end + 1
+        elif not (words[end] in {",", "/", "and", "&"} or words[end][0].isdecimal()):
+            return 0
+    return 0
+
+
+def _named_between(clause: _Clause, start: int, keys: tuple[str, ...]) -> bool:
+    """Whether a word between says of what sort the noun is: "usb data cable", "soft tpu fabric"."""
+    if clause.keys[start + 2 : start + 3] != keys[1:]:
+        return False
+    between = clause.words[start + 1]
+    if between in _OPENING | _DENYING or between[0].isdecimal():
+        return False
+    kept = clause.words[start] in _INITIALS | _PRAISE or keys[1] in _STUFF
+    return kept or (keys[1] == "wood" and between in _WOODS)
+
+
 def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
     """A modifier and its noun with a list between: "dry and damaged hair" has dry hair.
 
     A list after the modifier's own noun may share it or not: "artificial colors and flavors".
     """
     words, own = clause.words, 0
+    if words[start + 1 : start + 2] == ("to",):
+        yield from _doable(clause, start, noun)
+    elif words[start + 2 : start + 3] == ("to",) and clause.keys[start + 3 : start + 4] == (noun,):
+        yield _Mention(start, start + 4, sure=clause.keys[start] in _GRADED)  # an easy pan to clean
     for at in range(start + 1, min(start + 1 + _ITEMS, len(words))):
         separated, before = words[at] in _SEPARATORS, words[at - 1] in _SEPARATORS
         if words[at] in _SMALL:
             return
+        treated = words[at].endswith("ed") and at + 1 < len(words) and clause.keys[at + 1] == noun
+        before = before or (at > start + 1 and words[at - 1] in _DEGREES)
+        if words[at] in _DEGREES or (not separated and not before and treated):
+            continue  # "and very soft hair", "color-treated hair"
         if not separated and not before:  # two words in a row
             if clause.keys[at] == noun and at > start + 1 and not own:
                 yield _Mention(start, at + 1)
@@ -354,6 +582,20 @@ def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
             own = at
         elif own and before and clause.keys[at] == noun:
             yield _Mention(start, at + 1, sure=False)
+            return
+
+
+def _doable(clause: _Clause, start: int, verb: str) -> Iterator[_Mention]:
+    """A verb in a list behind "to": "easy to store and carry"."""
+    words = clause.words
+    for at in range(start + 2, min(start + 2 + _ITEMS, len(words))):
+        separated, before = words[at] in _SEPARATORS, words[at - 1] in _SEPARATORS
+        if not separated and not before and at > start + 2 and words[at] != "to":
+            return
+        if before and clause.keys[at] == verb:
+            behind = words[at + 1] if at + 1 < len(words) else ","
+            if behind in _CLOSING or behind in _WHOSE or behind == "it":
+                yield _Mention(start, at + 1)
             return
 
 
@@ -381,10 +623,8 @@ def _denied(
 
     `missing`: it is what an attribute wants missing. `noun`: a noun, which no "do not" denies.
     """
-    start, end, _ = mention
-    behind = words[end + (words[end : end + 1] != () and words[end] in _IS) :][:2]
-    refused = len(behind) > 1 and _verbal(behind[0]) and behind[1] in _REFUSED
-    if refused or behind == ("sold", "separately"):
+    start = mention.start
+    if _refused(words, mention):
         return True
     at = _negation(words, start)
     if at < 0:
@@ -392,6 +632,14 @@ def _denied(
     if noun and _verbal(words[at]) and not _CONTAINING & set(map(_key, words[at + 1 : start])):
         return False
     return _reaches(words, at, mention, missing=missing)
+
+
+def _refused(words: tuple[str, ...], mention: _Mention) -> bool:
+    """Whether what follows a mention says no: "is not required", "not included"."""
+    end = mention.end
+    behind = words[end + (words[end : end + 1] != () and words[end] in _IS) :][:2]
+    refused = len(behind) > 1 and _verbal(behind[0]) and behind[1] in _REFUSED
+    return refused or behind == ("sold", "separately")
 
 
 def _negation(words: tuple[str, ...], start: int) -> int:
@@ -425,7 +673,7 @@ def _reaches(words: tuple[str, ...], at: int, mention: _Mention, *, missing: boo
     through_and = words[at] == "free" or (missing and not _verbal(words[at]))
     if not through_and and _AND & set(between):
         return False
-    if "," not in between:
+    if "," not in between or (missing and words[at] in {"free", "without"}):
         return True
     links = _OR | _AND if through_and else _OR
     if links & set(takewhile(lambda word: word != ",", reversed(between))):

@@ -61,7 +61,8 @@ class WebShop(AgentEnv):
         without success: before the purchase.
 
     Anchor:
-        Digest of page, query, page number, product, tab and chosen options.
+        Digest of page, what the search found (in "upstream" its query, which the site's addresses
+        hold), page number, product, tab and chosen options.
 
     Reward:
         On the purchase: "success" pays 1 for a score of 1, "success10" pays 10, "score" the
@@ -190,13 +191,18 @@ class WebShop(AgentEnv):
         return Turn(
             self._with_past(action, self._observation(total)),
             progress=total if bought else told,
-            anchor=anchor(page),
+            anchor=anchor(page, self._found()),
             reward=self._paid(total) if bought else 0.0,
             success=bought and total == 1,
             failure=bought and total < 1,
             admissible_actions=self._admissible(),
             extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
         )
+
+    def _found(self) -> object:
+        """What of the last search later actions depend on."""
+        query = self.page.query
+        return self.shop.catalogue.search(query) if query and self.shop.strict else query
 
     def _score(self) -> Score:
         """What buying the page's product now would score."""
@@ -247,7 +253,7 @@ class WebShop(AgentEnv):
         return pages.SEPARATOR.join(reversed(told))[-longest:]
 
 
-def anchor(page: Page) -> str:
-    """Key of the page: what it shows and what is chosen, not the way there."""
-    facts = page.kind, page.query, page.number, page.product, sorted(page.options), page.sub
+def anchor(page: Page, found: object) -> str:
+    """Key of the page: what was found and is shown and chosen, not the way there."""
+    facts = page.kind, found, page.number, page.product, sorted(page.options), page.sub
     return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -29,6 +29,7 @@ MODES = ("strict", "upstream")
 PAGES_KEPT = 8192
 _UPSTREAM = re.compile(r"(.+)\[(.+)\]")
 _STRICT = re.compile(r"\s*(search|click)\[(.*)\]\s*", re.DOTALL)
+_SECOND = re.compile(r"\].*\b(?:search|click)\[", re.DOTALL | re.IGNORECASE)
 _BUTTONS = frozenset(
     text.lower() for text in (pages.BACK, pages.NEXT, pages.PREVIOUS, pages.BUY, *pages.SUB_PAGES)
 )
@@ -79,9 +80,14 @@ class Shop:
         return open_shop, self._made_with
 
     def parse(self, action: str) -> tuple[str, str]:
-        """Name and lower-case argument of an action, ("", "") where it has not the form."""
+        """Name and lower-case argument of an action, ("", "") where it has not the form.
+
+        Two actions in one text are none.
+        """
         found = _STRICT.fullmatch(action) if self.strict else _UPSTREAM.match(action)
         if found is None or found[1] not in {"search", "click"}:
+            return "", ""
+        if self.strict and _SECOND.search(found[2]):
             return "", ""
         argument = found[2].strip() if self.strict else found[2]
         return (found[1], argument.lower()) if argument else ("", "")

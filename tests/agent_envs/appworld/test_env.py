@@ -289,6 +289,25 @@ def test_variables_that_are_equal_make_equal_anchors():
     assert anchors(two)[-1] != anchors(one)[-1]  # x.append changes y too, or not
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s = {1, 2, 3}", "s = {1, 2, 3}\nx = s.pop()\ns.add(x)\ndel x"),  # another is next
+        ("s = {1, 2, 3}", "s = {1, 2, 3}\nx = getattr(s, 'pop')()\ns.add(x)\ndel x"),
+        ("x = 1", "x = 1\n__name__ = 'q'"),
+        ("a = (1, [])\nb = a", "a = (1, [])\nb = (1, a[1])"),  # `a is b`
+        ("n = float('nan')\nd = {n: 1}", "d = {float('nan'): 1}\nn = float('nan')"),  # d[n]
+        ("n = float('nan')\nd = [n, n]", "d = [float('nan'), float('nan')]\nn = d[0]"),
+        ("import decimal", "import decimal\ndecimal.BasicContext.clear_traps()"),
+        ("import decimal", "import decimal\ndecimal.Decimal(1) / 3"),  # a flag is raised
+    ],
+)
+def test_anchors_know_what_values_do_not_show(one, other):
+    mark = "  # apis."
+    assert anchors(one + mark)[-1] != anchors(other + mark)[-1]
+    assert anchors(one + mark)[-1] == anchors(one + mark)[-1]
+
+
 def test_anchors_know_what_was_asked_for_and_done_and_harm():
     """Deleting what one made is as before; a mail that was sent and deleted is not."""
     enter = LOOK + 't = apis.mail.login(username=me["email"], password=passwords["mail"])'

@@ -10,6 +10,7 @@ from agent_envs.appworld.reading import (
     MINUTES,
     MONEY,
     Lines,
+    Measure,
     Quantity,
     Title,
     TwoDecimals,
@@ -19,6 +20,25 @@ from agent_envs.appworld.reading import (
 )
 
 TIME, SUM = Quantity(210, MINUTES), Quantity(1012.5, MONEY)
+PLAIN = Measure({}, frozenset(), frozenset())
+DAYS = "from 2024-05-22 to 2024-05-28, both days included"
+ASKED_TIME = (
+    f'How many minutes will I spend in events called "Rehearsal: ..." {DAYS}? Tell me the total.',
+    (
+        "Add up the length, in minutes, of everything in my calendar between 2024-05-22 and "
+        '2024-05-28 (both included) whose title begins with "Rehearsal".'
+    ),
+)
+ASKED_SUM = (
+    (
+        'I am doing my accounts. What is the total of my own payments with the note "car sharing" '
+        "from 2024-03-22 until today?"
+    ),
+    (
+        'How much money did I send to people for "car sharing" since 2024-03-22, that day '
+        "included? Only count payments that I made whose note is just that."
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +60,7 @@ def test_a_time_in_usual_forms(said):
         *(209, 211, -210, 210.5, "-210", "21", "2100", "2.10", "2 10", "0.210", "210 hours"),
         *("210 seconds", "$210", "210 %", "210 or 220", "between 200 and 210", "not 210"),
         *("more than 210", "about 210", "~210", "<210", "210?", "210 - 0", "210 and", "210,"),
-        *("", "minutes", "three", "two hundred eleven", "3:30", "30 min 3 h", "3 h 3 h", None),
+        *("", "minutes", "three", "two hundred eleven", "3:03", "30 min 3 h", "3 h 3 h", None),
         *(True, "I do not know", "210 minutes 210 minutes", "210 x 1", "2e2", "0xd2"),
     ],
 )
@@ -76,11 +96,82 @@ def test_another_sum(said):
     assert not same(said, SUM)
 
 
+@pytest.mark.parametrize("asked", ASKED_TIME)
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("**210**", "`210`", "_210_", "The total is **210 minutes**.", "***210***", "** `210` **"),
+        *("3:30", "3h30", "3 h 30", "3:30 h", "3h30m", "The total time is 3:30.", "*3:30*"),
+        *("Minutes: 210", "The total in minutes is 210", "In hours, the total is 3.5"),
+        *("You will spend 210 minutes in events called Rehearsal.", "The events take 210 minutes."),
+        *('You\'ll spend 3:30 in events called "Rehearsal: ..."', "Total time in events: 210"),
+        *("The total from 2024-05-22 to 2024-05-28 is 210.", "210 minutes of meetings"),
+        *("The number of minutes is 210.", "That adds up to 210.", "a total of 210 minutes"),
+        *("Rehearsal: 210", "210 total minutes", "210 in total", "210, in total", "210 (minutes)"),
+    ],
+)
+def test_a_time_in_words_of_the_request(said, asked):
+    assert same(said, Quantity(210, MINUTES, asked))
+
+
+@pytest.mark.parametrize("asked", ASKED_TIME)
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("210 meetings", "210 events", "210 Rehearsal", "210 days", "210 payments", "$210"),
+        *("Meetings: 210", "Events: 210", "The number of events is 210", "Total events: 210"),
+        *("210 events in total", "210 total events", "There are 210 events", "You have 210 events"),
+        *("210 of the events", "210 is the number of events", "210 are events", "days: 210"),
+        *("The number of events is 210 minutes", "210 minutes each", "210 a day", "210 per day"),
+        *("up to 210", "at 3:30", "until 210", "from 210", "half of 210", "between 210 and 240"),
+        *("3:30 min", "3:30:00", "3:60", "3:3", "13:30", "-3:30", "3h30h", "2*105", "*210", "0210"),
+        *("hours: 210", "210 hours in minutes", "minutes in hours: 210", "210 to", "210:", "(210)"),
+        "210 " + "in total " * 60,
+    ],
+)
+def test_a_count_of_other_things_is_no_time(said, asked):
+    assert not same(said, Quantity(210, MINUTES, asked))
+
+
+@pytest.mark.parametrize("asked", ASKED_SUM)
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            "**$12.50**",
+            "You paid 12.50 for car sharing.",
+            "Car sharing: 12.50",
+            "Payments: $12.50",
+        ),
+        *('The total of your payments with the note "car sharing" is 12.50.', "cents: 1250"),
+        *("Your payments total 12.50", "12.50 spent", "12.50 was sent", "twelve point five"),
+        *("The total since 2024-03-22 is 12.50 euros.", "The sum of my payments is 12.50"),
+    ],
+)
+def test_a_sum_in_words_of_the_request(said, asked):
+    said = said.replace("with the note ", "for ") if asked == ASKED_SUM[1] else said
+    assert same(said, Quantity(12.5, MONEY, asked))
+
+
+@pytest.mark.parametrize("asked", ASKED_SUM)
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("12.50 payments", "12.50 transactions", "12.50 meetings", "12.50 minutes", "12.50 h"),
+        *("Payments: 12.50", "Number of payments: 12.50", "total payments: 12.50", "people: 12.50"),
+        *("12.50 people", "12.50 notes", "12.50 car sharing", "12.50 of the payments"),
+        *("12.50 per payment", "12.50 in each", "12:50", "012.50", "-12.50", "count: 12.50"),
+    ],
+)
+def test_a_count_of_other_things_is_no_sum(said, asked):
+    assert not same(said, Quantity(12.5, MONEY, asked))
+
+
 @given(st.integers(0, 999_999))
 def test_a_number_in_words_is_that_number_and_no_other(number):
     said = spelled(number)
-    assert same(said, Quantity(number, {"": 1.0}))
-    assert not same(said, Quantity(number + 1, {"": 1.0}))
+    assert same(said, Quantity(number, PLAIN))
+    assert not same(said, Quantity(number + 1, PLAIN))
 
 
 def test_numbers_in_words():
@@ -183,6 +274,7 @@ def test_lines(said, right):
             for said in ("1012.5", "$1012.50", "1012.500", "Total: 1012.50", "1012,50")
         ),
         *((said, False) for said in ("1012.51", "-1012.50", "10,12.50", 1012.5, "")),
+        *((said, False) for said in ("01012.50", "001,012.50", "0,012.50", "+1012.50")),
     ],
 )
 def test_two_decimals(said, right):

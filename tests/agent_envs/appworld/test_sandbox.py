@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.appworld import sandbox
+from agent_envs.appworld.guest import modules
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SandboxError, warden
 
@@ -104,6 +105,24 @@ def lawless():
         ("__import__('os').system('ls')", "the name __import__"),
         ("print(getattr((), '__cla' + 'ss__'))", "the attribute __class__"),
         ("setattr(apis, '__getattr__', print)", "the attribute __getattr__"),
+        ("print('{0.__globals__}'.format(lambda: 0))", "the attribute __globals__"),
+        ("x = '{0.__code__.co_filename}'\nx.format(apis.notes.login)", "the attribute __code__"),
+        ("print(str.format('{0.__class__}', 1))", "the attribute __class__"),
+        ("print('{a.b[0].__class__}'.format_map({'a': 1}))", "the attribute __class__"),
+        ("print(str.format_map('{a.__class__}', {'a': 1}))", "the attribute __class__"),
+        ("print('{0:{1.__class__}}'.format(1, 2))", "the attribute __class__"),
+        ("print('{0.__class__} {'.format(1))", "the attribute __class__"),
+        ("print('{0.gi_code}'.format(i for i in 'a'))", "the attribute gi_code"),
+        ("print(getattr('{0.__class__}', 'for' + 'mat')(1))", "the attribute __class__"),
+        ("print(*map('{0.__class__}'.format, [1]))", "the attribute __class__"),
+        ("f = 'x'.format\nprint(f.__method__)", "the attribute __method__"),
+        ("print('{0.__method__}'.format('x'.format))", "the attribute __method__"),
+        (
+            "class S(str):\n  def f(self): return super().format(1)\nS('{0.__class__}').f()",
+            "the attribute __class__",
+        ),
+        ("print(f'{print.__self__}')", "the attribute __self__"),
+        ("print(__reach__)", "the name __reach__"),
         ("match 1:\n  case object(__class__=c): print(c)", "the syntax Match"),
         ("async def f(): pass", "the syntax AsyncFunctionDef"),
     ],
@@ -112,6 +131,90 @@ def test_refused_by_the_rules(code, what):
     output = execute(code)
     assert f"{what} {NOT_ALLOWED}" in output or f"{what} as None {NOT_ALLOWED}" in output
     assert output.startswith("Execution failed. Traceback:\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (
+            "print('{} {1!r:>4} {a.real:{w}}'.replace('{}', '{0}').format(1, 'b', a=3, w=2))",
+            "1  'b'  3",
+        ),
+        ("print('{a[b]}'.format_map({'a': {'b': 1}}), str.format('{:02d}', 7))", "1 07"),
+        ("print('{0[__class__]}'.format({'__class__': 1}))", "1"),
+        ("print(*map('<{}>'.format, 'ab'), getattr('{}', 'format')(1))", "<a> <b> 1"),
+        ("class A:\n  format = 1\na = A()\na.format += 1\nprint(a.format)", "2"),
+        ("class A:\n  def format(self, x): return x\nprint(A().format('{0.__x__}'))", "{0.__x__}"),
+        ("print('x'.format)", "<built-in method format of str object at 0x>"),
+        (
+            "import string\nprint(string.Template('$a ${b.__class__}').safe_substitute(a=1))",
+            "1 ${b.__class__}",
+        ),
+        ("x = " + "+".join(["'a'"] * 900) + "\nprint(len(x))", "900"),
+    ],
+)
+def test_texts_are_formatted_as_usual(code, printed):
+    assert execute(code) == printed
+
+
+TEXTS = """
+def tell(thing, deep=2):
+    for show in (repr, str, "{0!r} {0!s}".format):
+        try:
+            print(show(thing))
+        except Exception as error:
+            print(repr(error), error)
+    for name in ("args", "code", "doc", "fget", "filename", "func", "msg", "name", "name_from",
+                 "obj", "path", "pattern", "print_file_and_line", "text", "value"):
+        try:
+            part = getattr(thing, name)
+        except Exception as error:
+            print(error)
+        else:
+            if deep:
+                tell(part, deep - 1)
+def fail(work):
+    try:
+        work()
+    except BaseException as error:
+        tell(error)
+"""
+LOOKS = """
+tell({name})
+fail(lambda: {name}.nothing)
+fail({name})
+fail(lambda: {name}(1))
+fail(lambda: {name}("a", nothing=1))
+"""
+
+
+def test_no_text_has_a_path_of_the_host():
+    """What modules, their parts and errors show; the jail's own folder is the root of all."""
+    names = [
+        "apis",
+        "apis.notes",
+        "apis.notes.login",
+        "tell",
+        "open",
+        "print",
+        "type",
+        "'x'.format",
+    ]
+    lines = [TEXTS]
+    for module in modules.MODULES:
+        lines += [f"import {module}", f"fail(lambda: {module}.nothing)", f"tell({module})"]
+        skipped = {"sleep", "help", "main"}
+        names += [f"{module}.{name}" for name in modules.public(module) if name not in skipped]
+    lines += [LOOKS.format(name=name) for name in names]
+    lines += ["open('x')", "from json import nothing", "1 +", "raise SystemExit(open)", "import os"]
+    library = str(Path(os.__file__).parent)
+    hidden = [str(REPOSITORY), sys.prefix, sys.base_prefix, library, *site.getsitepackages()]
+    interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
+    told = [interpreter.execute(code, lambda *call: {"value": None}) for code in lines]
+    interpreter.close()
+    assert len("".join(told)) > 100_000
+    for code, text in zip(lines, told, strict=True):
+        assert not [path for path in hidden if path in text], (code, text)
 
 
 @pytest.mark.parametrize(

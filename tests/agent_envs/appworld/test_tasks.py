@@ -8,14 +8,16 @@ from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
+import gymnasium as gym
 import pytest
 
-from agent_envs.appworld import tasks
+from agent_envs.appworld import explorer, tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
-from agent_envs.appworld.families.plan import DEFAULTS, FILLED, Added
+from agent_envs.appworld.families.plan import DEFAULTS, FILLED, Added, verdict, wanted_effects
 from agent_envs.appworld.mini import MiniWorld
-from agent_envs.appworld.replies import MARKS
+from agent_envs.appworld.replies import MARKS, read
+from agent_envs.appworld.session import Session
 
 SEEDS = (0, 3, 6, 9, 12, 15, 16, 19, 31)  # of each family: 252 tasks
 TASKS = [f"{family}-{seed}" for family in FAMILIES for seed in SEEDS]
@@ -67,6 +69,41 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
         # All done, but said to have failed.
         failed = last.replace("complete_task(", 'complete_task(status="fail", ')
         assert played(world, task_id, [*before, failed]).failures == ("the task is completed",)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_does_nothing_and_answers_nothing_fails(family):
+    """No task of 60 is done as it is opened, and no answer is 0 or empty."""
+    for seed in range(60):
+        task = tasks.task(f"{family}-{seed}")
+        for answer in (None, 0, 0.0, False, "", " ", "0", "0.00", "zero", "none", "nothing", "$0"):
+            session = Session(task.household, task.instruction, wanted_effects(task.plan))
+            assert "value" in session.call("supervisor", "complete_task", {"answer": answer})
+            failures = verdict(task.plan, session).failures
+            assert [name for name in failures if name.startswith(("change ", "the answer "))], seed
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_turn_of_the_player_is_valid_and_does_no_harm(family):
+    env = gym.make("AppWorld-v0", split="all").unwrapped
+    for seed in range(20):
+        observation, info = env.reset(options={"task_id": f"{family}-{seed}"})
+        done = False
+        while not done:
+            player = explorer(env)
+            reply = env.reply_form.format(thought=player.think(), action=player.act())
+            observation, reward, terminated, truncated, info = env.step(reply)
+            assert (info["valid"], info["invalid_reason"], info["harm"]) == (True, "", [])
+            done = terminated or truncated
+        assert (reward, info["success"], info["progress"]) == (1.0, True, 1.0), observation
+    env.close()
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_each_turn_of_a_solution_calls_an_app(family):
+    for seed in range(200):
+        for code in family.solution(tasks.task(f"{family.name}-{seed}").plan):
+            assert read(f"<think>x</think>\n```python\n{code}\n```", 100) == (code, True)
 
 
 @pytest.mark.parametrize(

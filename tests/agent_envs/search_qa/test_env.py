@@ -541,9 +541,9 @@ def test_verl_agents_text_anchor_is_nothing_after_an_invalid_reply(make):
     [
         ("em", "the Fort-Lamy!", 1),
         ("em", "near Fort-Lamy", 0),
-        ("sub_em", "near Fort-Lamy, Chad", 1),
+        ("sub_em", "The capital of Chad is Fort-Lamy", 1),
         ("sub_em", "Lagos", 0),
-        ("f1", "near Fort-Lamy", 2 / 3),
+        ("f1", "Chad, Fort-Lamy", 2 / 3),
         ("f1", "Lagos", 0),
     ],
 )
@@ -743,7 +743,7 @@ def test_accepted_answers_of_which_nothing_is_left(asking, protocol, strict, gol
     assert record[4]["success"] == (strict and empty)
     env = asking([gold, "Paris"], protocol=protocol, strict_compat=strict, reward="sub_em")
     assert last(env, ANSWER.format(answer))[1] == float(strict)  # in anything
-    assert last(env, ANSWER.format("Paris, France"))[1] == 1
+    assert last(env, ANSWER.format("that is Paris"))[1] == 1
 
 
 @ALL

@@ -266,7 +266,7 @@ def test_the_six_rewards_turn_by_turn(make, strict):
     [
         ([call(query="chad"), ANSWER.format("N'Djamena")], (0.7, 1.9), (0.7, 1.9)),
         ([call(query="paris"), ANSWER.format("N'Djamena")], (0, 1.9), (0.2, 1.9)),
-        ([call(query="chad"), ANSWER.format("near N'Djamena")], (0.7, 0.9), (0.7, 0.9)),
+        ([call(query="chad"), ANSWER.format("Chad, N'Djamena")], (0.7, 0.9), (0.7, 0.9)),
         # without an answer that is right or nearly, form pays nothing by default
         ([call(query="chad"), ANSWER.format("Lagos")], (0.7, 0), (0.7, 0.4)),
         ([ANSWER.format("N'Djamena")], (0, 1.9), (0, 1.9)),
@@ -317,8 +317,10 @@ def test_a_reply_that_is_refused_does_not_repeat_the_turns_reward(make):
     [
         ("em", "the Fort-Lamy!", 1),
         ("em", "near Fort-Lamy", 0),
-        ("f1", "near Fort-Lamy", 2 / 3),
-        ("sub_em", "near Fort-Lamy", 1),
+        ("f1", "Chad, Fort-Lamy", 2 / 3),
+        ("f1", "near Fort-Lamy", 0),
+        ("sub_em", "Chad, Fort-Lamy", 1),
+        ("sub_em", "near Fort-Lamy", 0),
     ],
 )
 @pytest.mark.parametrize("protocol", ["mt_grpo", "wiki_pages"])

@@ -439,10 +439,12 @@ class TestHangs:
             assert env.step("search[lamp]")[-1]["valid"]
             env.close()
 
-    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
+    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", None, True])
     def test_a_timeout_that_is_none(self, env, timeout):
         env.page_timeout = timeout
-        with pytest.raises(ValueError, match="page_timeout is a number of seconds above 0, got"):
+        with pytest.raises(
+            ValueError, match="page_timeout is a finite number of seconds above 0, got"
+        ):
             env.reset(seed=3)
 
 

@@ -72,10 +72,23 @@ def test_the_list_of_attributes_states_what_no_text_denies(record):
     assert not states(page, "?!")
 
 
+def test_a_page_that_refuses_an_attribute_as_often_as_it_states_it(record):
+    refusing = ["Box spring required: no", "Box spring: none", "Box spring is not included"]
+    for refusal in refusing:
+        assert not states(product(record, small_description=[refusal]), "box spring")
+        page = product(record, small_description=[refusal], full_description="With a box spring.")
+        assert not states(page, "box spring")
+    # a "not" about something else with it denies nothing that is stated beside it
+    page = product(
+        record, small_description=["Dry skin?", "For dry skin", "Cleans without drying skin"]
+    )
+    assert states(page, "dry skin")
+
+
 def test_kinds(record):
     def shelved(column):
-        category, query = (part.strip() for part in column.split(";"))
-        return product(record, product_category=category, query=query)
+        category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
+        return product(record, product_category=category, query=query, name=title)
 
     judged = [
         (person, same_kind(*map(shelved, sides)), " | ".join(sides))

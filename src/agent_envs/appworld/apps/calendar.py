@@ -21,6 +21,8 @@ from agent_envs.appworld.apps.app import (
     page,
 )
 
+_TOLD = ("title", "start", "end", "place")
+
 
 class Calendar(App):
     """Keep appointments, with their times, places and guests."""
@@ -162,13 +164,15 @@ class Calendar(App):
         guests = self._found("events", event_id, "event")["guests"]
         if email not in guests:
             raise Refusal(404, f"{email} is not invited.")
+        before = self._session.before.get("events", event_id)
+        if before is not None and email in before["guests"]:
+            self._effect("uninvited guest", guest=email, **only(before, *_TOLD))
         self._state.change("events", event_id, guests=[g for g in guests if g != email])
 
     def _invite(self, event_id: int, guest: str) -> None:
         """Write an invitation into the ledger: what the guest reads."""
         event = self._found("events", event_id, "event")
-        told = only(event, "title", "start", "end", "place")
-        self._effect("invitation", guest=guest, **told)
+        self._effect("invitation", guest=guest, **only(event, *_TOLD))
 
     def _in_order(self) -> list[dict[str, Any]]:
         events = [dict(event) for event in self._state.rows("events")]

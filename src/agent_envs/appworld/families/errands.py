@@ -63,17 +63,17 @@ body = apis.mail.show_mail(access_token=mail_token, mail_id=mails[0]["id"])["bod
 print(body)
 """,
             """
-# Read the times and the things.
+# Read the times and the things, and make the event.
 import re
 day, start, end = re.search("on (.{10}) at (.{5}) and are back by (.{5})", body).groups()
 things = re.search("buy: (.*?)[.]", body).group(1).split(", ")
 print(day, start, end, things)
-""",
-            """
-# Make the event, the file and the list.
 apis.calendar.create_event(
     access_token=calendar_token, title="Trip", start=day + "T" + start, end=day + "T" + end
 )
+""",
+            """
+# Make the file and the list.
 apis.files.create_file(access_token=files_token, path="/trips/plan.txt", text=body)
 made = apis.shopping.create_list(access_token=shopping_token, title="Trip")["list_id"]
 for thing in things:

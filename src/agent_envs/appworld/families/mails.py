@@ -207,19 +207,19 @@ mail = apis.mail.show_mail(access_token=mail_token, mail_id=mails[0]["id"])
 print(mail["sender"], mail["body"])
 """,
             """
-# Read what, where and when.
+# Read what, where and when, and put it into the calendar.
 import re
 what, place, day, start, end = re.search(
     "What: (.*?)[.] Where: (.*?)[.] When: (.*?) from (.*?) to (.*?)[.]", mail["body"]
 ).groups()
 print(what, place, day, start, end)
-""",
-            """
-# Put it into the calendar and accept.
 apis.calendar.create_event(
     access_token=calendar_token, title=what, place=place,
     start=day + "T" + start, end=day + "T" + end,
 )
+""",
+            """
+# Accept.
 apis.mail.reply_to_mail(access_token=mail_token, mail_id=mail["id"], body="I am coming.")
 apis.supervisor.complete_task()
 """,

@@ -44,7 +44,10 @@ def total_for_a_purpose(draft: Draft) -> Plan:
     purpose = draft.scenario(PURPOSES)
     days = draft.rng.choice((14, 30))
     total = 0.0
-    for back in draft.rng.sample(range(1, 55), 6):
+    paid_on = draft.rng.sample(range(1, 55), 6)
+    while min(paid_on) >= days:  # a total of nothing would be known without a look
+        paid_on = draft.rng.sample(range(1, 55), 6)
+    for back in paid_on:
         (other,) = draft.people(1)
         amount = draft.amount(10, 60)
         draft.paid(draft.me, other["email"], amount, purpose, days=back)
@@ -137,12 +140,16 @@ def pay_the_family(draft: Draft) -> Plan:
         asked[person["email"]] = amount, note
         draft.request(person["email"], draft.me, amount, note)
         draft.request(person["email"], draft.me, draft.amount(8, 60), kind)
+    # Others ask for the same things and amounts: neither of them says who is to be paid.
+    others = draft.people(1, "friend") + draft.people(1, "neighbour")
+    for person, like in zip(others, (family, coworkers), strict=True):
+        draft.request(person["email"], draft.me, *asked[draft.rng.choice(like)["email"]])
     return Plan(
         (
             (
                 "Please go through the open payment requests I got for the {occasion}, which is in "
                 "their notes: accept those from my family, decline those from coworkers, and leave "
-                "requests for other things alone."
+                "all other requests alone."
             ),
             (
                 "A few people asked me for money in the payments app. Of the requests with "

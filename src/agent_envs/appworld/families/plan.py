@@ -180,7 +180,7 @@ def verdict(plan: Plan, session: Session) -> Verdict:
         if kind != "changed" or rows[row_id].keys() - FREE.get(table, frozenset())
     }
     told.note("nothing else is changed", others <= explained)
-    told.note("nothing is done that cannot be undone", not session.ledger.unasked)
+    told.note("nothing is done that cannot be undone", not (session.ledger.unasked or session.lost))
     told.note("the task is completed", ended is not None and ended[1] == "success")
     if plan.answer is not None:
         told.note("the answer is right", ended is not None and same(ended[0], plan.answer))

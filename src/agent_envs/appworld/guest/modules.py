@@ -45,6 +45,7 @@ MODULES = (
 # These read attributes or evaluate text on the caller's behalf, or draw from the machine.
 # `dataclasses` and `enum` do so in their very nature: they are not among the modules.
 WITHHELD = {
+    "collections": {"UserString"},
     "functools": {"singledispatch", "singledispatchmethod", "update_wrapper", "wraps"},
     "operator": {"attrgetter", "methodcaller"},
     "random": {"SystemRandom"},

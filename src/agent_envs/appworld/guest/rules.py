@@ -8,12 +8,17 @@ them than anybody can list, and who finds one is in the jail still.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from _string import (  # type: ignore[import-not-found]  # behind `string.Formatter`
+    formatter_field_name_split,
+    formatter_parser,
+)
+from types import BuiltinMethodType
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest.modules import MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def names(listed: str) -> frozenset[str]:
@@ -40,6 +45,10 @@ INNER = names(
     _convert_ _evaluate
     """
 )
+
+
+FORMATS = frozenset({"format", "format_map"})  # of texts: they read attributes by name
+REACH = "__reach__"  # the name of `reach` in code that was rewritten
 
 
 class NotAllowedError(Exception):
@@ -73,6 +82,77 @@ def check_attribute(name: str, node: ast.AST | None = None) -> None:
     """
     if _special(name) or name in INNER:
         _refuse(node, f"the attribute {name}", "use public attributes")
+
+
+def rewrite(nodes: Sequence[ast.AST]) -> None:
+    """Let `reach` read `format` and `format_map` in the tree of these nodes, parents first."""
+    for node in reversed(nodes):
+        for name, held in ast.iter_fields(node):
+            if isinstance(held, list):
+                held[:] = map(_reached, held)
+            elif isinstance(held, ast.AST):
+                setattr(node, name, _reached(held))
+
+
+def _reached(node: Any) -> Any:
+    if not (isinstance(node, ast.Attribute) and node.attr in FORMATS):
+        return node
+    if not isinstance(node.ctx, ast.Load):
+        return node
+    called = ast.copy_location(ast.Name(REACH, ast.Load()), node)
+    name = ast.copy_location(ast.Constant(node.attr), node)
+    return ast.copy_location(ast.Call(called, [node.value, name], []), node)
+
+
+def reach(thing: Any, name: str, *value: Any) -> Any:
+    """`getattr` for the attributes that code could name itself.
+
+    Raises:
+        NotAllowedError: `name` is none of them.
+    """
+    check_attribute(name)
+    found = getattr(thing, name, *value)
+    return Format(found) if name in FORMATS and _of_texts(found) else found
+
+
+def _of_texts(method: Any) -> bool:
+    """Whether this is `format` or `format_map` of `str` or of a text."""
+    if isinstance(method, BuiltinMethodType):
+        return isinstance(method.__self__, str)
+    return method is str.format or method is str.format_map
+
+
+class Format:
+    """`format` or `format_map` of texts, for fields that code could read itself."""
+
+    __slots__ = ("__method__",)  # a name that code cannot read
+
+    def __init__(self, method: Callable[..., str]) -> None:
+        self.__method__ = method
+
+    def __call__(self, *given: Any, **named: Any) -> str:
+        """The text with its fields filled in.
+
+        Raises:
+            NotAllowedError: A field has an attribute that code could not name itself.
+        """
+        text = getattr(self.__method__, "__self__", given[0] if given else "")
+        if isinstance(text, str):
+            _check_fields(text)
+        return self.__method__(*given, **named)
+
+    def __repr__(self) -> str:
+        return repr(self.__method__)
+
+
+def _check_fields(text: str) -> None:
+    for _, field, inner, _ in formatter_parser(text):
+        if field:
+            for is_attribute, name in formatter_field_name_split(field)[1]:
+                if is_attribute:
+                    check_attribute(name)
+        if inner:
+            _check_fields(inner)
 
 
 def _check_import(node: ast.Import | ast.ImportFrom) -> None:

@@ -15,7 +15,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest import modules, variables
-from agent_envs.appworld.guest.rules import NotAllowedError, check, check_attribute, names
+from agent_envs.appworld.guest.rules import (
+    REACH,
+    NotAllowedError,
+    check,
+    check_attribute,
+    names,
+    reach,
+    rewrite,
+)
 from agent_envs.appworld.guest.scratch import Scratch
 from agent_envs.appworld.guest.wire import receive, send
 
@@ -74,6 +82,7 @@ def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AS
         nodes = list(ast.walk(tree))
         check(nodes)
         watch(nodes)
+        rewrite(nodes)
         exec(compile(tree, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  even SystemExit is the agent's to read about
         failure = f"Execution failed. Traceback:\n{_told(error, code)}"
@@ -115,7 +124,8 @@ def _namespace(channel: socket.socket, now: datetime, seed: str) -> dict[str, An
     safe = {name: getattr(builtins, name) for name in BUILTINS}
     safe |= {
         "__import__": _importer(known),
-        "getattr": _guarded(getattr),
+        REACH: reach,
+        "getattr": _guarded(reach),
         "hasattr": _guarded(hasattr),
         "open": Scratch().open,
         "setattr": _guarded(setattr),

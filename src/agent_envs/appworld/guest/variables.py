@@ -3,7 +3,8 @@
 Two interpreters with one key run any code alike. Values of the usual kinds are read through and
 through: plain values, containers and which of them are one and the same, functions, dates, matches.
 What cannot be read so (generators, instances of classes, much data) has no key, nor has an
-interpreter in which code gave attributes to things, which might be parts of a module.
+interpreter in which code gave attributes to things, which might be parts of a module, or one with a
+set and code that pops: what a set gives next is not to be read off it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
+from math import isnan
 from sys import getsizeof
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +35,7 @@ NODES = 20_000  # values that are read
 SIZE = 4_000_000  # bytes of values that are read
 _GUEST = "agent_envs.appworld.guest.run"
 _OWN = frozenset({"__builtins__", "__name__"})
+_POP = "pop"
 _MEDDLING = frozenset({"register", "setattr"})
 _SETTINGS = frozenset({"calendar", "decimal", "random"})
 _LEAVES = frozenset({type(None), bool, int, float, str, bytes})
@@ -41,11 +44,16 @@ _TEXTS = (str, bytes, bytearray)
 _DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
 
 
-def _decimal() -> tuple[Any, ...]:
-    """The settings of decimal numbers."""
-    context = decimal.getcontext()
-    limits = context.prec, context.rounding, context.Emin, context.Emax
-    return *limits, context.clamp, context.capitals, tuple(context.traps.values())
+def _decimal() -> list[tuple[Any, ...]]:
+    """The settings and flags of decimal numbers, those in use and those to be copied."""
+    kept = (decimal.BasicContext, decimal.ExtendedContext, decimal.DefaultContext)
+    return [
+        (
+            *(one.prec, one.rounding, one.Emin, one.Emax, one.clamp, one.capitals),
+            *(tuple(signs.values()) for signs in (one.traps, one.flags)),
+        )
+        for one in (decimal.getcontext(), *kept)
+    ]
 
 
 _DECIMAL = _decimal()
@@ -84,7 +92,8 @@ class Variables:
         self._namespace, self._scratch = namespace, scratch
         self._apis = namespace.get("apis")
         self._chance = random.getstate()
-        self._meddled = False
+        self._name = namespace.get("__name__")
+        self._meddled = self._pops = False
         self._imported = set[str]()
 
     def watch(self, nodes: Iterable[ast.AST]) -> None:
@@ -94,6 +103,9 @@ class Variables:
                 self._meddled |= node.id in _MEDDLING
             elif isinstance(node, ast.Attribute):
                 self._meddled |= not isinstance(node.ctx, ast.Load) or node.attr in _MEDDLING
+                self._pops |= node.attr == _POP
+            elif isinstance(node, ast.Constant):
+                self._pops |= node.value == _POP
             elif isinstance(node, ast.Import):
                 self._imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -114,7 +126,10 @@ class Variables:
 
     def _read(self) -> Iterable[str]:
         """Variables and files."""
-        reader = _Reader(self._namespace)
+        reader = _Reader(self._namespace, pops=self._pops)
+        if self._namespace.get("__name__") != self._name:
+            reader.parts.append("name")
+            reader.read(self._namespace.get("__name__"))
         for name in sorted(self._namespace.keys() - _OWN):
             value = self._namespace[name]
             if name != "apis" or value is not self._apis:
@@ -140,10 +155,10 @@ class Variables:
 class _Reader:
     """Writes values down in `parts`, each container once."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], *, pops: bool) -> None:
         self.parts: list[str] = []
-        self._namespace = namespace
-        self._seen: dict[int, int] = {}
+        self._namespace, self._pops = namespace, pops
+        self._seen: dict[int, tuple[int, Any]] = {}  # with the values, so that ids last
         self._nodes = self._size = 0
 
     def read(self, value: Any) -> None:
@@ -183,6 +198,10 @@ class _Reader:
     def _plain(self, value: Any) -> None:
         self._write(repr(value))
 
+    def _float(self, value: float) -> None:
+        if not isnan(value) or not self._met(value):  # a NaN is found again as the same object only
+            self._write(repr(value))
+
     def _text(self, value: str | bytes | bytearray) -> None:
         self._count(0, getsizeof(value))
         if type(value) is not bytearray or not self._met(value):
@@ -196,15 +215,17 @@ class _Reader:
             self._write(f"chance {value.getstate()}")
 
     def _fixed(self, value: Collection[Any]) -> None:
-        self._write(f"{type(value).__name__} {len(value)}")
         if self._leaves(value):
-            self._write(repr(value))
-        else:
+            self._write(f"{type(value).__name__} {len(value)} {value!r}")
+        elif not self._met(value):
+            self._write(f"{type(value).__name__} {len(value)}")
             self._all(value)
 
     def _leaves(self, values: Collection[Any]) -> bool:
         """Whether these hold no others, and can be written down at once; they are counted."""
         if not _LEAVES.issuperset(map(type, values)):
+            return False
+        if any(type(value) is float and isnan(value) for value in values):
             return False
         self._count(len(values), sum(map(getsizeof, values)))
         return True
@@ -231,15 +252,22 @@ class _Reader:
     def _met(self, value: Any) -> bool:
         """Whether something that can change was written down before; now it is."""
         known = id(value) in self._seen
-        number = self._seen.setdefault(id(value), len(self._seen))
+        number, _ = self._seen.setdefault(id(value), (len(self._seen), value))
         self.parts.append(f"again {number}" if known else f"new {number}")
         return known
 
     def _list(self, value: Collection[Any]) -> None:
-        if not self._met(value):
-            self._fixed(value)
-            if type(value) is deque:
-                self.read(value.maxlen)
+        if self._met(value):
+            return
+        self._write(f"{type(value).__name__} {len(value)}")
+        if type(value) is set and self._pops:
+            raise _UnreadableError
+        if self._leaves(value):
+            self._write(repr(value))
+        else:
+            self._all(value)
+        if type(value) is deque:
+            self.read(value.maxlen)
 
     def _map(self, value: Mapping[Any, Any]) -> None:
         if not self._met(value):
@@ -293,6 +321,7 @@ class _Reader:
     _WAYS: ClassVar[dict[type, Callable[..., None]]] = {
         int: _whole,
         **dict.fromkeys(_WRITTEN, _plain),
+        float: _float,
         **dict.fromkeys(_TEXTS, _text),
         **dict.fromkeys(_DATES, _date),
         **dict.fromkeys((tuple, frozenset), _fixed),

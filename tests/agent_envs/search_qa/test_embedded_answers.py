@@ -1,0 +1,151 @@
+"""Every question of the encyclopaedia: what pays nothing in any reward, and what pays."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from agent_envs.search_qa.accepted import REWARDS, Accepted, forms
+from agent_envs.search_qa.data import open_data
+from agent_envs.search_qa.wordings import ASKS
+
+YEARS = {"born", "died", "year", "isotope year", "euro year"}
+NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
+BOTH = (
+    "{1}",
+    "{} or {}",
+    "{1} or {0}",
+    "{} and {}",
+    "{}, {}",
+    "{1} {0}",
+    "{}/{}",
+    "{} ({})",
+    "{}; {}",
+)
+UNITS = ("K", "°F", "‰", "BC", "km", "kg", "weeks", "ppm", "million", "neutrons", "$", "°N")
+KINDS = [
+    (relation, re.compile(".+".join(map(re.escape, wording.split("{x}")))))
+    for relation, wordings in ASKS.items()
+    for wording in wordings.split("|")
+]
+
+
+def kind_of(question):
+    """What the question asks for, by the wording of its last step."""
+    if question.kind == "comparison":
+        return "yes or no" if question.answers[0] in {"yes", "no"} else "choice"
+    asked = question.steps[-1]["question"]
+    kind = next(relation for relation, pattern in KINDS if pattern.fullmatch(asked))
+    return "year" if kind in YEARS else kind
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    found = defaultdict(list)
+    for question in open_data("embedded").questions.values():
+        found[kind_of(question)].append(question)
+    return found
+
+
+def judged(kinds, answers, every=1):
+    """The questions and answers that pay something."""
+    rng, paid = np.random.default_rng(0), []
+    for kind, questions in kinds.items():
+        counts = Counter(question.answers[0] for question in questions)
+        names, common = [*counts], [name for name, _ in counts.most_common(5)]
+        for question in questions[::every]:
+            accepted = Accepted(question.answers, question.text, question.bridges)
+            other = next(
+                names[i] for i in rng.permutation(len(names)) if not accepted.right(names[i])
+            )
+            paid += [
+                (question.id, question.answers[0], answer)
+                for answer in answers(kind, question, common, other)
+                if any(accepted.paid(reward, answer) for reward in REWARDS)
+            ]
+    return paid
+
+
+def test_lists_pay_nothing(kinds):
+    def answers(kind, question, common, other):
+        return [between.join(common) for between in (" ", ", ", " or ", "/")]
+
+    assert judged(kinds, answers) == []
+
+
+def test_negations_pay_nothing(kinds):
+    def answers(kind, question, common, other):
+        return [way.format(question.answers[0]) for way in NEGATED]
+
+    assert judged(kinds, answers) == []
+
+
+def test_an_answer_and_another_pay_nothing(kinds):
+    def answers(kind, question, common, other):
+        return [way.format(gold, other) for gold in question.answers[:2] for way in BOTH]
+
+    assert judged(kinds, answers, every=2) == []
+
+
+def test_another_unit_pays_nothing(kinds):
+    def answers(kind, question, common, other):
+        numbers = [gold for gold in question.answers if re.match(r"[-+]?\d|minus ", gold)]
+        return [f"{gold}{way}" for gold in numbers for unit in UNITS for way in (unit, f" {unit}")]
+
+    assert judged(kinds, answers) == []
+
+
+def test_another_person_of_the_name_is_paid_nothing(kinds):
+    def answers(kind, question, common, other):
+        if kind != "discoverer":
+            return []
+        last = question.answers[0].split()[-1]
+        known = {forms(name).spaced[0] for name in question.answers}
+        names = [
+            name for name in ("Ernest", "Zoe", "Quentin", "F.") if name[0].lower() not in known
+        ]
+        ways = ("{} {}", "{1}, {0}", "{1} ({0})", "{0} and {1}")
+        return [way.format(name, last) for name in names for way in ways]
+
+    assert judged(kinds, answers) == []
+
+
+def test_accepted_answers_pay(kinds):
+    for questions in kinds.values():
+        for question in questions:
+            accepted = Accepted(question.answers, question.text, question.bridges)
+            for gold in question.answers:
+                for answer in (gold, f"{gold}.", f'"{gold}"', f"**{gold}**", f" {gold} "):
+                    paid = [accepted.paid(reward, answer) for reward in REWARDS]
+                    assert paid == [1, 1, 1], (question, answer)
+
+
+def test_an_accepted_answer_at_the_end_of_a_sentence_pays(kinds):
+    """Of nearly all; not of codes that read as stop words, as "is" does."""
+    paid = []
+    for questions in kinds.values():
+        for question in questions[::3]:
+            accepted = Accepted(question.answers, question.text, question.bridges)
+            if not accepted.choice:
+                gold = question.answers[0]
+                paid += [
+                    accepted.paid("sub_em", f"{way} {gold}.")
+                    for way in ("The answer is", "Answer:")
+                ]
+    assert np.mean(paid) > 0.99
+
+
+def test_the_last_passage_shows_the_answer_and_no_other_does(kinds):
+    texts = {p.id: f"{p.title}\n{p.text}" for p in open_data("embedded").corpus}
+    silent = 0
+    for questions in kinds.values():
+        for question in questions:
+            accepted = Accepted(question.answers, question.text, question.bridges)
+            silent += accepted.silent and not accepted.choice
+            *before, last = question.gold
+            assert not accepted.shown(texts[gold] for gold in before)
+            assert accepted.silent or accepted.shown([texts[last]])
+    assert 0 < silent < 150  # two-letter codes in small letters, which may be any word
