@@ -253,7 +253,10 @@ def audit(
     from agent_envs.testing import saying
 
     given = dict(map(recipes.assignment, options or ()))
-    made = gym.make(env, disable_env_checker=True, **given)
+    try:
+        made = gym.make(env, disable_env_checker=True, **given)
+    except TypeError as error:  # an option of a wrong name or type
+        raise ValueError(error) from error
     actions = saying(words) if words else None
     found = audited(
         made, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed

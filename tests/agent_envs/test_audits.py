@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import lamp
 import numpy as np
 import pytest
 from hallway import Hallway
@@ -59,6 +60,7 @@ class Lever(Hallway):
     def told(self, text, **rest):
         turn = super().told(text, **rest)
         listed = [*turn.admissible_actions, *["pull"] * (self.cell == 0)]
+        listed = [action for action in listed if action != "open" or self.pulled or not self.shows]
         anchor = f"{turn.anchor} {self.pulled}" if self.shows else turn.anchor
         return turn._replace(anchor=anchor, admissible_actions=listed)
 
@@ -166,7 +168,7 @@ def test_anchors_that_nothing_tells_apart_are_found(anchor, split):
             return super().begin(task_id)
 
         def act(self, action):
-            self.begun += 1
+            self.begun += action in ("left", "right")
             return super().act(action)
 
         def altered(self, turn):
@@ -309,6 +311,53 @@ def test_players_that_read_nothing_are_told_apart():
 def test_scripts_repeat_their_last_action():
     act = scripted(["a", "b"])(np.random.default_rng(0))
     assert [act("", {}) for _ in range(4)] == ["a", "b", "b", "b"]
+
+
+@pytest.mark.parametrize("audited", [audit_anchors, audit_rewards])
+def test_the_turns_of_audits_are_held_against_the_rules(audited):
+    found = audited(lamp.ListsRefused())
+    assert not found.passed
+    assert re.match(
+        r"step 2 \('leave'\): the action is in info\['admissible_actions'\] and is refused.*"
+        r"shown by reset\(seed=\d+, options={'task': 3}\), then 'press', 'leave'$",
+        found.violation,
+        re.DOTALL,
+    )
+    assert "not as the contract requires" in str(found)
+    assert audited(lamp.Lamp(), tasks=2).violation == ""
+
+
+def test_what_differs_when_it_is_done_again_is_shown_with_the_episodes():
+    found = audit_anchors(lamp.Leftover(), tasks=1, episodes=10)
+    assert found.unrepeatable > 0
+    assert re.search(r"then ('right', )*'press', reset\(seed=0, options=.*\)$", found.unrepeated)
+    assert found.unrepeated in str(found)
+
+
+def test_what_the_seed_drew_has_to_be_in_the_anchor():
+    found = audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12, seeds=3)
+    assert found.witness.start != found.witness.other_start
+    assert audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12).passed  # one seed a task
+    assert audit_anchors(lamp.Wind(), tasks=4, episodes=12, seeds=3).passed
+
+
+def test_words_are_what_the_random_player_says():
+    words = saying(["wait", "left", "right"])
+    found = audit_rewards(lamp.Unlisted(), actions=words, tasks=4)
+    assert found.players["random"].valid > 0.4
+    assert audit_rewards(lamp.Unlisted(), tasks=4).players["random"].valid == 0
+
+
+LIGHT = ["AlfWorld-v0", "EZPoints-v0", "SearchQA-v0", "Sokoban-v0", "VisualSokoban-v0"]
+
+
+@pytest.mark.parametrize("env_id", [*LIGHT, "WebShop-v0", "WikiSearch-v0"])
+def test_one_turn_is_a_turn_limit_like_any(env_id):
+    found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
+    assert found.violation == ""
+    assert found.anchors.passed
+    assert "no turns compared" in str(found)
+    assert "info has no 'anchor'" not in str(found)
 
 
 # --- checkers ---

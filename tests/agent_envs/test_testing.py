@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import re
+import subprocess
+import sys
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import hallway
+import lamp
 import numpy as np
 import pytest
 from hallway import PANEL, Hallway
 
 from agent_envs import AgentEnv, FreeText, Panel, ParseReply, Prompt, Turn
-from agent_envs.testing import ContractError, check_agent_env, digest, play
+from agent_envs.testing import ContractError, check_agent_env, digest, play, saying
+from agent_envs.testing.comparisons import beside
+from agent_envs.testing.episodes import Other, Start, quoted, sequence
+from agent_envs.testing.violations import explained, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -268,7 +276,7 @@ class CountingAnchor(Planted):
 
 
 class AddressAnchor(Planted):
-    wrong = "reset with the same seed: info differs in record 0: 'anchor'"
+    wrong = "the same seed and actions give another episode: info differs: 'anchor'"
 
     def begin(self, task_id):
         self.kept = [*getattr(self, "kept", []), object()]
@@ -306,9 +314,14 @@ class ListedTooLong(Planted):
 class ListsByTurn(Planted):
     wrong = "the anchor came before, but 'left' was not listed both times"
 
+    def begin(self, task_id):
+        self.done = -1
+        return super().begin(task_id)
+
     def told(self, text, **rest):
         turn = super().told(text, **rest)
-        return turn._replace(admissible_actions=turn.admissible_actions[self.turn > 3 :])
+        self.done += turn.valid
+        return turn._replace(admissible_actions=turn.admissible_actions[self.done > 3 :])
 
 
 class InvalidMoves(Planted):
@@ -467,9 +480,7 @@ class FirstVisitPays(Planted):
 class Leaking(Planted):
     """The cell of the last episode stays where the same task comes again."""
 
-    wrong = (
-        "reset with the same seed|the same seed and actions give another outcome|differs in reco"
-    )
+    wrong = r"the same seed and actions give another episode(?s:.)*shown by .*, reset\("
 
     def begin(self, task_id):
         before = getattr(self, "cell", None)
@@ -518,7 +529,7 @@ class UsesWhatItGave(Planted):
 class CopiesOnce(Planted):
     """A copy made later than at the reset starts from the left end."""
 
-    wrong = "a deep copy made at turn 2, step 3"
+    wrong = "a deep copy made at turn 1, step 2"
 
     def __deepcopy__(self, memo):
         twin = type(self)()
@@ -531,7 +542,7 @@ class CopiesOnce(Planted):
 
 
 class PanelChanges(Planted):
-    wrong = "the panel changed while episodes were played"
+    wrong = "the panel changed while an episode was played"
 
     def act(self, action):
         self.panel = Panel("tried", PANEL.task_ids)
@@ -596,8 +607,6 @@ BY_ACTIONS = {  # found in the class, the panel, or by comparing resets, not by 
     "Sourceless",
     "OneTask",
     "Entropy",
-    "PanelChanges",
-    "SuccessWithoutProgress",  # found by the base class as it happens
 }
 
 
@@ -610,6 +619,100 @@ def test_planted_faults_are_found_and_shown(fault):
         assert "reset(seed=" in str(found.value)
 
 
+@pytest.mark.parametrize("made", lamp.CORRECT, ids=lambda made: made.__name__)
+def test_chance_patience_and_short_episodes_are_no_faults(made):
+    check_agent_env(gym.make(f"{made.__name__}-v0"), processes=False)
+
+
+def test_a_lamp_with_its_oracle_passes():
+    check_agent_env(gym.make("Lamp-v0"), oracle=lamp.oracle)
+
+
+@pytest.mark.parametrize("led", [True, False], ids=["oracle", "alone"])
+@pytest.mark.parametrize("fault", lamp.FAULTS, ids=lambda fault: fault.__name__)
+def test_faults_of_late_states_other_seeds_times_and_episodes_are_shown(fault, led):
+    oracle = lamp.oracle if led and fault is not lamp.HalfASuccess else None
+    with pytest.raises(ContractError, match=f"(?s){fault.wrong}") as found:
+        check_agent_env(gym.make(f"{fault.__name__}-v0"), oracle=oracle)
+    assert re.search(fault.shown, str(found.value), re.DOTALL)
+
+
+def test_what_another_instance_does_is_shown_with_its_steps():
+    class Wired(lamp.Lamp):
+        """All lamps hang on one wire."""
+
+        wire: ClassVar[list[bool]] = [False]
+
+        def prepare(self):
+            self.wire[0] = False
+
+        def press(self):
+            self.wire[0] = self.lit = not self.wire[0]
+
+    noise = ["wait", "xyzzy"] * 4
+    start = Start(7, 0)
+    env = Wired()
+    env.reset(seed=start.seed, options=start.options)
+    way = ["right"] * env.lamp
+    steps = [start, Other(start), *way, *(Other(one) for one in [*noise, *way, "press"])]
+    found = beside(env, [*steps, *noise, "press", *noise])
+    assert found is not None
+    found.again = beside
+    told = explained(fresh(env), found)
+    other = [f"in the other instance {step!r}" for step in [*way, "press"]]
+    assert len(told.steps) == 2 + len(way) + len(other) + 1
+    assert f"in the other instance {start}" in str(told)
+    assert all(step in str(told) for step in other)
+
+
+def test_steps_are_quoted_whole_or_cut_with_a_mark_and_counted():
+    assert quoted("press") == "'press'"
+    assert quoted("x" * 300, 10) == "'xxxxxxx…' (300 characters)"
+    assert sequence(["a", "b", "b", *["c"] * 5]) == "'a', 'b', 'b', 'c' (5 times)"
+    assert sequence([]) == "nothing"
+
+
+def test_words_are_what_the_check_plays_with_where_none_are_listed():
+    class Refusing(lamp.Unlisted):
+        __doc__ = lamp.Lamp.__doc__
+
+        def press(self):
+            raise KeyError("press")
+
+    check_agent_env(Refusing(), copies=False)  # finds no word
+    words = saying(["wait", "left", "right", "press"])
+    with pytest.raises(KeyError) as found:
+        check_agent_env(Refusing(), copies=False, actions=words)
+    (note,) = found.value.__notes__
+    assert re.search(r"shown by reset\(seed=\d.*\), then ('right', )*'press'$", note)
+
+
+def test_a_module_that_checks_itself_when_it_is_imported_is_told(tmp_path):
+    (tmp_path / "selfish.py").write_text(
+        "import gymnasium as gym, lamp\n"
+        "from agent_envs.testing import check_agent_env\n"
+        "class Mine(lamp.Lamp):\n"
+        "    __doc__ = lamp.Lamp.__doc__\n"
+        "gym.register('Mine-v0', entry_point='selfish:Mine', order_enforce=False,\n"
+        "             disable_env_checker=True)\n"
+        "check_agent_env(gym.make('Mine-v0'))\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    child = subprocess.run(
+        [sys.executable, "selfish.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert child.returncode == 1
+    last = child.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: check_agent_env is called by a module that it has to")
+    assert '`if __name__ == "__main__":`' in last
+
+
 def test_a_violation_is_shown_with_few_actions():
     class Trap(Hallway):
         __doc__ = Hallway.__doc__
@@ -620,10 +723,10 @@ def test_a_violation_is_shown_with_few_actions():
 
     with pytest.raises(ContractError, match="the reward is -inf") as found:
         check_agent_env(Trap(max_turns=200))
-    start, actions = found.value.start, found.value.actions
+    start, *actions = found.value.steps
     env = Hallway()
     env.reset(seed=start.seed, options=start.options)
-    assert actions == ("right",) * max(1, env.length - 1 - env.cell)
+    assert actions == ["right"] * max(1, env.length - 1 - env.cell)
 
 
 class NumpyReward(Hallway):
@@ -695,9 +798,12 @@ def more_at_steps(self, info):
         (Shared(), "shares a list or dict with the turn before"),
         (Growing(), "changed the turn before"),
         (GlobalRandom(), "Python's or NumPy's global generator"),
-        (Forgetful(), "reset with the same seed: info differs in record 0: 'anchor'"),
+        (Forgetful(), "another episode: info differs: 'anchor': .* at reset\n  shown by reset"),
         (Uncopyable(), "cannot be copied and pickled"),
-        (SharedWorld(), "a deep copy made at reset, step 1: info differs: 'steps': 0 and 1"),
+        (
+            SharedWorld(),
+            "after a deep copy made at reset had played on, step 1 .*: 'steps': 0 and 1",
+        ),
         (NoLimit(), r"no end after max_turns = 12 steps"),
         (NeverOver(), r"step\(\) after the end at turn \d+ must raise .*ResetNeeded"),
         (AnyOption(), r"reset\(options={'tusk': 0}\) must raise ValueError"),

@@ -138,6 +138,14 @@ def test_audit_as_json(call):
     assert found["rewards"]["players"]["circles"]["success"]["total"] == 6
 
 
+@pytest.mark.parametrize("option", ["max_turns=abc", "max_tuns=3", "max_turns=0"])
+def test_audit_answers_a_wrong_option_in_a_line(call, option):
+    code, _, err = call("audit", "Sokoban-v0", option, *AUDIT)
+    assert code == 1
+    assert option.partition("=")[0] in err
+    assert "Traceback" not in err
+
+
 OTHERS = """
 import gymnasium as gym
 from agent_envs import FreeText

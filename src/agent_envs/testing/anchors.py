@@ -10,38 +10,47 @@ put into a state that depends on the anchor and the action alone, so that equal 
 
 from __future__ import annotations
 
-import random
 from collections import deque
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
 from agent_envs.testing.episodes import (
+    Chance,
     Play,
+    Start,
     audits_of,
     limit_of,
     listed,
     name_of,
     odd_actions,
+    quoted,
     sequence,
     starts,
     wander,
 )
+from agent_envs.testing.rules import Watching
+from agent_envs.testing.violations import (
+    Violation,
+    explained,
+    fresh,
+    generators_kept,
+    key_of,
+    repeats_drawing,
+    shortest,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from agent_envs.testing.episodes import Actions, Actor, Env, Record, Start
+    from agent_envs.testing.episodes import Actions, Actor, Env, Record
 
 LEAST = 2  # episodes, to compare anything
-DRAWS = 64
-"""States of the generators that turns can begin with."""
 REPLAYS = 300
 """Episodes played at most to shorten a witness."""
 SHARED = 3
@@ -71,7 +80,8 @@ class Outcome(NamedTuple):
 class Witness:
     """Two ways to one anchor, after which one action has two outcomes.
 
-    start: how both begin. first, second: the action sequences. action: what is done after either.
+    start, other_start: how each begins; the seeds can differ. first, second: the action sequences.
+    action: what is done after either.
     field, one, other: the first field of the outcome that differs, and its two values.
     """
 
@@ -83,12 +93,15 @@ class Witness:
     field: str
     one: Any
     other: Any
+    other_start: str
 
     def __str__(self) -> str:
+        other = "" if self.other_start == self.start else f" {self.other_start}, then"
         return (
-            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
-            f"\n  lead to the anchor {self.anchor!r:.80}, where {self.action!r:.80} gives\n"
-            f"  {self.field} {self.one!r:.80} or {self.other!r:.80}"
+            f"  {self.start}, then\n    {sequence(self.first)}\n  or{other}\n"
+            f"    {sequence(self.second)}\n"
+            f"  lead to the anchor {quoted(self.anchor, 80)}, where {quoted(self.action)} gives\n"
+            f"  {self.field} {quoted(self.one, 80)} or {quoted(self.other, 80)}"
         )
 
 
@@ -140,6 +153,9 @@ class AnchorAudit:
     witness: the shortest example found of a pair that diverges; where `info` has no anchors, of
         those made of the observation.
     unrepeatable: resets and turns that differed when the same was done again.
+    unrepeated: the steps that show the first of these.
+    violation: the first turn that is not as the contract requires, with its actions; "" for none,
+        and where `info` at the reset has not all keys of the contract.
     unseparated: pairs of anchors of a task after which nothing that was observed ever differed.
     followed, split: how many of these were played on from, and how many stayed alike.
     split_witness: an example of the latter.
@@ -158,11 +174,14 @@ class AnchorAudit:
     followed: int = 0
     split: int = 0
     split_witness: Split | None = None
+    unrepeated: str = ""
+    violation: str = ""
 
     @property
     def passed(self) -> bool:
-        """There are anchors, none diverges, and the same actions give the same episode."""
-        return self.anchor is not None and not self.anchor.diverging and not self.unrepeatable
+        """There are anchors, none diverges, no violation; the same actions give the same."""
+        sound = self.anchor is not None and not self.anchor.diverging
+        return sound and not self.unrepeatable and not self.violation
 
     def __str__(self) -> str:
         lines = [
@@ -177,8 +196,13 @@ class AnchorAudit:
             lines.append(f"{name:<12}{figures}")
         if self.unrepeatable:
             lines.append(
-                f"{self.unrepeatable:,} resets or turns differ when the same is done again"
+                f"{self.unrepeatable:,} resets or turns differ when the same is done again\n"
+                f"{self.unrepeated}"
             )
+        if self.violation:
+            lines.append(f"not as the contract requires:\n  {self.violation}")
+        if not self.turns:
+            lines.append("no turns compared: each was the last of the turn limit; raise max_turns")
         if self.witness is not None:
             lines.append(f"shortest example of a pair that diverges:\n{self.witness}")
         if self.followed:
@@ -199,12 +223,14 @@ def audit_anchors(
     watch: Callable[[Start], Callable[[Record], None]] | None = None,
     tasks: int = 10,
     episodes: int = 40,
+    seeds: int = 1,
     seed: int = 0,
 ) -> AnchorAudit:
     """Play episodes and compare turns of the same anchor and action, on any Gymnasium environment.
 
     Every second episode is an earlier one with actions left out, doubled, swapped or put in, so
-    that states are reached by different ways.
+    that states are reached by different ways. Where `info` has the keys of the contract, each turn
+    is held against `rules.RULES`, and the first violation is kept.
 
     Args:
         env: the environment, wrapped or not, or what makes it.
@@ -212,9 +238,11 @@ def audit_anchors(
             (`AgentEnv.audits`), else `episodes.wander`.
         anchor: from observation and info to the anchor to judge; by default `info["anchor"]`.
         watch: makes, for each episode, what is given its records as they come, for checks of one's
-            own.
+            own instead of the rules.
         tasks: how many tasks of the panel; without a panel, how many seeds.
         episodes: of each task, all from one seed.
+        seeds: how many. From each but the first an earlier episode of the task is played again,
+            since the anchor has to hold what the seed has drawn; without a panel, seeds are tasks.
         seed: of all that is drawn.
 
     Raises:
@@ -226,8 +254,10 @@ def audit_anchors(
     if actions is None:
         module = audits_of(made)
         actions = wander if module is None else module.actions
-    walk = _Walk(made, anchor or _own, watch or _unwatched)
-    with _global_generators_kept():
+    watching = Watching(made)
+    make = fresh(made)
+    with generators_kept():
+        walk = _Walk(made, anchor or _own, watch or watching)
         begun_tasks = starts(made, tasks, seed)
         for place, start in enumerate(begun_tasks):
             rng = np.random.default_rng([seed, place])
@@ -237,11 +267,21 @@ def audit_anchors(
                     walk.play(start, _script(_varied(played, walk.odd, rng)))
                 else:
                     played.append(walk.play(start, partial(actions, made, rng)))
-        return _audited(walk, len(begun_tasks), seed)
+            for number in range(1, seeds if start.task is not None else 1):
+                again = Start(start.seed + number * SEED_STEP, start.task)
+                walk.play(again, _script(played[number % len(played)]))
+        found = _audited(walk, len(begun_tasks), seed, hints=watch is None)
+        if walk.unrepeated:
+            unrepeated = Violation(
+                "the same seed and actions give another turn", walk.unrepeated, repeats_drawing
+            )
+            found = replace(found, unrepeated=str(shortest(make, unrepeated)))
+        if watching.found is not None:
+            found = replace(found, violation=str(explained(make, watching.found)))
+        return found
 
 
-def _unwatched(_: Start) -> Callable[[Record], None]:
-    return lambda _: None
+SEED_STEP = 1_000  # between the seeds of one task
 
 
 def _own(_: Any, info: dict[str, Any]) -> str | None:
@@ -283,8 +323,12 @@ def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Gene
     return actions
 
 
+Key = tuple[Start, str, Hashable]
+"""A task, as the start without its seed; an anchor; an action."""
+
+
 class _Visit(NamedTuple):
-    """A turn: the number of its history, the way there, and what was shown after it."""
+    """A turn: the number of its history, the steps to it, and what was shown after it."""
 
     history: int
     way: tuple[Any, ...]
@@ -316,14 +360,18 @@ class _Walk:
     ) -> None:
         self.env, self.limit, self.odd = env, limit_of(env), odd_actions(env)
         self._anchor, self._watch = anchor, watch
-        self.groups: dict[tuple[Start, str, Hashable], _Group] = {}
-        self.shown: dict[tuple[Start, str, Hashable], _Group] = {}
+        self.groups: dict[Key, _Group] = {}
+        self.shown: dict[Key, _Group] = {}
         self.actions: dict[Hashable, Any] = {}
         self.episodes = self.turns = self.unrepeatable = 0
+        self.anchored = False
+        self.unrepeated: list[Any] = []
+        self._steps: list[Any] = []
         self._histories: dict[Any, int] = {}
         self._openings: dict[Start, Any] = {}
         self._outcomes: dict[int, Outcome] = {}
-        self._chance = _Chance(env)
+        self._places: dict[int, int] = {}
+        self._chance = Chance(env)
 
     def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
         """Play an episode and keep its turns; what was done."""
@@ -331,33 +379,44 @@ class _Walk:
         actor, history, see = make_actor(), self._history(start), self._watch(start)
         see(play.record)
         self.episodes += 1
+        begun = len(self._steps)
+        self._steps.append(start)
+        self.anchored |= self.anchor(play.record) is not None
         opening = self.anchor(play.record), _look(play.record)
-        self.unrepeatable += self._openings.setdefault(start, opening) != opening
+        self._places.setdefault(history, begun)
+        if self._openings.setdefault(start, opening) != opening:
+            self._differs(history)
         while len(play.actions) < self.limit and not play.record.ended:
             action = actor(play.record.observation, play.record.info)
             if action is STOP:
                 break
-            before, way = play.record, tuple(play.actions)
+            before, way = play.record, (start, *play.actions)
             see(self._step(play, action))
-            history = self._history((history, _key(action)))
+            self._steps.append(action)
+            history = self._history((history, key_of(action)))
+            self._places.setdefault(history, begun)
             if not play.record.truncated and len(play.actions) < self.limit:
                 self._keep(start, _Visit(history, way, _look(play.record)), before, play.record)
         return play.actions
 
-    def turn(
-        self, start: Start, way: Sequence[Any], action: Any
-    ) -> tuple[Record, Record, Outcome] | None:
-        """What stands after a way, and what the action does there; None where it ends before."""
-        before = self.after(start, way)
-        if before is None or len(way) + 1 >= self.limit:
+    def _differs(self, history: int) -> None:
+        """Count a history that did something else before, and keep the steps since then."""
+        self.unrepeatable += 1
+        self.unrepeated = self.unrepeated or self._steps[self._places[history] :]
+
+    def turn(self, way: Sequence[Any], action: Any) -> tuple[Record, Record, Outcome] | None:
+        """What stands after some steps, and what the action does there; None if it ends before."""
+        before = self.after(way)
+        if before is None or len(way) >= self.limit:
             return None
         record, after = before.record, self._step(before, action)
         return None if after.truncated else (record, after, self._outcome(after))
 
-    def after(self, start: Start, way: Sequence[Any]) -> Play | None:
-        """The episode after a way, None where it ends before."""
+    def after(self, way: Sequence[Any]) -> Play | None:
+        """The episode after some steps, None where it ends before."""
+        start, *actions = way
         play = Play(self.env, start)
-        for action in way:
+        for action in actions:
             if self._step(play, action).ended:
                 return None
         return play
@@ -373,16 +432,17 @@ class _Walk:
 
     def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
         self.turns += 1
-        outcome, key = self._outcome(after), _key(after.action)
+        outcome, key = self._outcome(after), key_of(after.action)
         self.actions.setdefault(key, after.action)
         if self._outcomes.setdefault(visit.history, outcome) != outcome:
-            self.unrepeatable += 1
+            self._differs(visit.history)
             return
+        task = start if start.task is None else start._replace(seed=0)
         seen = outcome._replace(next_anchor=_digest(after.observation))
-        _note(self.shown, (start, _digest(before.observation), key), seen, visit)
+        _note(self.shown, (task, _digest(before.observation), key), seen, visit)
         anchor = self.anchor(before)
         if anchor is not None:
-            _note(self.groups, (start, anchor, key), outcome, visit)
+            _note(self.groups, (task, anchor, key), outcome, visit)
 
     def _outcome(self, record: Record) -> Outcome:
         info, reward = record.info, float(record.reward)
@@ -401,8 +461,8 @@ class _Walk:
 
 
 def _note(
-    groups: dict[tuple[Start, str, Hashable], _Group],
-    key: tuple[Start, str, Hashable],
+    groups: dict[Key, _Group],
+    key: Key,
     outcome: Outcome,
     visit: _Visit,
 ) -> None:
@@ -416,43 +476,12 @@ def _note(
         group.ways[outcome] = visit.way
 
 
-class _Chance:
-    """Puts the generators of environment, Python and NumPy into one of `DRAWS` states."""
-
-    def __init__(self, env: Env) -> None:
-        self._env = env.unwrapped
-        self._python = [random.Random(place).getstate() for place in range(DRAWS)]
-        self._numpy = [np.random.RandomState(place).get_state() for place in range(DRAWS)]
-        self._own: dict[tuple[type, int], Any] = {}
-
-    def fix(self, anchor: str, action: Any) -> None:
-        place = crc32(f"{anchor}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
-        random.setstate(self._python[place])
-        np.random.set_state(self._numpy[place])  # noqa: NPY002  what others' environments draw from
-        generator = getattr(self._env.np_random, "bit_generator", None)
-        if generator is not None:
-            key = type(generator), place
-            if key not in self._own:
-                self._own[key] = type(generator)(place).state
-            generator.state = self._own[key]
-
-
-@contextmanager
-def _global_generators_kept() -> Iterator[None]:
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-
-
-def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
-    judged = _comparison(walk.groups) if walk.groups else None
-    judged_by = walk.anchor if walk.groups else _text
-    groups = walk.groups or walk.shown
+def _audited(walk: _Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
+    judged = _comparison(walk.groups) if walk.anchored else None
+    judged_by = walk.anchor if walk.anchored else _text
+    groups = walk.groups if walk.anchored else walk.shown
     diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
-    suspects = [] if diverging else _unseparated(walk)
+    suspects = [] if diverging or not hints else _unseparated(walk)
     splits = [_followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
     alike = [split for split in splits if split is not None]
     return AnchorAudit(
@@ -472,7 +501,7 @@ def _audited(walk: _Walk, tasks: int, seed: int) -> AnchorAudit:
     )
 
 
-def _comparison(groups: dict[tuple[Start, str, Hashable], _Group]) -> Comparison:
+def _comparison(groups: dict[Key, _Group]) -> Comparison:
     revisited = [group for group in groups.values() if len(group.histories) > 1]
     return Comparison(
         anchors=len({key[:2] for key in groups}),
@@ -488,29 +517,31 @@ def _text(record: Record) -> str:
 
 def _witness(
     walk: _Walk,
-    diverging: Sequence[tuple[tuple[Start, str, Hashable], _Group]],
+    diverging: Sequence[tuple[Key, _Group]],
     anchor_of: Callable[[Record], str | None],
 ) -> Witness:
     """The shortest pair of ways to one anchor with two outcomes, made shorter by leaving out."""
-    (start, anchor, key), group = min(
+    (_, anchor, key), group = min(
         diverging, key=lambda item: sum(sorted(map(len, item[1].ways.values()))[:2])
     )
     action = walk.actions[key]
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
-    differing = partial(_differing, walk, anchor_of, start, action)
+    differing = partial(_differing, walk, anchor_of, action)
     found = differing((way, also))
     if found is None:  # it does not come again: something that the audit does not control
-        return _told(start, anchor, (way, also), action, (one, other))
-    size, budget = max(len(way), len(also)), REPLAYS
+        return _told(anchor, (way, also), action, (one, other))
+    ways, size, budget = (way, also), max(len(way), len(also)) - 1, REPLAYS
     while size and budget:
-        before = found
-        for place in range(0, max(len(found.first), len(found.second)), size):
-            cut = [way[:place] + way[place + size :] for way in (found.first, found.second)]
-            for ways in ((cut[0], cut[1]), (cut[0], found.second), (found.first, cut[1])):
-                if budget and ways != (found.first, found.second) and ways[0] != ways[1]:
+        before = ways
+        for place in range(1, max(map(len, ways)), size):
+            first, second = (way[:place] + way[place + size :] for way in ways)
+            for shorter in ((first, second), (first, ways[1]), (ways[0], second)):
+                if budget and shorter != ways and shorter[0] != shorter[1]:
                     budget -= 1
-                    found = differing(ways) or found
-        size //= 1 if found is not before else 2
+                    told = differing(shorter)
+                    if told is not None:
+                        found, ways = told, shorter
+        size //= 1 if ways is not before else 2
     return found
 
 
@@ -518,14 +549,10 @@ Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def _differing(
-    walk: _Walk,
-    anchor_of: Callable[[Record], str | None],
-    start: Start,
-    action: Any,
-    ways: Ways,
+    walk: _Walk, anchor_of: Callable[[Record], str | None], action: Any, ways: Ways
 ) -> Witness | None:
     """The example that two ways make with an action, if they do."""
-    first, second = (walk.turn(start, way, action) for way in ways)
+    first, second = (walk.turn(way, action) for way in ways)
     if first is None or second is None:
         return None
     (before, shown, one), (also, seen, other) = first, second
@@ -536,20 +563,27 @@ def _differing(
     other = other._replace(next_anchor=anchor_of(seen) or "")
     if one == other:
         return None
-    return _told(start, anchor, ways, action, (one, other))
+    return _told(anchor, ways, action, (one, other))
 
 
-def _told(
-    start: Start, anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]
-) -> Witness:
+def _told(anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]) -> Witness:
+    (start, *first), (also, *second) = ways
     one, other = outcomes
     field = next(name for name in Outcome._fields if getattr(one, name) != getattr(other, name))
     return Witness(
-        str(start), anchor, *ways, action, field, getattr(one, field), getattr(other, field)
+        str(start),
+        anchor,
+        tuple(first),
+        tuple(second),
+        action,
+        field,
+        getattr(one, field),
+        getattr(other, field),
+        str(also),
     )
 
 
-def _unseparated(walk: _Walk) -> list[tuple[Start, tuple[Any, ...], tuple[Any, ...]]]:
+def _unseparated(walk: _Walk) -> list[Ways]:
     """Pairs of anchors that no observed outcome tells apart, those with most actions first.
 
     Two anchors are apart where an action that was tried in both has outcomes that differ, shows the
@@ -557,19 +591,19 @@ def _unseparated(walk: _Walk) -> list[tuple[Start, tuple[Any, ...], tuple[Any, .
     """
     done: dict[Start, dict[str, dict[Hashable, tuple[Outcome, set[str]]]]] = {}
     ways: dict[tuple[Start, str], tuple[Any, ...]] = {}
-    for (start, anchor, key), group in walk.groups.items():
+    for (task, anchor, key), group in walk.groups.items():
         (outcome, way), *_ = group.ways.items()
-        done.setdefault(start, {}).setdefault(anchor, {})[key] = outcome, group.looks
-        known = ways.get((start, anchor))
+        done.setdefault(task, {}).setdefault(anchor, {})[key] = outcome, group.looks
+        known = ways.get((task, anchor))
         if known is None or len(way) < len(known):
-            ways[start, anchor] = way
+            ways[task, anchor] = way
     found = []
-    for start, by_anchor in done.items():
+    for task, by_anchor in done.items():
         most = sorted(by_anchor, key=lambda anchor: -len(by_anchor[anchor]))[:CROWD]
         for shared, one, other in _alike({anchor: by_anchor[anchor] for anchor in most}):
-            found.append((shared, start, ways[start, one], ways[start, other]))
-    found.sort(key=lambda suspect: (-suspect[0], len(suspect[2]) + len(suspect[3])))
-    return [suspect[1:] for suspect in found]
+            found.append((shared, (ways[task, one], ways[task, other])))
+    found.sort(key=lambda suspect: (-suspect[0], sum(map(len, suspect[1]))))
+    return [suspect[1] for suspect in found]
 
 
 def _alike(
@@ -596,15 +630,13 @@ def _alike(
     return [(shared, one, other) for shared, (one, other) in kept]
 
 
-def _followed(
-    walk: _Walk, start: Start, first: tuple[Any, ...], second: tuple[Any, ...]
-) -> Split | None:
+def _followed(walk: _Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Split | None:
     """Play on from two ways, breadth first, until something differs (None) or all is compared."""
     queue, known, turns = deque([(first, second)]), set[frozenset[str]](), 0
     while queue and turns < FOLLOWED:
         one, other = queue.popleft()
-        for action in _tried(walk, start, one):
-            after = walk.turn(start, one, action), walk.turn(start, other, action)
+        for action in _tried(walk, one):
+            after = walk.turn(one, action), walk.turn(other, action)
             if after[0] is None or after[1] is None:
                 continue
             turns += 1
@@ -615,23 +647,18 @@ def _followed(
             if len(pair) > 1 and not a.terminated and pair not in known:
                 known.add(pair)
                 queue.append(((*one, action), (*other, action)))
-    return Split(str(start), first, second, turns) if turns >= SHARED else None
+    if turns < SHARED:
+        return None
+    (start, *way), (_, *also_way) = first, second
+    return Split(str(start), tuple(way), tuple(also_way), turns)
 
 
-def _tried(walk: _Walk, start: Start, way: tuple[Any, ...]) -> list[Any]:
-    """What is listed after a way, or some of what was done in the task where nothing is listed."""
-    play = walk.after(start, way)
+def _tried(walk: _Walk, way: tuple[Any, ...]) -> list[Any]:
+    """What is listed after some steps, or some of what was done in the task if nothing is."""
+    play = walk.after(way)
     choices = [] if play is None else listed(walk.env, play.record.info)
-    done = [walk.actions[key] for of, _, key in walk.groups if of == start]
+    done = [walk.actions[key] for of, _, key in walk.groups if of.task == way[0].task]
     return choices or done[: FOLLOWED // 3]
-
-
-def _key(action: Any) -> Hashable:
-    try:
-        hash(action)
-    except TypeError:
-        return repr(action)
-    return action  # type: ignore[no-any-return]
 
 
 def _digest(observation: Any) -> str:

@@ -5,16 +5,10 @@ What holds at every turn is in `rules`; here is what only several episodes show.
 
 from __future__ import annotations
 
-import copy
-import os
-import pickle
-import random
-import string
-import subprocess
-import sys
 import warnings
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
@@ -24,9 +18,13 @@ from gymnasium.utils.env_checker import check_env
 
 from agent_envs.contract import ContractError
 from agent_envs.panels import Panel
+from agent_envs.testing import comparisons
 from agent_envs.testing.anchors import audit_anchors
 from agent_envs.testing.episodes import (
-    Play,
+    COPIED,
+    NONSENSE,
+    Extra,
+    Other,
     Record,
     Start,
     dressed,
@@ -34,18 +32,18 @@ from agent_envs.testing.episodes import (
     limit_of,
     listed,
     panel_of,
+    shown_by,
     starts,
     wander,
 )
-from agent_envs.testing.rules import (
-    HEADINGS,
+from agent_envs.testing.rules import HEADINGS, Possible, Watch, at, headings, replayed, says
+from agent_envs.testing.violations import (
     Violation,
-    Watch,
-    at,
     difference,
-    headings,
-    replayed,
-    says,
+    explained,
+    fresh,
+    generators,
+    repeats,
     shortest,
 )
 
@@ -53,19 +51,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from agent_envs.testing.episodes import Actions, Actor, Env
+    from agent_envs.testing.violations import Fresh, Shows
 
 SEED = 7
 SURPRISES = 0.2  # share of actions sampled from the space although some are admissible
 TASKS, EPISODES = 3, (2, 20)
 """Of the small audit of anchors; the fewest and the most episodes of each task."""
+WIDE = 10
+"""Tasks in which listed actions are tried where they were not yet."""
+SEEDS = 3
+"""From so many seeds each of its tasks is played."""
 PROBES = 40
-"""Listed actions that are tried from a reset, at most."""
-CHILD = """
-import pickle, sys
-from agent_envs.testing import digest
-spec, seed = pickle.load(sys.stdin.buffer)
-print(digest(spec.make(), seed))
-"""
+"""Listed actions that are tried in a state, at most; from late states, so many in all."""
+CUTS = 5
+"""Resets in the middle of an episode, after so many turns less one."""
+PLACES = 4
+"""Turns of a way after which copies are made and nonsense is tried."""
+RESETS = 20
+"""Resets without a seed until one has to differ."""
+Way = tuple[Start, list[Any]]
+"""An episode that reaches late states."""
 
 
 def check_agent_env(
@@ -75,79 +80,128 @@ def check_agent_env(
     copies: bool = True,
     processes: bool = True,
     turns: int = 300,
+    actions: Actions = wander,
 ) -> None:
     """Check the whole contract on `env`, wrapped or not, made by `gym.make` or by hand.
 
     Docstring headings, panel and its hash, Gymnasium's own `check_env` (silent), reset options,
-    order of calls, every rule of `rules.RULES` at every turn, ends, determinism, odd actions and
-    nonsense, every listed action, what invalid turns leave behind, a small audit of the anchors,
-    whether callers and other instances can interfere, rebuilding from the spec, and:
+    order of calls, every rule of `rules.RULES` at every turn, ends, determinism, odd actions,
+    nonsense and listed actions in early and late states, what invalid turns leave behind, a small
+    audit of the anchors from several seeds, the time of day, the turn limit, whether callers and
+    other instances can interfere, rebuilding from the spec, and:
 
-    oracle: action for the environment as it is; it has to succeed on the first tasks.
+    oracle: action for the environment as it is; it has to succeed on the first tasks. Its episodes
+        are the late states; without it, those in which the audit of the anchors came furthest.
     copies: whether deep copies and pickles must go on exactly like the original, and instances that
         play at the same time must not see each other.
     processes: whether to play once more in a process with another hash seed, which needs a spec
         with its entry point as a string.
     turns: how many turns of a task the small audit plays, at most; fewer for slow environments.
+    actions: makes the actor of an episode that does not follow the oracle, for text without a list.
 
     Raises:
-        ContractError: the first thing that is not as the contract requires, with the actions that
-            show it.
+        ContractError: the first thing that is not as the contract requires, with the shortest steps
+            found that show it.
+        RuntimeError: it is called while a process that it started imports the module of `env`.
     """
+    comparisons.refuse_nested()
+    make = fresh(env)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            _check(env, oracle=oracle, copies=copies, processes=processes, turns=turns)
+            _check(env, make, oracle, actions, copies=copies, processes=processes, turns=turns)
         except Violation as found:
-            raise shortest(env, found) from None
+            raise explained(make, found) from None
+        except Exception as error:
+            _shorten(make, error)
+            raise
+
+
+def _shorten(make: Fresh, error: Exception) -> None:
+    """Note fewer steps at an error that the environment raised.
+
+    Raises:
+        ContractError: the error is one, of the base class; with its steps.
+    """
+    steps = vars(error).get("steps")
+    if not steps:
+        return
+
+    def again(env: Env, fewer: Sequence[Any]) -> Violation | None:
+        try:
+            comparisons.records(env, fewer)
+        except type(error) as same:
+            return Violation(str(same), vars(same)["steps"])
+        return None
+
+    found = shortest(make, Violation(str(error), steps, again))
+    if isinstance(error, ContractError):
+        raise found from None
+    error.__notes__[:] = [shown_by(found.steps)]
 
 
 def _check(
     env: Env,
-    *,
+    make: Fresh,
     oracle: Callable[[Env], Any] | None,
+    actions: Actions,
+    *,
     copies: bool,
     processes: bool,
     turns: int,
 ) -> None:
     _check_panel(env)
     listing = _panel(env).hash
-    _check_same_episode(env, "reset with the same seed", env)
-    _check_gymnasium(env.unwrapped)
-    _check_options(env)
+    first = [record.action for record in play(env, SEED, actions=actions)][1:]
+    _check_repeats(env, first, actions)
+    _check_options(env, first)
     _check_seeds(env)
-    _check_order(env)
+    _check_order(env, first)
     _check_odd_actions(env)
-    _check_nonsense(env)
-    _check_listed(env)
     solutions = {} if oracle is None else _check_oracle(env, oracle)
-    actions = partial(_guided, solutions)
-    _check_invalid_turns(env, actions)
-    _check_anchors(env, actions, turns)
-    _check_callers(env)
+    guided = partial(_guided, solutions, actions)
+    _check_again(env, guided)
+    _check_invalid_turns(env, guided)
+    furthest = _check_anchors(env, guided, turns)
+    ways = list(solutions.values())[-TASKS:] or furthest
+    _check_late(env, ways)
+    _check_wide(env, ways, actions, turns)
+    opening = (Start(SEED), *first)
+    _hold(env, comparisons.unspoilt, opening)
     if env.spec is not None:
-        _check_same_episode(env, "made again from env.spec", env.spec.make())
+        _hold(env, comparisons.rebuilt, opening)
     if copies:
-        _check_copies(env)
-        _check_side_by_side(env, copy.deepcopy(env) if env.spec is None else env.spec.make())
+        _check_copies(env, [(Start(SEED), first[: 2 * PLACES]), *ways])
+        _check_side_by_side(env, first, actions)
+    _check_gymnasium(env.unwrapped)
     _check_docstring(type(env.unwrapped))
+    for start, done in [(Start(SEED), first), *ways[:1]]:
+        _hold(env, comparisons.at_another_time, (start, *done))
+    _check_limit(env, first)
     _require(_panel(env).hash == listing, "the panel changed while episodes were played")
     if processes and env.spec is not None and isinstance(env.spec.entry_point, str):
-        _check_elsewhere(env)
+        _check_elsewhere(env, make, [(Start(SEED), first), *ways])
 
 
-def play(env: Env, seed: int, *, task: int | None = None) -> Iterator[Record]:
+def play(
+    env: Env, seed: int, *, task: int | None = None, actions: Actions = wander
+) -> Iterator[Record]:
     """An episode to its end, most actions admissible, each turn checked as it comes.
+
+    Where nothing is listed, its actions are samples of the space, or of an actor of `actions`.
 
     Raises:
         ContractError: a turn that is not as the contract requires.
     """
     rng = np.random.default_rng(seed)
     env.action_space.seed(seed)
+    unlisted = None if actions is wander else actions(env, np.random.default_rng(seed))
 
-    def act(_: Any, info: dict[str, Any]) -> Any:
+    def act(shown: Any, info: dict[str, Any]) -> Any:
         choices = listed(env, info)
         sampled = not choices or rng.random() < SURPRISES
+        if sampled and unlisted is not None:
+            return unlisted(shown, info)
         return env.action_space.sample() if sampled else choices[rng.integers(len(choices))]
 
     return _watched(env, Start(seed, task), lambda: act)
@@ -156,6 +210,14 @@ def play(env: Env, seed: int, *, task: int | None = None) -> Iterator[Record]:
 def digest(env: Env, seed: int) -> str:
     """Hex SHA-256 of the panel's hash and all that an episode shows."""
     return sha256(repr((_panel(env).hash, list(play(env, seed)))).encode()).hexdigest()
+
+
+def _hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
+    """Raise what the steps show."""
+    found = shows(env, steps)
+    if found is not None:
+        found.again = shows
+        raise found
 
 
 def _watched(
@@ -217,10 +279,12 @@ def _check_gymnasium(env: Env) -> None:
     except ContractError:
         raise
     except (AssertionError, UserWarning) as problem:
+        if limit_of(env) == 1 and "truncates after 1 step" in str(problem):
+            return  # which is what one turn means; it comes after the checks of spaces and reset
         raise ContractError(f"gymnasium's check_env is not silent: {problem}") from problem
 
 
-def _check_options(env: Env) -> None:
+def _check_options(env: Env, actions: Sequence[Any]) -> None:
     tasks = _panel(env).task_ids
     last: list[dict[str, Any]] = [{"task": len(tasks) - 1}, {"task_id": tasks[-1]}]
     for options in last:
@@ -229,9 +293,7 @@ def _check_options(env: Env) -> None:
             task_id == tasks[-1],
             f"reset(options={options}) must start {tasks[-1]!r}, got {task_id!r}",
         )
-    drawn = env.reset(seed=SEED)[1]["task_id"]
-    named = list(play(env, SEED, task=tasks.index(drawn)))
-    _check_equal(list(play(env, SEED)), named, f"reset(seed={SEED}) again with its task named")
+    _hold(env, comparisons.named, (Start(SEED), *actions))
     one_too_far, none, both = len(tasks), "no such task", {"task": 0, "task_id": tasks[0]}
     for wrong in ({"tusk": 0}, {"task": one_too_far}, {"task": -1}, {"task_id": none}, both):
         _check_refused(env, cast("dict[str, Any]", wrong))
@@ -248,8 +310,9 @@ def _check_refused(env: Env, options: dict[str, Any]) -> None:
 def _check_seeds(env: Env) -> None:
     """Seeds draw tasks, and a reset without one goes on from the last seed."""
     drawn = [env.reset(seed=seed)[1]["task_id"] for seed in range(20)]
+    several = len(_panel(env).task_ids) > 1
     _require(
-        len(set(drawn)) > 1 or len(_panel(env).task_ids) == 1,
+        len(set(drawn)) > 1 or not several,
         f"20 seeds draw one task, {drawn[0]!r}, of {len(_panel(env).task_ids)}",
     )
     following = []
@@ -257,50 +320,60 @@ def _check_seeds(env: Env) -> None:
         env.reset(seed=SEED)
         openings = [env.reset() for _ in range(3)]
         following.append([Record(None, shown, 0.0, False, False, info) for shown, info in openings])
-    for one, other in zip(*following, strict=True):
+    for number, (one, other) in enumerate(zip(*following, strict=True), 1):
         wrong = difference(one, other)
-        _require(not wrong, f"reset(seed={SEED}), then reset(): {wrong} the second time")
+        shown = f"reset(seed={SEED}), then {'reset(), ' * number}".rstrip(", ")
+        _require(not wrong, f"{shown}: {wrong} the second time")
+    tasks = {record.info["task_id"] for record in following[0]}
+    for _ in range(RESETS):
+        if len(tasks) > 1 or not several:
+            return
+        tasks.add(env.reset()[1]["task_id"])
+    raise ContractError(
+        f"reset() without a seed starts the same task again, {tasks.pop()!r}, of "
+        f"{len(_panel(env).task_ids)}: it must go on drawing\n"
+        f"  shown by reset(seed={SEED}), then reset() ({RESETS + 3} times)"
+    )
 
 
-def _check_order(env: Env) -> None:
+def _check_order(env: Env, actions: Sequence[Any]) -> None:
     if env.spec is not None:
         _check_reset_needed(env.spec.make(), "before the first reset")
-    *_, last = play(env, SEED)
-    _check_reset_needed(env, f"after the end at turn {last.info['turn']}")
+    *_, last = comparisons.records(env, (Start(SEED), *actions))
+    _check_reset_needed(env, f"after the end at turn {last.info['turn']}", (Start(SEED), *actions))
 
 
-def _check_reset_needed(env: Env, when: str) -> None:
+def _check_reset_needed(env: Env, when: str, steps: Sequence[Any] = ()) -> None:
     try:
         env.step(env.action_space.sample())
     except ResetNeeded:
         return
-    raise ContractError(f"step() {when} must raise gymnasium.error.ResetNeeded, it was accepted")
+    raise Violation(f"step() {when} must raise gymnasium.error.ResetNeeded, it was accepted", steps)
 
 
-def _check_same_episode(env: Env, how: str, again: Env) -> None:
-    before = _global_generators()
-    expected = list(play(env, SEED))
-    _require(
-        before == _global_generators(),
-        "an episode drew from Python's or NumPy's global generator; use self.np_random",
-    )
-    list(play(env, SEED + 1))  # leaves nothing behind
-    _check_equal(expected, list(play(again, SEED)), how)
+def _check_repeats(env: Env, actions: Sequence[Any], others: Actions) -> None:
+    """The same seed gives the same episode, and another episode between leaves nothing behind."""
+    between = [record.action for record in play(env, SEED + 1, actions=others)][1:]
+    same = (Start(SEED), *actions)
+    cuts = [one for cut in range(CUTS) for one in same[: cut + 1]]
+    _hold_repeating(env, (*same, Start(SEED + 1), *between, *cuts, *same))
 
 
-def _global_generators() -> tuple[Any, bytes]:
-    return random.getstate(), pickle.dumps(np.random.get_state())  # noqa: NPY002
+def _hold_repeating(env: Env, steps: Sequence[Any]) -> None:
+    before = generators()
+    _hold(env, repeats, steps)
+    if generators() != before:
+        _hold(env, comparisons.undrawn, steps)
 
 
-def _check_equal(expected: Sequence[Record], found: Sequence[Record], how: str) -> None:
-    for turn, (one, other) in enumerate(zip(expected, found, strict=False)):
-        if wrong := difference(one, other):
-            raise Violation(
-                f"{how}: {wrong.replace(' differs:', f' differs in record {turn}:', 1)}",
-                Start(SEED),
-                [record.action for record in expected[1 : turn + 1]],
-            )
-    _require(len(expected) == len(found), f"{how}: {len(expected)} turns, then {len(found)}")
+def _check_again(env: Env, actions: Actions) -> None:
+    """Episodes that come to late states, each again after the others."""
+    done = []
+    for place, start in enumerate(starts(env, TASKS, SEED)):
+        actor = partial(actions, env, np.random.default_rng([SEED, place, 1]))
+        played = [record.action for record in _watched(env, start, actor)][1:]
+        done.append((start, *played))
+    _hold_repeating(env, [*chain(*done), *chain(*done[::-1])])
 
 
 def _check_odd_actions(env: Env) -> None:
@@ -316,50 +389,100 @@ def _check_odd_actions(env: Env) -> None:
     for no_action in ("x" * 1_000_000, "\ud800 look"):
         record = replayed(env, Start(SEED), [no_action])[-1]
         found = record.info["invalid_reason"]
-        _require(found == "format", f"{at(record, 1)}: must be 'format', got {found!r}")
+        if found != "format":
+            raise Violation(
+                f"{at(record, 1)}: must be 'format', got {found!r}", (Start(SEED), no_action)
+            )
     for odd in ("", "\x00\x1b[2J look\r\n\t", "ÿ漢字🎉"):
         replayed(env, Start(SEED), [odd])
+    for word in NONSENSE:
+        replayed(env, Start(SEED), [dressed(env, word)])
 
 
-def _check_nonsense(env: Env) -> None:
-    """Where actions are listed, random letters are none."""
-    if not isinstance(env.action_space, gym.spaces.Text):
-        return
-    rng = np.random.default_rng(SEED)
-    for length in (1, 7, 30):
-        word = "".join(rng.choice(list(string.ascii_lowercase), size=length).tolist())
-        action = dressed(env, word)
-        before, record = replayed(env, Start(SEED), [action])
-        choices = listed(env, before.info)
-        if choices and action not in choices and record.info["valid"]:
-            raise Violation(
-                f"{at(record, 1)}: nonsense is valid although info['admissible_actions'] lists "
-                "what can be done",
-                Start(SEED),
-                [action],
-            )
+def _check_late(env: Env, ways: Sequence[Way]) -> None:
+    """Listed actions are tried from a reset and in late states, and there words without sense.
 
-
-def _check_listed(env: Env) -> None:
-    """Each listed action is valid, tried from a reset and from later in an episode."""
-    way: list[Any] = []
+    That the former are valid and the latter are not is a rule.
+    """
+    rng, way = np.random.default_rng(SEED), list[Any]()
     for _ in range(3):
         choices = listed(env, replayed(env, Start(SEED), way)[-1].info)
         for action in choices[:: -(-len(choices) // PROBES)] if choices else ():
             replayed(env, Start(SEED), [*way, action])
         if not choices:
-            return
+            break
         way.append(choices[len(choices) // 2])
+    text = isinstance(env.action_space, gym.spaces.Text)
+    late = [(start, actions, place) for start, actions in ways for place in _places(actions)]
+    for number, (start, actions, place) in enumerate(late):
+        before = replayed(env, start, actions[:place])[-1]
+        choices = [] if before.ended else listed(env, before.info)
+        tries = rng.permutation(len(choices))[: PROBES // len(late)]
+        words = [dressed(env, NONSENSE[number % len(NONSENSE)])] if text else []
+        for action in [*words, *(choices[int(one)] for one in tries)]:
+            replayed(env, start, [*actions[:place], action])
 
 
-def _guided(solutions: Mapping[str, Sequence[Any]], env: Env, rng: np.random.Generator) -> Actor:
+def _check_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> None:
+    """Episodes of more tasks and seeds, of actions not yet tried at an anchor of their task.
+
+    Some go a part of a way first.
+    """
+    rng, played = np.random.default_rng(SEED), 0
+    possible: Possible = {}
+    tried: dict[tuple[str, str], set[Any]] = {}
+    begun: list[Way] = [*((start, []) for start in starts(env, WIDE, SEED + 1)), *ways]
+    for number in range(4 * WIDE):
+        again, place = divmod(number, len(begun))
+        start, way = begun[place]
+        start = start._replace(seed=start.seed + (0 if way else again * WIDE))
+        led = way[: int(rng.integers(len(way) + 1))]
+        actor = partial(_untried, env, tried, actions, led, rng)
+        played += len(list(_watched(env, start, actor, Watch(env, start, possible)))) - 1
+        if played >= turns:
+            return
+
+
+def _untried(
+    env: Env,
+    tried: dict[tuple[str, str], set[Any]],
+    actions: Actions,
+    led: Sequence[Any],
+    rng: np.random.Generator,
+) -> Actor:
+    """Some actions, then listed ones that were not tried at the anchor."""
+    rest, wandering = [*led], actions(env, rng)
+
+    def act(shown: Any, info: dict[str, Any]) -> Any:
+        if rest:
+            return rest.pop(0)
+        done = tried.setdefault((info["task_id"], info["anchor"]), set())
+        new = [action for action in listed(env, info) if action not in done]
+        if not new:
+            return wandering(shown, info)
+        action = new[int(rng.integers(len(new)))]
+        done.add(action)
+        return action
+
+    return act
+
+
+def _places(actions: Sequence[Any]) -> list[int]:
+    """Some turns of an episode before its last one, evenly, the latest always."""
+    last = max(len(actions) - 1, 0)
+    return sorted({last - (last * n) // PLACES for n in range(PLACES)})
+
+
+def _guided(
+    solutions: Mapping[str, Way], actions: Actions, env: Env, rng: np.random.Generator
+) -> Actor:
     """Wanders, in some episodes along a solution of the task, so that its later states are seen."""
-    wandering, share = wander(env, rng), float(rng.choice((0.0, 0.6, 0.9)))
+    wandering, share = actions(env, rng), float(rng.choice((0.0, 0.6, 0.9)))
     rest: list[Any] = []
 
     def act(shown: Any, info: dict[str, Any]) -> Any:
         if not info["turn"]:
-            rest[:] = solutions.get(info["task_id"], ())
+            rest[:] = solutions[info["task_id"]][1] if info["task_id"] in solutions else ()
         return rest.pop(0) if rest and rng.random() < share else wandering(shown, info)
 
     return act
@@ -371,128 +494,81 @@ def _check_invalid_turns(env: Env, actions: Actions) -> None:
         return
     for start in starts(env, TASKS, SEED):
         actor = partial(actions, env, np.random.default_rng(SEED))
-        records = list(_watched(env, start, actor))
-        valid = [record.action for record in records[1:] if record.info["valid"]]
-        invalid = [record.action for record in records[1:] if not record.info["valid"]]
-        expected = replayed(env, start, valid)
-        for place, action in enumerate(invalid[:4]):
-            at_turn = min(place, len(expected) - 2)
-            if at_turn < 0:
-                continue
-            found = replayed(env, start, [*valid[:at_turn], action, *valid[at_turn:]])
-            if found[at_turn + 1].info["valid"]:
-                continue  # here it is an action
-            _compare_after(start, expected, found, at_turn)
+        turns = list(_watched(env, start, actor))[1:]
+        valid = [turn.action for turn in turns if turn.info["valid"]]
+        invalid = [turn.action for turn in turns if not turn.info["valid"]]
+        for place, action in enumerate(invalid[:4] if valid else ()):
+            before = min(place, len(valid) - 1)
+            steps = (start, *valid[:before], Extra(action), *valid[before:])
+            _hold(env, comparisons.undisturbed, steps)
 
 
-def _compare_after(
-    start: Start, expected: Sequence[Record], found: Sequence[Record], place: int
-) -> None:
-    """Compare what followed an invalid turn put in at a place with what followed without it."""
-    for turn in range(place + 1, min(len(expected), len(found) - 1)):
-        one, other = expected[turn], found[turn + 1]
-        if one.truncated or other.truncated:  # the turn limit comes a turn earlier
-            return
-        if one.reward != other.reward:
-            raise Violation(
-                f"after the invalid turn {found[place + 1].action!r:.80} the action "
-                f"{one.action!r:.80} pays {other.reward} instead of {one.reward}: an invalid turn "
-                "must leave the state as it is",
-                start,
-                [record.action for record in found[1 : turn + 2]],
-            )
-        for key in ("valid", "invalid_reason", "progress", "anchor", "success"):
-            if one.info[key] != other.info[key]:
-                raise Violation(
-                    f"after the invalid turn {found[place + 1].action!r:.80} the action "
-                    f"{one.action!r:.80} gives another {key}, {other.info[key]!r:.80} instead of "
-                    f"{one.info[key]!r:.80}: an invalid turn must leave the state as it is",
-                    start,
-                    [record.action for record in found[1 : turn + 2]],
-                )
+def _check_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
+    """A small audit of the anchors, each turn of which is under the rules.
 
+    Returns the episode of each task that came furthest, up to there.
+    """
+    possible: Possible = {}
+    furthest: dict[int | None, tuple[float, Way]] = {}
 
-def _check_anchors(env: Env, actions: Actions, turns: int) -> None:
-    """A small audit of the anchors, each turn of which is under the rules."""
-    possible: dict[Start, dict[str, frozenset[str]]] = {}
+    def watch(start: Start) -> Callable[[Record], None]:
+        rules, done = Watch(env, start, possible), list[Any]()
+
+        def see(record: Record) -> None:
+            rules(record)
+            done.extend([record.action] * bool(record.info["turn"]))
+            reached = record.info["progress"]
+            if start.task not in furthest or reached > furthest[start.task][0]:
+                furthest[start.task] = reached, (start, [*done])
+
+        return see
+
     least, most = EPISODES
     found = audit_anchors(
         env,
         actions=actions,
-        watch=lambda start: Watch(env, start, possible.setdefault(start, {})),
+        watch=watch,
         tasks=TASKS,
         episodes=min(max(turns // limit_of(env), least), most),
+        seeds=SEEDS,
         seed=SEED,
     )
+    _require(not found.unrepeatable, found.unrepeated)
     if found.witness is not None:
         raise ContractError(
             "the anchor is not the key of the decision state: the same anchor and action have "
             f"different outcomes\n{found.witness}"
         )
-    _require(not found.unrepeatable, "the same seed and actions give another outcome")
+    return [way for _, way in furthest.values()]
 
 
-def _check_callers(env: Env) -> None:
-    """What a caller does to what it was given changes nothing."""
-    expected = list(play(env, SEED))
-    actions = [record.action for record in expected[1:]]
-    spoilt, run = "after the caller emptied the lists of each info", Play(env, Start(SEED))
-    found = [copy.deepcopy(run.record)]
-    for action in actions:
-        _spoil(run.record.info)
-        try:
-            found.append(copy.deepcopy(run.step(action)))
-        except Exception as error:
-            raise Violation(f"{spoilt}, step() raises {error!r}", run.start, run.actions) from error
-    _check_equal(expected, found, spoilt)
-
-
-def _spoil(value: Any) -> None:
-    """Empty all lists and dicts inside a value."""
-    if isinstance(value, (dict, list, tuple)):
-        for inside in value.values() if isinstance(value, dict) else value:
-            _spoil(inside)
-        if not isinstance(value, tuple):
-            value.clear()
-
-
-def _check_side_by_side(env: Env, other: Env) -> None:
+def _check_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> None:
     """Two instances that take turns do not see each other."""
-    expected = list(play(env, SEED))
-    run, between = Play(env, Start(SEED)), Play(other, Start(SEED + 1))
-    found, wandering = [run.record], wander(other, np.random.default_rng(SEED))
-    for record in expected[1:]:
-        if not between.record.ended:
-            between.step(wandering(between.record.observation, between.record.info))
-        found.append(run.step(record.action))
-    _check_equal(expected, found, "with another instance that plays at the same time")
+    between = [record.action for record in play(env, SEED + 1, actions=others)][1:]
+    steps: list[Any] = [Start(SEED), Other(Start(SEED + 1))]
+    for place in range(max(len(actions), len(between))):
+        steps += [Other(action) for action in between[place : place + 1]]
+        steps += actions[place : place + 1]
+    _hold(env, comparisons.beside, steps)
 
 
-def _check_copies(env: Env) -> None:
-    """Copies made at the reset and two turns later go on like the original."""
-    expected = list(play(env, SEED))
-    actions = [record.action for record in expected[1:]]
-    for place in (0, 2):
-        run = Play(env, Start(SEED))
-        for action in actions[:place]:
-            run.step(action)
-        try:
-            pickled = pickle.loads(pickle.dumps(env))  # noqa: S301  our own
-            copies = {"a deep copy": copy.deepcopy(env), "a pickle": pickled}
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
-        when = "reset" if not place else f"turn {place}"
-        for turn, action in enumerate(actions[place:], place + 1):
-            run.step(action)
-            for how, other in copies.items():
-                copied = Record(action, *cast("Any", other.step(action)))
-                if wrong := difference(run.record, copied):
-                    raise Violation(
-                        f"{how} made at {when}, step {turn}: {wrong}", run.start, run.actions
-                    )
+def _check_copies(env: Env, ways: Sequence[Way]) -> None:
+    """Copies made at the reset and at several turns of several episodes go on like the original."""
+    for start, actions in ways:
+        for place in sorted({0, *_places(actions)}):
+            _hold(env, comparisons.copies, (start, *actions[:place], COPIED, *actions[place:]))
 
 
-def _check_oracle(env: Env, oracle: Callable[[Env], Any]) -> dict[str, list[Any]]:
+def _check_limit(env: Env, actions: Sequence[Any]) -> None:
+    """The turn limit is `truncated`, for a player that does nothing and for one that wanders."""
+    nothing = dressed(env, NONSENSE[0])
+    if not isinstance(env.action_space, gym.spaces.Text):
+        nothing = env.action_space.sample()
+    for done in (actions, [nothing] * limit_of(env)):
+        _hold(env, comparisons.limited, (Start(SEED), *done))
+
+
+def _check_oracle(env: Env, oracle: Callable[[Env], Any]) -> dict[str, Way]:
     """Solve the first tasks and those of the small audit; what was done in each, by task id."""
     first = [Start(SEED, task) for task in range(min(TASKS, len(_panel(env).task_ids)))]
     solutions = {}
@@ -502,26 +578,21 @@ def _check_oracle(env: Env, oracle: Callable[[Env], Any]) -> dict[str, list[Any]
         if not info["success"] and start in first:
             raise Violation(
                 f"the oracle did not solve {info['task_id']!r} in {info['turn']} turns",
-                start,
-                actions,
+                (start, *actions),
             )
-        solutions[info["task_id"]] = actions
+        solutions[info["task_id"]] = start, actions
     return solutions
 
 
-def _check_elsewhere(env: Env) -> None:
-    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    variables = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        input=pickle.dumps((env.spec, SEED)),
-        capture_output=True,
-        check=False,
-        env=os.environ | variables,
-    )
-    _require(child.returncode == 0, f"in another process: {child.stderr.decode()[-400:]}")
-    _require(
-        child.stdout.decode().strip() == digest(env, SEED),
-        "the same seed gives another episode in a process with another hash seed: look for hash(), "
-        "the order of a set, or the order of files",
-    )
+def _check_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:
+    with comparisons.Elsewhere(env) as elsewhere:
+        _require(
+            elsewhere.panel_hash == _panel(env).hash,
+            "the panel is another one in a process with another hash seed",
+        )
+        for start, actions in ways:
+            try:
+                _hold(env, elsewhere.shows, (start, *actions))
+            except Violation as found:  # told while the process is there to ask
+                told = explained(make, found)
+                raise Violation(told.wrong, told.steps) from None

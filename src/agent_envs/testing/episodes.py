@@ -5,9 +5,13 @@ An actor sees what an agent sees; it is made anew for every episode.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from zlib import crc32
 
 import gymnasium as gym
 import numpy as np
@@ -39,8 +43,13 @@ ODD = (
     "q" * 300,
 )
 """Texts that are no action of most environments."""
+NONSENSE = ("xyzzy", "q" * 300, "y", "vqjzkxw")
+"""Words that are an action only where they are listed."""
 WORDS = 0.9  # share of the words that an actor was given
-SHOWN = 100  # characters of an action in messages
+SHOWN = 100
+"""Characters of an action in messages."""
+DRAWS = 64
+"""States of the generators that turns can begin with."""
 LONGEST = 200  # turns of an environment without a turn limit
 
 
@@ -110,21 +119,74 @@ def limit_of(env: Env) -> int:
     return int(own or of_spec or LONGEST)
 
 
+class Other(NamedTuple):
+    """A step of another instance, between those of the first."""
+
+    step: Any
+
+
+class Extra(NamedTuple):
+    """An action that is put in, to compare with the episode without it."""
+
+    action: Any
+
+
+COPIED = type("Copied", (), {"__repr__": lambda _: "a copy is made"})()
+"""Where, among the steps of an episode, a copy is made."""
+
+
+class Chance:
+    """Puts the generators of environment, Python and NumPy into one of `DRAWS` states.
+
+    Equal turns then draw equal numbers, whatever was drawn before.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self._env = env.unwrapped
+
+    def fix(self, key: str, action: Any) -> None:
+        """Choose the state by what a turn begins with and what is done."""
+        place = crc32(f"{key}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
+        python, numpy = _global_states()
+        random.setstate(python[place])
+        np.random.set_state(numpy[place])  # noqa: NPY002  what others' environments draw from
+        generator = getattr(self._env.np_random, "bit_generator", None)
+        if generator is not None:
+            generator.state = _own_state(cast("Any", type(generator)), place)
+
+
+@cache
+def _global_states() -> tuple[list[Any], list[Any]]:
+    return (
+        [random.Random(place).getstate() for place in range(DRAWS)],
+        [np.random.RandomState(place).get_state() for place in range(DRAWS)],
+    )
+
+
+@cache
+def _own_state(kind: type, place: int) -> Any:
+    return kind(place).state
+
+
 class Play:
     """An episode under way; an error that the environment raises gets a note of the actions.
+
+    The error also has them as its attribute `steps`, for `violations.shortest`.
 
     Attributes:
         start: How it began. actions: What was done since.
         record: The latest turn.
     """
 
-    def __init__(self, env: Env, start: Start) -> None:
-        self._env, self.start = env, start
+    def __init__(self, env: Env, start: Start, chance: Chance | None = None) -> None:
+        self._env, self.start, self._chance = env, start, chance
         self.actions: list[Any] = []
         self.record = self._noted(self._begun)
 
     def step(self, action: Any) -> Record:
         """Do an action: the record of its turn."""
+        if self._chance is not None:
+            self._chance.fix(str(self.record.info.get("anchor")), action)
         self.actions.append(action)
         self.record = self._noted(self._stepped)
         return self.record
@@ -140,18 +202,59 @@ class Play:
         try:
             return do()
         except Exception as error:
-            error.add_note(shown_by(self.start, self.actions))
+            steps = (self.start, *self.actions)
+            error.add_note(shown_by(steps))
+            vars(error)["steps"] = steps
             raise
 
 
-def shown_by(start: Start, actions: Sequence[Any]) -> str:
+def performed(
+    env: Env, steps: Sequence[Any], chance: Chance | None = None
+) -> Iterator[tuple[Play, Record]]:
+    """Every turn of these steps: a `Start` resets, what follows are actions, up to the end."""
+    play: Play | None = None
+    for step in steps:
+        if isinstance(step, Start):
+            play = Play(env, step, chance)
+            yield play, play.record
+        elif play is not None and not play.record.ended:
+            yield play, play.step(step)
+
+
+def quoted(action: Any, most: int = SHOWN) -> str:
+    """An action as Python writes it; a long one is cut, with a mark, its quote and its length."""
+    text = repr(action)
+    if len(text) <= most:
+        return text
+    end = text[-1] if isinstance(action, (str, bytes)) else ""
+    size = f" ({len(action):,} characters)" if isinstance(action, (str, bytes)) else ""
+    return f"{text[: most - 2]}…{end}{size}"
+
+
+def shown_by(steps: Sequence[Any]) -> str:
     """How to see something again."""
-    return f"  shown by {start}, then {sequence(actions)}"
+    start, *rest = steps
+    return f"  shown by {start}, then {sequence(rest)}" if rest else f"  shown by {start}"
 
 
-def sequence(actions: Sequence[Any]) -> str:
-    """Actions in order, long ones cut."""
-    return ", ".join(f"{action!r:.{SHOWN}}" for action in actions) or "nothing"
+def sequence(steps: Sequence[Any]) -> str:
+    """Steps in order, long actions cut, what is repeated counted."""
+    shown = []
+    for text, same in groupby(map(_step, steps)):
+        times = len(list(same))
+        shown += [text] * times if times < REPEATED else [f"{text} ({times} times)"]
+    return ", ".join(shown) or "nothing"
+
+
+REPEATED = 4  # times, to be counted in messages
+
+
+def _step(step: Any) -> str:
+    if isinstance(step, Start):
+        return str(step)
+    if isinstance(step, Other):
+        return f"in the other instance {_step(step.step)}"
+    return quoted(step.action if isinstance(step, Extra) else step)
 
 
 def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:

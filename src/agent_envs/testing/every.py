@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.contract import INFO_KEYS
 from agent_envs.testing.anchors import audit_anchors
 from agent_envs.testing.contract import check_agent_env
-from agent_envs.testing.episodes import Play, name_of, starts
+from agent_envs.testing.episodes import Play, name_of, starts, wander
 from agent_envs.testing.rewards import audit_rewards
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def audit(
 
     Args:
         env: the environment, wrapped or not, or what makes it.
-        actions: as of `audit_anchors`; `saying(words)` for text that lists no actions.
+        actions: as of `audit_anchors`, `check_agent_env` and `audit_rewards`; `saying(words)` for
+            text that lists no actions.
         tasks: how many tasks the audit of anchors plays.
         episodes: of each of them.
         players: how many tasks each player of the audit of rewards plays.
@@ -93,15 +94,18 @@ def audit(
     (start,) = starts(made, 1, seed)
     info = Play(made, start).record.info
     missing = tuple(key for key in INFO_KEYS if key not in info)
-    rewards = audit_rewards(made, tasks=players, seed=seed) if "success" in info else None
+    rewards = None
+    if "success" in info:
+        rewards = audit_rewards(made, actions=actions, tasks=players, seed=seed)
     anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
-    return Audit(name_of(made), missing, violation(made), anchors, rewards)
+    seen = anchors.violation or (rewards.violation if rewards is not None else "")
+    return Audit(name_of(made), missing, violation(made, actions) or seen, anchors, rewards)
 
 
-def violation(env: Env) -> str:
+def violation(env: Env, actions: Actions | None = None) -> str:
     """The first violation of the contract as text, "" where it is kept."""
     try:
-        check_agent_env(env)
+        check_agent_env(env, actions=actions or wander)
     except Exception as error:  # noqa: BLE001  whatever an environment raises is a violation
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import audits_of, episode, listed, name_of, starts
+from agent_envs.testing.episodes import Record, audits_of, episode, listed, name_of, starts
+from agent_envs.testing.rules import Watching
+from agent_envs.testing.violations import explained, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent_envs.testing.episodes import Actor, Env
+    from agent_envs.testing.episodes import Actions, Actor, Env
 
 Z = NormalDist().inv_cdf(0.975)
 LIMIT = 0.1
@@ -81,6 +83,7 @@ class RewardAudit:
     env, episodes, seed: what was played; the episodes are of each player.
     limit: the success up to which a player counts as one that does not solve tasks.
     players: what each earned, by name; `RANDOM` is among them.
+    violation: the first turn that is not as the contract requires, with its actions; "" for none.
     """
 
     env: str
@@ -88,6 +91,7 @@ class RewardAudit:
     seed: int
     limit: float
     players: Mapping[str, Earned]
+    violation: str = ""
 
     @property
     def too_good(self) -> list[str]:
@@ -96,8 +100,8 @@ class RewardAudit:
 
     @property
     def passed(self) -> bool:
-        """No player is too good."""
-        return not self.too_good
+        """No player is too good, and no turn a violation."""
+        return not self.too_good and not self.violation
 
     def __str__(self) -> str:
         width = max(map(len, self.players))
@@ -111,6 +115,8 @@ class RewardAudit:
             lines.append(
                 f"{name:<{width}}  {earned.success!s:<24}{returns:<18}{earned.valid:.1%}{note}"
             )
+        if self.violation:
+            lines.append(f"not as the contract requires:\n  {self.violation}")
         return "\n".join(lines)
 
 
@@ -118,16 +124,22 @@ def audit_rewards(
     env: Env | Callable[[], Env],
     players: Mapping[str, Callable[[np.random.Generator], Actor]] | None = None,
     *,
+    actions: Actions | None = None,
     tasks: int = 200,
     seed: int = 0,
     limit: float | None = None,
 ) -> RewardAudit:
     """Let each player play each of the tasks once.
 
+    Where `info` has the keys of the contract, each turn is held against `rules.RULES`, and the
+    first violation is kept.
+
     Args:
         env: the environment, wrapped or not, or what makes it. Its `info` has "success".
         players: what makes the actor of an episode, by name; by default the `NON_SOLVERS` of the
             environment's own audits. A random player is added.
+        actions: makes the actor of the random player, as `saying(words)` for text that lists no
+            actions; by default listed actions, else samples of the space.
         tasks: how many tasks of the panel, at most all; without a panel, how many seeds.
         seed: of all that is drawn.
         limit: the success that no player may exceed; by default the `LIMIT` of the environment's
@@ -142,14 +154,19 @@ def audit_rewards(
         players = getattr(module, "NON_SOLVERS", {})
     if limit is None:
         limit = getattr(module, "LIMIT", LIMIT)
-    begun = starts(made, tasks, seed)
+    begun, watching, make = starts(made, tasks, seed), Watching(made), fresh(made)
     earned: dict[str, Earned] = {}
     for name, make_actor in {RANDOM: None, **players}.items():
         plays = []
         for place, start in enumerate(begun):
             rng = np.random.default_rng([seed, place])
-            actor = partial(_random, made, rng) if make_actor is None else partial(make_actor, rng)
-            plays.append(list(episode(made, start, actor)))
+            random = partial(actions or _random, made, rng)
+            actor = random if make_actor is None else partial(make_actor, rng)
+            see, play = watching(start), list[Record]()
+            for record in episode(made, start, actor):
+                see(record)
+                play.append(record)
+            plays.append(play)
         returns = [sum(float(record.reward) for record in play) for play in plays]
         turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
         error = Z * stdev(returns) / sqrt(len(returns)) if len(returns) > 1 else 0.0
@@ -157,7 +174,8 @@ def audit_rewards(
         earned[name] = Earned(
             Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
         )
-    return RewardAudit(name_of(made), len(begun), seed, limit, earned)
+    violation = "" if watching.found is None else str(explained(make, watching.found))
+    return RewardAudit(name_of(made), len(begun), seed, limit, earned, violation)
 
 
 def scripted(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:

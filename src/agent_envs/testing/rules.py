@@ -10,26 +10,30 @@ import copy
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from gymnasium.spaces import Text
 
-from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS
 from agent_envs.testing.episodes import (
-    Play,
+    NONSENSE,
+    Chance,
     Record,
     Start,
+    dressed,
     limit_of,
     listed,
     panel_of,
     parser_of,
-    shown_by,
+    performed,
+    quoted,
 )
+from agent_envs.testing.violations import Violation, difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from agent_envs.panels import Panel
     from agent_envs.testing.episodes import Env
 
 TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int), strict=True))
@@ -42,8 +46,6 @@ EXCEPTIONS = {
 """What an environment says of itself that relaxes a rule: that progress can be 1 without success,
 that an action takes effect although it is invalid, and that the goal changes in an episode."""
 DAY = 86_400.0
-SHORTER = 100
-"""Episodes played at most to show a violation with fewer actions."""
 
 
 def headings(env_class: type) -> dict[str, str]:
@@ -90,6 +92,9 @@ def attempts(env: Env) -> bool:
     return parser is not None and parser.on_malformed == "attempt"
 
 
+Possible = dict[tuple[str, str], tuple[frozenset[str], tuple[Any, ...]]]
+
+
 @dataclass
 class Seen:
     """What was seen of an episode up to one turn.
@@ -98,7 +103,9 @@ class Seen:
         start: How it began. actions: What was done since.
         opening, before, record: The first turn, the one before and this one.
         kept: A copy of the one before, made when it came.
-        possible: What was listed at each anchor of the task so far.
+        possible: What was listed at each anchor of a task so far, and the steps to there.
+        panel: The panel at the reset.
+        earlier: Steps of an earlier episode that a rule compared with.
     """
 
     env: Env
@@ -108,7 +115,14 @@ class Seen:
     before: Record | None = None
     kept: Record | None = None
     actions: list[Any] = field(default_factory=list)
-    possible: dict[str, frozenset[str]] = field(default_factory=dict)
+    possible: Possible = field(default_factory=dict)
+    panel: Panel | None = None
+    earlier: tuple[Any, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """The episode so far."""
+        return self.start, *self.actions
 
     @property
     def info(self) -> dict[str, Any]:
@@ -124,15 +138,18 @@ class Seen:
 class Watch:
     """Applies the rules to the turns of an episode as they come.
 
-    possible: what was listed at each anchor, shared by the episodes of one task.
+    possible: what was listed at each anchor of each task, shared by the episodes.
     """
 
-    def __init__(
-        self, env: Env, start: Start, possible: dict[str, frozenset[str]] | None = None
-    ) -> None:
+    def __init__(self, env: Env, start: Start, possible: Possible | None = None) -> None:
         self._env, self._start = env, start
         self._possible = {} if possible is None else possible
         self._seen: Seen | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has seen a turn."""
+        return self._seen is not None
 
     def __call__(self, record: Record) -> None:
         """See the next turn.
@@ -142,27 +159,64 @@ class Watch:
         """
         if self._seen is None:
             self._seen = Seen(self._env, self._start, record, record, possible=self._possible)
+            self._seen.panel = panel_of(self._env)
         else:
             self._seen.before, self._seen.record = self._seen.record, record
             self._seen.actions.append(record.action)
         for rule in RULES:
             if wrong := rule(self._seen):
-                raise Violation(wrong, self._seen.start, self._seen.actions, rule)
+                steps = (*self._seen.earlier, *self._seen.steps)
+                raise Violation(wrong, steps, _Breaks(rule))
         self._seen.kept = copy.deepcopy(record)
 
 
-class Violation(ContractError):
-    """A rule that a turn breaks, and the actions from the reset that show it."""
+class Watching:
+    """Watches the episodes of an audit and keeps the first violation.
 
-    def __init__(
-        self,
-        wrong: str,
-        start: Start,
-        actions: Sequence[Any],
-        rule: Callable[[Seen], str] | None = None,
-    ) -> None:
-        self.wrong, self.start, self.actions, self.rule = wrong, start, tuple(actions), rule
-        super().__init__(f"{wrong}\n{shown_by(start, actions)}")
+    Where `info` at a reset has not all keys of the contract, there is nothing to hold it to.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._possible: Possible = {}
+        self.found: Violation | None = None
+
+    def __call__(self, start: Start) -> Callable[[Record], None]:
+        """What is given the turns of an episode as they come."""
+        watch, idle = Watch(self._env, start, self._possible), self.found is not None
+
+        def see(record: Record) -> None:
+            nonlocal idle
+            idle = idle or (not watch.begun and not set(INFO_KEYS) <= set(record.info))
+            if idle:
+                return
+            try:
+                watch(record)
+            except Violation as found:
+                self.found, idle = found, True
+
+        return see
+
+
+@dataclass(frozen=True)
+class _Breaks:
+    """Whether steps break a rule: as they are, or with the chance of the audit of anchors."""
+
+    rule: Callable[[Seen], str]
+
+    def __call__(self, env: Env, steps: Sequence[Any]) -> Violation | None:
+        for chance in (None, Chance(env)):
+            possible: Possible = {}
+            watches: dict[int, Watch] = {}
+            try:
+                for play, record in performed(env, steps, chance):
+                    if not play.actions:
+                        watches = {id(play): Watch(env, play.start, possible)}
+                    watches[id(play)](record)
+            except Violation as found:
+                if found.again == self:
+                    return found
+        return None
 
 
 def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
@@ -171,44 +225,16 @@ def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
     Raises:
         ContractError: a rule that it breaks.
     """
-    watch, play = Watch(env, start), Play(env, start)
-    records = [play.record]
-    watch(play.record)
-    for action in actions:
-        if play.record.ended:
-            break
-        records.append(play.step(action))
-        watch(play.record)
+    watch, records = Watch(env, start), []
+    for _, record in performed(env, (start, *actions)):
+        watch(record)
+        records.append(record)
     return records
-
-
-def shortest(env: Env, found: Violation) -> Violation:
-    """The same violation with as few actions as leaving some out gives."""
-    size, budget = max(1, len(found.actions) // 2), SHORTER
-    while found.rule is not None and size and budget:
-        before = len(found.actions)
-        for place in range(0, before, size):
-            actions = found.actions[:place] + found.actions[place + size :]
-            if len(actions) < len(found.actions) and budget:
-                budget -= 1
-                found = _broken(env, found, actions) or found
-        size //= 1 if len(found.actions) < before else 2
-    return found
-
-
-def _broken(env: Env, found: Violation, actions: Sequence[Any]) -> Violation | None:
-    """How these actions break the same rule, if they do."""
-    try:
-        replayed(env, found.start, actions)
-    except Exception as shorter:  # noqa: BLE001  whatever else goes wrong is another violation
-        same = isinstance(shorter, Violation) and shorter.rule is found.rule
-        return cast("Violation", shorter) if same else None
-    return None
 
 
 def at(record: Record, turn: int) -> str:
     """Which turn, for messages."""
-    return "reset" if turn == 0 else f"step {turn} ({record.action!r:.60})"
+    return "reset" if turn == 0 else f"step {turn} ({quoted(record.action, 60)})"
 
 
 def keys_and_types(seen: Seen) -> str:
@@ -351,22 +377,49 @@ def admissible(seen: Seen) -> str:
                 )
     if seen.record.ended:
         return ""
-    before = seen.possible.setdefault(seen.info["anchor"], frozenset(actions))
-    if before != frozenset(actions):
+    key = seen.info["task_id"], seen.info["anchor"]
+    known = seen.possible.get(key)
+    if known is None:
+        seen.possible[key] = frozenset(actions), seen.steps
+    elif known[0] != frozenset(actions):
+        before, way = known
+        seen.earlier = () if way == seen.steps[: len(way)] else way
         differ = sorted(before ^ frozenset(actions))
-        return f"{where}: the anchor came before, but {differ[0]!r} was not listed both times"
+        return f"{where}: the anchor came before, but {quoted(differ[0])} was not listed both times"
     return ""
 
 
 def listed_is_valid(seen: Seen) -> str:
-    """A listed action is valid."""
-    if seen.before is None or seen.info["valid"]:
+    """A listed action is valid, and where some are listed, nonsense is not."""
+    if seen.before is None:
         return ""
-    if seen.record.action in listed(seen.env, seen.before.info):
+    choices = listed(seen.env, seen.before.info)
+    if seen.info["valid"]:
+        if choices and seen.record.action not in choices and _nonsense(seen):
+            return (
+                f"{_where(seen)}: nonsense is valid although info['admissible_actions'] lists what "
+                "can be done"
+            )
+        return ""
+    if seen.record.action in choices:
         return (
             f"{_where(seen)}: the action is in info['admissible_actions'] and is refused, "
             f"{seen.info['invalid_reason']!r}"
         )
+    return ""
+
+
+def _nonsense(seen: Seen) -> bool:
+    return isinstance(seen.env.action_space, Text) and seen.record.action in [
+        dressed(seen.env, word) for word in NONSENSE
+    ]
+
+
+def same_panel(seen: Seen) -> str:
+    """The panel stays."""
+    panel = panel_of(seen.env)
+    if panel is not seen.panel and getattr(panel, "hash", "") != getattr(seen.panel, "hash", ""):
+        return f"{_where(seen)}: the panel changed while an episode was played"
     return ""
 
 
@@ -420,6 +473,7 @@ def no_copy_of_the_observation(seen: Seen) -> str:
 
 RULES: tuple[Callable[[Seen], str], ...] = (
     own_objects,
+    same_panel,
     keys_and_types,
     plain,
     values,
@@ -436,27 +490,6 @@ RULES: tuple[Callable[[Seen], str], ...] = (
     no_clock,
 )
 """In the order in which they are applied; a later one relies on the earlier ones."""
-
-
-def difference(one: Record, other: Record) -> str:
-    """The first field in which two records differ, with both values; "" where none does."""
-    for name, a, b in zip(Record._fields, one, other, strict=True):
-        if not _same(a, b):
-            return f"{name} differs: {_both(a, b)}"
-    return ""
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
-        return math.isnan(other)
-    return bool(np.all(one == other))
-
-
-def _both(one: Any, other: Any) -> str:
-    if isinstance(one, dict) and isinstance(other, dict):
-        key = next(k for k in {**one, **other} if not _same(one.get(k), other.get(k)))
-        return f"{key!r}: {one.get(key)!r:.80} and {other.get(key)!r:.80}"
-    return f"{one!r:.80} and {other!r:.80}"
 
 
 def _where(seen: Seen) -> str:

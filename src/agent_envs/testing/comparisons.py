@@ -1,0 +1,400 @@
+"""Plays that must agree: each function plays some steps twice and returns how they differ.
+
+They are what `check_agent_env` applies to many steps, and what `violations.shortest` applies to
+fewer of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_envs.contract import ContractError
+from agent_envs.testing.episodes import (
+    COPIED,
+    Chance,
+    Extra,
+    Other,
+    Play,
+    Record,
+    Start,
+    limit_of,
+    panel_of,
+    performed,
+    quoted,
+)
+from agent_envs.testing.violations import Violation, difference, generators, generators_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
+
+    from agent_envs.testing.episodes import Env
+
+CHILD = "AGENT_ENVS_CHECK_PROCESS"
+"""Set in the process that `Elsewhere` starts."""
+LATER = 400 * 86_400 + 5 * 3_600 + 43 * 60 + 17
+"""Seconds by which the clock is put forward."""
+ZONE = "XXX+03:17"
+"""A zone whose minutes are not those of UTC."""
+
+
+def records(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> list[Record]:
+    """The turns of these steps."""
+    return [record for _, record in performed(env, steps, chance)]
+
+
+def differing(
+    how: str, expected: Sequence[Record], found: Sequence[Record], steps: Sequence[Any]
+) -> Violation | None:
+    """How two plays of one episode differ, with the steps up to there."""
+    for turn, (one, other) in enumerate(zip(expected, found, strict=False)):
+        if wrong := difference(one, other):
+            return Violation(f"{how}, {_at(turn, one.action)}: {wrong}", steps[: turn + 1])
+    if len(expected) != len(found):
+        turns = f"{len(expected) - 1} turns, then {len(found) - 1}"
+        return Violation(f"{how}: {turns}", steps)
+    return None
+
+
+def _at(turn: int, action: Any) -> str:
+    return f"step {turn} ({quoted(action, 60)})" if turn else "at the reset"
+
+
+def named(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """Naming the task that a seed draws gives the same episode."""
+    start, *actions = steps
+    expected = records(env, steps)
+    task_ids = panel_of(env).task_ids  # type: ignore[union-attr]
+    task = Start(start.seed, task_ids.index(expected[0].info["task_id"]))
+    again = (task, *actions)
+    found = differing(
+        f"{start} again with its task named", expected, records(env, again), (*again,)
+    )
+    return found and Violation(found.wrong, (start, *found.steps))
+
+
+def undrawn(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """An episode does not draw from the global generators of Python and NumPy."""
+    with generators_kept():
+        before = generators()
+        records(env, steps)
+        if generators() == before:
+            return None
+    return Violation(
+        "an episode drew from Python's or NumPy's global generator; use self.np_random", steps
+    )
+
+
+def rebuilt(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """An environment made again from its spec gives the same episode."""
+    other = cast("Any", env.spec).make()
+    how = "made again from env.spec"
+    return differing(how, records(env, steps), records(other, steps), steps)
+
+
+def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """After an invalid turn, an `Extra`, an episode goes on as it would have without it."""
+    place = next((n for n, one in enumerate(steps) if isinstance(one, Extra)), None)
+    if place is None:
+        return None
+    extra = steps[place].action
+    with generators_kept():  # equal turns draw alike, whatever an invalid turn has drawn
+        expected = records(env, [*steps[:place], *steps[place + 1 :]], Chance(env))
+        found = records(env, [*steps[:place], extra, *steps[place + 1 :]], Chance(env))
+    if len(found) <= place or found[place].info["valid"]:  # here it is an action
+        return None
+    for turn in range(place, min(len(expected), len(found) - 1)):
+        one, other = expected[turn], found[turn + 1]
+        if one.truncated or other.truncated:  # the turn limit comes a turn earlier
+            return None
+        what = f"after the invalid turn {quoted(extra)} the action {quoted(one.action)}"
+        wrong = ""
+        if one.reward != other.reward:
+            wrong = f"pays {other.reward} instead of {one.reward}"
+        for key in ("valid", "invalid_reason", "progress", "anchor", "success"):
+            if not wrong and one.info[key] != other.info[key]:
+                values = f"{quoted(other.info[key], 80)} instead of {quoted(one.info[key], 80)}"
+                wrong = f"gives another {key}, {values}"
+        if wrong:
+            return Violation(
+                f"{what} {wrong}: an invalid turn must leave the state as it is", steps[: turn + 2]
+            )
+    return None
+
+
+def unspoilt(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """What a caller does to what it was given changes nothing."""
+    how, found = "after the caller emptied the lists of each info", list[Record]()
+    expected = [copy.deepcopy(record) for record in records(env, steps)]
+    try:
+        for _, record in performed(env, steps):
+            found.append(copy.deepcopy(record))
+            _spoil(record.info)
+    except Exception as error:  # noqa: BLE001  it did not without
+        return Violation(f"{how}, step() raises {error!r}", steps[: len(found) + 1])
+    return differing(how, expected, found, steps)
+
+
+def _spoil(value: Any) -> None:
+    """Empty all lists and dicts inside a value."""
+    if isinstance(value, (dict, list, tuple)):
+        for inside in value.values() if isinstance(value, dict) else value:
+            _spoil(inside)
+        if not isinstance(value, tuple):
+            value.clear()
+
+
+def beside(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """Another instance, which does the steps in `Other`, is not seen."""
+    own = [step for step in steps if not isinstance(step, Other)]
+    expected, found = records(env, own), list[Record]()
+    other = env.spec.make() if env.spec is not None else copy.deepcopy(env)
+    run: Play | None = None
+    between: Play | None = None
+    for place, step in enumerate(steps):
+        if isinstance(step, Other) and isinstance(step.step, Start):
+            between = Play(other, step.step)
+        elif isinstance(step, Other):
+            if between is not None and not between.record.ended:
+                between.step(step.step)
+        else:
+            if isinstance(step, Start):
+                run = Play(env, step)
+            elif run is None or run.record.ended:
+                continue
+            else:
+                run.step(step)
+            found.append(run.record)
+            how = "with another instance that plays at the same time"
+            if wrong := differing(how, expected[: len(found)], found, own):
+                return Violation(wrong.wrong, steps[: place + 1])
+    return None
+
+
+def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """A deep copy and a pickle made at `COPIED` go on like the original, and it like them.
+
+    The copy plays on first, then the original, then the pickle: a part that they share moves with
+    one of them and shows in the next.
+    """
+    place = next((n for n, one in enumerate(steps) if one is COPIED), 0)
+    before, after = steps[:place], steps[place + 1 :]
+    if not before:
+        return None
+    expected = records(env, [*before, *after])
+    run = list(performed(env, before))[-1][0]
+    if run.record.ended:
+        return None
+    try:
+        pickled = pickle.loads(pickle.dumps(env))  # noqa: S301  our own
+        copied = copy.deepcopy(env)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
+    turn = len(run.actions)
+    when = f"made at turn {turn}" if turn else "made at reset"
+    players = (
+        (f"a deep copy {when}", copied),
+        (f"the original, after a deep copy {when} had played on", env),
+        (f"a pickle {when}, after the original had played on", pickled),
+    )
+    following: Record | None = None
+    for how, player in players:
+        for done, record in enumerate(expected[turn + 1 :], turn + 1):
+            steps_so_far = (*before, COPIED, *after[: done - turn])
+            where = f"{how}, step {done} ({quoted(record.action, 60)})"
+            try:
+                found = Record(record.action, *cast("Any", player.step(record.action)))
+            except Exception as error:  # noqa: BLE001  the original did not raise
+                return Violation(f"{where}: {error!r}", steps_so_far)
+            if wrong := difference(record, found):
+                return Violation(f"{where}: {wrong}", steps_so_far)
+        if expected[-1].ended:
+            shown, info = player.reset()
+            opening = Record(None, shown, 0.0, False, False, info)
+            if following is not None and (wrong := difference(following, opening)):
+                return Violation(f"{how}, then reset(): {wrong}", steps)
+            following = opening
+    return None
+
+
+def at_another_time(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """The time of day changes nothing."""
+    expected = records(env, steps)
+    with _later():
+        found = records(env, steps)
+    return differing("at another time of day", expected, found, steps)
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Another date, time and zone, as far as Python lets them be put in."""
+    kept = {name: getattr(time, name) for name in ("time", "time_ns", *_OF_SECONDS, *_OF_STRUCTS)}
+    zone = os.environ.get("TZ")
+
+    def now() -> float:
+        return float(kept["time"]()) + LATER
+
+    time.time = now
+    time.time_ns = lambda: int(kept["time_ns"]()) + LATER * 10**9
+    for name in _OF_SECONDS:
+        setattr(time, name, _with_now(kept[name], now))
+    time.strftime = lambda form, when=None: kept["strftime"](form, when or time.localtime())
+    time.asctime = lambda when=None: kept["asctime"](when or time.localtime())
+    os.environ["TZ"] = ZONE
+    _apply_zone()
+    try:
+        yield
+    finally:
+        for name, function in kept.items():
+            setattr(time, name, function)
+        if zone is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = zone
+        _apply_zone()
+
+
+_OF_SECONDS = ("localtime", "gmtime", "ctime")
+_OF_STRUCTS = ("strftime", "asctime")
+
+
+def _with_now(function: Callable[[float], Any], now: Callable[[], float]) -> Callable[..., Any]:
+    return lambda seconds=None: function(now() if seconds is None else seconds)
+
+
+def _apply_zone() -> None:
+    if hasattr(time, "tzset"):  # not on Windows
+        time.tzset()
+
+
+def limited(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """An end at the turn limit that is none with a larger limit is `truncated`."""
+    *_, last = found = records(env, steps)
+    limit = limit_of(env)
+    turn = len(found) - 1
+    if turn != limit or not last.terminated or last.info["success"]:
+        return None
+    for longer in _longer(env, limit + 1):
+        later = records(longer, steps)
+        if len(later) == len(found) and not later[-1].ended:
+            return Violation(
+                f"step {turn} ({quoted(last.action, 60)}): the turn limit of {limit} is reported "
+                f"as terminated (with max_turns={limit + 1} the episode goes on); it is truncated",
+                steps,
+            )
+    return None
+
+
+def _longer(env: Env, limit: int) -> Iterator[Env]:
+    """The environment with another turn limit, in the ways there are."""
+    inner = cast("Any", env.unwrapped)
+    kept = inner.max_turns
+    try:
+        inner.max_turns = limit
+        yield env
+    except AttributeError:  # it is fixed
+        pass
+    finally:
+        if inner.max_turns != kept:
+            inner.max_turns = kept
+    if env.spec is not None:
+        try:
+            yield env.spec.make(max_turns=limit)
+        except TypeError:  # its constructor takes no turn limit
+            return
+
+
+class Elsewhere:
+    """A process with another hash seed that plays the steps too; `shows` compares.
+
+    Raises:
+        ContractError: the process fails.
+    """
+
+    def __init__(self, env: Env) -> None:
+        hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+        variables = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed at the exit
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", "from agent_envs.testing.comparisons import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=os.environ | variables | {CHILD: "1"},
+        )
+        self.panel_hash = self._asked(env.spec)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self._child.stdin, self._child.stdout):
+            with suppress(BrokenPipeError):
+                cast("Any", pipe).close()
+        self._child.wait()
+        self._said.close()
+
+    def shows(self, env: Env, steps: Sequence[Any]) -> Violation | None:
+        """The same seed gives the same episode in a process with another hash seed."""
+        found = differing(
+            "in a process with another hash seed", records(env, steps), self._asked(steps), steps
+        )
+        if found is None:
+            return None
+        hint = "look for hash(), the order of a set, or the order of files"
+        return Violation(f"{found.wrong}; {hint}", found.steps)
+
+    def _asked(self, request: Any) -> Any:
+        stdin, stdout = cast("Any", self._child.stdin), cast("Any", self._child.stdout)
+        try:
+            pickle.dump(request, stdin)
+            stdin.flush()
+            return pickle.load(stdout)  # noqa: S301  our own
+        except (EOFError, BrokenPipeError):
+            self._child.wait()
+            self._said.seek(0)
+            lines = self._said.read().decode(errors="replace").strip().splitlines()
+            last = lines[-1] if lines else f"it ended with {self._child.returncode}"
+            if NESTED in last:
+                raise RuntimeError(NESTED) from None
+            raise ContractError(f"in another process: {last}") from None
+
+
+NESTED = (
+    "check_agent_env is called by a module that it has to import in another process, which would "
+    'call it again, without end; call it under `if __name__ == "__main__":` or in a test'
+)
+
+
+def refuse_nested() -> None:
+    """Do not check in the process of a check.
+
+    Raises:
+        RuntimeError: this is one.
+    """
+    if os.environ.get(CHILD):
+        raise RuntimeError(NESTED)
+
+
+def serve() -> None:
+    """What the process of `Elsewhere` does: makes the environment, then plays what it is given."""
+    answers, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
+    os.dup2(2, 1)  # what the environment prints is no answer
+    env = pickle.load(requests).make()  # noqa: S301  our own
+    pickle.dump(cast("Any", panel_of(env)).hash, answers)
+    answers.flush()
+    while True:
+        try:
+            steps = pickle.load(requests)  # noqa: S301  our own
+        except EOFError:
+            return
+        pickle.dump(records(env, steps), answers)
+        answers.flush()

@@ -1,0 +1,295 @@
+"""Violations: what is wrong and the steps that show it, as few as leaving some out gives.
+
+Steps are flat: a `Start` is a reset, what follows are its actions, and there can be several.
+Before something is put down to a rule, the environment has to repeat itself on the same steps.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import random
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from agent_envs.contract import ContractError
+from agent_envs.testing.episodes import (
+    COPIED,
+    Chance,
+    Extra,
+    Other,
+    Record,
+    Start,
+    performed,
+    quoted,
+    shown_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from agent_envs.testing.episodes import Env
+
+    Shows: TypeAlias = Callable[[Env, Sequence[Any]], "Violation | None"]
+    Fresh: TypeAlias = Callable[[], AbstractContextManager[Env]]
+
+SHORTER = 300
+"""Episodes played at most to show a violation with fewer and simpler actions."""
+SMALL = 6
+"""Sizes of parts to leave out up to which each is tried; larger ones are halved."""
+TRIES = 3
+"""How often steps are tried where a difference can be a matter of chance."""
+TIMES = 6
+"""How often steps are repeated before a difference is put down to something else than chance."""
+
+
+class Violation(ContractError):
+    """What is wrong and the steps that show it.
+
+    again: whether other steps show the same, on an environment that was just made.
+    """
+
+    def __init__(self, wrong: str, steps: Sequence[Any], again: Shows | None = None) -> None:
+        self.wrong, self.steps, self.again = wrong, tuple(steps), again
+        super().__init__(f"{wrong}\n{shown_by(self.steps)}" if self.steps else wrong)
+
+
+def fresh(env: Env) -> Fresh:
+    """Gives environments like `env` that nothing was done with.
+
+    They come from its spec, else from a copy that is made now, else it is `env` itself.
+    """
+    try:
+        pristine = None if env.spec is not None else copy.deepcopy(env)
+    except Exception:  # noqa: BLE001  `_check_copies` says what is wrong
+        return lambda: nullcontext(env)
+
+    @contextmanager
+    def made() -> Iterator[Env]:
+        if pristine is not None:
+            yield copy.deepcopy(pristine)
+            return
+        one = cast("Any", env.spec).make()
+        try:
+            yield one
+        finally:
+            one.close()
+
+    return made
+
+
+def explained(make: Fresh, found: Violation) -> Violation:
+    """A violation as it is to be told: with few steps, and put down to its cause.
+
+    make: gives an environment that nothing was done with, or the same one where none can be made.
+    """
+    if found.again not in (None, repeats, repeats_drawing):
+        steps = [one.action if isinstance(one, Extra) else one for one in found.steps]
+        plain = [one for one in steps if one is not COPIED and not isinstance(one, Other)]
+        with make() as env:
+            unrepeated = repeats(env, plain * TIMES)
+        if unrepeated is not None:
+            return shortest(make, unrepeated)
+    return shortest(make, found)
+
+
+def shortest(make: Fresh, found: Violation) -> Violation:
+    """The same violation with as few steps as leaving some out gives, each as simple as it goes."""
+    again = found.again
+    if again is None:
+        return found
+    shown = tried(again, make, found.steps)
+    if shown is None and again is repeats:  # what was done before matters too
+        shown = tried(again, make, [*_cuts(found.steps), *found.steps])
+    if shown is None:
+        return found
+    found, budget = _fewer(make, shown, again, SHORTER)
+    if again not in (repeats, repeats_drawing):
+        return _simplest(make, found, again, budget)
+    for turn in range(len(found.steps), 0, -1):
+        found = _better(found, tried(again, make, _without(found.steps, turn)))
+    return found
+
+
+def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Violation, int]:
+    """The same with parts left out, half of the steps first; what is left of the budget."""
+    size = max(1, len(found.steps) // 2)
+    while size and budget:
+        before = len(found.steps)
+        for place in range(0, before, size):
+            steps = found.steps[:place] + found.steps[place + size :]
+            if budget and len(steps) < len(found.steps):
+                budget -= 1
+                found = _better(found, tried(again, make, steps))
+        if len(found.steps) < before:  # smaller parts can now be left out together
+            size = max(size, min(SMALL, len(found.steps) // 2))
+        else:
+            size = size // 2 if size > SMALL else size - 1
+    return found, budget
+
+
+def _better(found: Violation, other: Violation | None) -> Violation:
+    """The other where it has fewer steps."""
+    return found if other is None or len(other.steps) >= len(found.steps) else other
+
+
+def _without(steps: Sequence[Any], turn: int) -> list[Any]:
+    """Every episode without that turn, since what is compared is in two of them."""
+    kept, done = list[Any](), 0
+    for step in steps:
+        done = 0 if isinstance(step, Start) else done + 1
+        kept += [step] * (isinstance(step, Start) or done != turn)
+    return kept
+
+
+def _cuts(steps: Sequence[Any]) -> list[Any]:
+    """Each episode, left after every one of its turns."""
+    cuts, begun = list[Any](), 0
+    for place, step in enumerate(steps):
+        begun = place if isinstance(step, Start) else begun
+        cuts += steps[begun : place + 1]
+    return cuts
+
+
+def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
+    """The same with actions replaced by the simplest among them: all of them, or one by one."""
+    actions = [one for one in found.steps if _is_action(one)]
+    if not actions:
+        return found
+    simple = min(actions, key=lambda action: len(repr(action)))
+    places = [n for n, one in enumerate(found.steps) if _is_action(one) and one is not simple]
+    for changed in (places, *([place] for place in places)):
+        if budget and changed:
+            budget -= 1
+            steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
+            simpler = tried(again, make, steps)
+            if simpler is not None and len(simpler.steps) <= len(found.steps):
+                found = simpler
+                if changed is places:
+                    break
+    return found
+
+
+def _is_action(step: Any) -> bool:
+    return step is not COPIED and not isinstance(step, (Start, Other, Extra))
+
+
+def tried(again: Shows, make: Fresh, steps: Sequence[Any]) -> Violation | None:
+    """How these steps show the same, if they do."""
+    if not steps or not isinstance(steps[0], Start):
+        return None
+    found = None
+    for _ in range(TRIES if again is repeats else 1):  # which can be a matter of chance
+        try:
+            with make() as env:
+                found = found or again(env, tuple(steps))
+        except Exception:  # noqa: BLE001  whatever else goes wrong is another violation
+            return None
+    if found is not None:
+        found.again = again
+    return found
+
+
+def repeats(
+    env: Env,
+    steps: Sequence[Any],
+    how: str = "the same seed and actions give another episode",
+    chance: Chance | None = None,
+) -> Violation | None:
+    """Turns with the same seed, task and actions since must be the same, whatever was between."""
+    known: dict[Any, Record] = {}
+    done: list[Any] = []
+    history: tuple[Any, ...] = ()
+    for play, record in performed(env, steps, chance):
+        if not play.actions:
+            history = (play.start,)
+            done.append(play.start)
+        else:
+            history = hash(history), key_of(record.action)
+            done.append(record.action)
+        before = known.get(history)
+        if before is None:
+            known[history] = copy.deepcopy(record)
+        elif wrong := difference(before, record):
+            where = f"step {len(play.actions)} ({quoted(record.action, 60)})"
+            at = where if play.actions else "reset"
+            return Violation(f"{how}: {wrong}, at {at}{_drawn(env, steps)}", done, repeats)
+    return None
+
+
+def repeats_drawing(env: Env, steps: Sequence[Any]) -> Violation | None:
+    """As `repeats`, with the chance of the audit of anchors."""
+    return repeats(env, steps, chance=Chance(env))
+
+
+def _drawn(env: Env, steps: Sequence[Any]) -> str:
+    """Whether the steps draw from the global generators, for messages."""
+    with generators_kept():
+        before = generators()
+        for _ in performed(env, steps):
+            pass
+        if generators() != before:
+            return "; it draws from Python's or NumPy's global generator, not from self.np_random"
+    return ""
+
+
+def generators() -> tuple[Any, bytes]:
+    """The states of the global generators of Python and NumPy."""
+    return random.getstate(), pickle.dumps(np.random.get_state())  # noqa: NPY002
+
+
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Put the global generators back at the end."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def key_of(action: Any) -> Any:
+    """An action as a key."""
+    try:
+        hash(action)
+    except TypeError:
+        return repr(action)
+    return action
+
+
+def difference(one: Record, other: Record) -> str:
+    """The first field in which two records differ, with both values; "" where none does."""
+    for name, a, b in zip(Record._fields, one, other, strict=True):
+        if not _same(a, b):
+            return f"{name} differs: {_both(a, b)}"
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return bool(np.all(one == other))
+
+
+def _both(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(k for k in {**one, **other} if not _same(one.get(k), other.get(k)))
+        return f"{key!r}: {_apart(one.get(key), other.get(key))}"
+    return _apart(one, other)
+
+
+def _apart(one: Any, other: Any) -> str:
+    """Both values; long texts from where they differ."""
+    if isinstance(one, str) and isinstance(other, str):
+        same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+        if same > AGREED:
+            one, other = "…" + one[same - 10 :], "…" + other[same - 10 :]
+    return f"{quoted(one, 80)} and {quoted(other, 80)}"
+
+
+AGREED = 40  # characters that two texts share before they are shown from their difference on
