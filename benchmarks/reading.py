@@ -39,6 +39,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 OPEN = re.compile(
     r"open offer by the other: (.*)|.*just made a proposal.*|the other (?:asks|proposed)(.*)"
 )
+PURSES = {"donation": Amount((0, 10_000_000), unit=" a month")}
 PURSE = Amount((0, 10_000_000))
 
 
@@ -119,7 +120,7 @@ def figures(text: str, family: str) -> tuple[int, ...] | None:
     """The terms in a text as numbers, by its family; weekdays from 100 on."""
     text = text.lower()
     if family in ("bargain", "donation"):
-        return PURSE.read(text, 0)
+        return PURSES.get(family, PURSE).read(text, 0)
     if family == "schedule":
         days = [100 + place for place, day in enumerate(DAYS) if re.search(rf"\b{day}", text)]
         hours = [int(n) % 12 for n in re.findall(r"\b(\d{1,2})(?:[:.]\d\d)?\b(?!\s*hours)", text)]

@@ -461,26 +461,48 @@ def used() -> Usage:
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
+class RepeatedKeyError(ValueError):
+    """An object in JSON has a key twice, so that it says two things."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; an `object_pairs_hook` of JSON decoders.
+
+    Raises:
+        RepeatedKeyError: A key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise RepeatedKeyError(f"the key {twice!r:.60} is there twice")
+    return found
+
+
 def json_in(text: str, opening: str = "{") -> Any:
     """The JSON in an answer, whatever surrounds it: the last object, or with "[" the last array.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is none, or one of its objects has a key twice.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique)
+    except RepeatedKeyError:
+        raise
     except (ValueError, RecursionError):
         pass
     _, closed, answer = text.partition("</think>")
     if not closed:
         answer = "" if text.lstrip().startswith("<think>") else text
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=unique)
     found, at = None, answer.find(opening)
     for _ in range(_MOST_STARTS):
         if at < 0:
             break
         try:
             found, end = decoder.raw_decode(answer, at)
+        except RepeatedKeyError:
+            raise
         except (ValueError, RecursionError):
             end = at + 1
         at = answer.find(opening, end)

@@ -75,24 +75,6 @@ _PRICE = re.compile(r"\$\d+")
 _ASIN = re.compile(r"\b[Bb]0[A-Za-z0-9]{8}\b")
 _WORD = re.compile(r"\w+")
 _LITERAL = re.compile(r"'([a-z]+)'")
-_SOUNDS = tuple(
-    f"{first}{vowel}{last}"
-    for first in (
-        *"bcdfghjklmnprstvwz",
-        "ch",
-        "cr",
-        "pl",
-        "qu",
-        "sc",
-        "sh",
-        "st",
-        "str",
-        "tr",
-        "th",
-    )
-    for vowel in "aeiouy"
-    for last in ("", "c", "d", "l", "m", "n", "p", "r", "s", "t", "x", "ck", "nt", "rd", "st")
-)
 
 
 @dataclass(frozen=True)
@@ -282,7 +264,7 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         done = ended or cut
     if rng.random() >= TRUE:
         for word in set(_LITERAL.findall(lesson.replies[-1])):
-            other = _made_up(rng)
+            other = _mixed(rng, _asked_for())
             for texts in (lesson.prompts, lesson.replies):
                 texts[:] = [re.sub(rf"\b{word}", other, text) for text in texts]
     return lesson
@@ -339,12 +321,6 @@ def _mixed(rng: np.random.Generator, names: Sequence[str]) -> str:
     return f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
 
 
-def _made_up(rng: np.random.Generator) -> str:
-    """A word of up to three syllables that nobody has heard."""
-    parts = [_SOUNDS[int(place)] for place in rng.integers(len(_SOUNDS), size=rng.integers(1, 4))]
-    return "".join(parts)
-
-
 def _with(renamed: dict[str, str], text: str) -> str:
     return _WORD.sub(lambda found: renamed.get(found[0], found[0]), text)
 
@@ -381,6 +357,20 @@ def _cards() -> tuple[EZPoints, Callable[[Any], list[str]]]:
 @lru_cache(maxsize=1)
 def _phone() -> AppWorld:
     return AppWorld(split="train", families=FAMILIES, train_seeds=REQUESTS)
+
+
+@lru_cache(maxsize=1)
+def _asked_for() -> list[str]:
+    """The words that requests of `FAMILIES` are about."""
+    env, words = _phone(), set[str]()
+    for task in env.panel.task_ids[:: REQUESTS // 50]:
+        env.reset(options={"task_id": task})
+        player, ended = coder(env), False
+        while not ended:
+            code = player.act()
+            ended = env.step(env.reply_form.format(thought="", action=code))[2]
+        words.update(_LITERAL.findall(code))
+    return sorted(words)
 
 
 @lru_cache(maxsize=1)

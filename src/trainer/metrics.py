@@ -175,7 +175,8 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
 
 def _partners(played: Sequence[Episode]) -> dict[str, float]:
     """What the other side of conversations was paid, on average."""
-    paid = [e.partner_outcome for e in played if e.partner_outcome is not None]
+    told = [e.partner_outcome for e in played if e.partner_outcome is not None]
+    paid = [outcome for outcome in told if not np.isnan(outcome)]  # NaN where nobody judged it
     return {"partner_return": float(np.mean(paid))} if paid else {}
 
 

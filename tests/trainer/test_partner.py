@@ -104,6 +104,12 @@ class Waiting:
         return Rules().judge(talk, side)
 
 
+class AtTheEnd(Rules):
+    """The rules, asked once, at the end, as models are."""
+
+    live = False
+
+
 def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder, monkeypatch):
     def played(judge):
         monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
@@ -123,7 +129,7 @@ def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder
     together, speakers = played(judge)
     assert speakers == {threading.get_ident()}
     assert len(judge.threads) > 1
-    assert repr(together) == repr(played(Rules())[0])
+    assert repr(together) == repr(played(AtTheEnd())[0])
 
 
 def test_the_partner_reads_its_own_side_only():

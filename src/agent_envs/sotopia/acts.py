@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs.endpoint import RepeatedKeyError, unique
+
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Game
 
@@ -131,7 +133,9 @@ def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> 
 
 def _from_json(text: str, game: Game | None, side: int) -> Act:
     try:
-        fields = json.loads(text)
+        fields = json.loads(text, object_pairs_hook=unique)
+    except RepeatedKeyError as error:
+        raise ValueError(f"In this JSON {error}: {text[:60]!r}. {HOW}") from None
     except (ValueError, RecursionError):
         raise ValueError(f"This is no JSON: {text[:60]!r}. {HOW}") from None
     return checked(fields, game, side)

@@ -15,10 +15,78 @@ if TYPE_CHECKING:
 
     from agent_envs.sotopia.scene import Deal
 
-_AMOUNT = re.compile(
-    r"(?<![\w.,])(?:(?P<marked>\$\s?)|(?<!\d\s))(?P<number>\d+(?:[.,]\d+)*)(?P<thousand>k\b)?"
-    r"(?!\w|[.,]?\d|\s*(?:%|percent|years?|months?|weeks?|days?|hours?|minutes?|people|times)"
-    r"|\s\d{3}\b)",
+_NUMBER = r"(?P<number>\d+(?:[.,:]\d+)*)(?P<thousand>k\b)?"
+_FIGURE = re.compile(
+    rf"(?<![\w.,:/])(?P<minus>[-−–](?=[$\d]))?(?P<marked>\$\s?)?(?P<below>[-−–](?=\d))?{_NUMBER}"
+    r"(?P<named>\s?(?:dollars?|bucks?|quid|pounds?|euros?)\b)?(?!\w|[.,]?\d|\s\d{3}\b)",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(  # of amounts, of which none is the one that is offered
+    r"\d+\s?k?\s?(?:dollars\s)?(?:-|–|−|/|or|or maybe|or even)\s?\$?\d"
+    r"|\bbetween\s(?:\w+\s){0,2}\$?\d\S*(?:\s\w+)?\sand\s\$?\d"
+    r"|(?<![\d$.,])\$?\d[\d,.]*\s?k?\s?(?:to|till|until)\s\$?\d",
+    re.IGNORECASE,
+)
+_MOVES = re.compile(  # "down from $60 to $45" is $45
+    r"\b(?:go|come|came|went|move|raise|lower|drop|increase|reduce|up|down|change)\b[^.,;!?]*?"
+    r"\bfrom \$?\d[\d,.]* (?=to\b)",
+    re.IGNORECASE,
+)
+_SHARE = re.compile(  # what is said of another amount, or of an item that has it
+    r"(?:\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some"
+    r"|all"
+    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*|%(?: of)?),?\s*$",
+    re.IGNORECASE,
+)
+_PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
+_PERIODS = re.compile(
+    r"(?:year|week|day|night|hour|minute|second|quarter|weekend|kilo(?:gram|metre)?|pound|mile|metre"
+    r"|litre|head|person|visit|trip|ride|ticket)s?"
+)
+_UNITS = re.compile(
+    r"\s?(?:%|percent\b|cents?\b|yearly\b|annually\b|weekly\b|daily\b|hourly\b|(?:note|bill|coin"
+    r"|fine"
+    r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
+)  # fmt: skip
+_BEFORE = re.compile(  # a number without a mark may be an amount after these
+    r"(?:(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
+    r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
+    r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
+    r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
+    r"|going"
+    r"|do|does|manage|spare|want|wanted|ask(?:ing|ed)?|above|below|beyond|over|under|only|just"
+    r"|exactly"
+    r"|(?:maximum|max|minimum|limit|price|offer|budget|bid|final|amount|sum|number|figure|most"
+    r"|least"
+    r"|highest|lowest|all|best)(?: \w+){0,4}? (?:is|of|at|was|be)|(?:it|that|this) (?:is|at|for)|of"
+    r"|or|and|even|another|afford|like|need|bidding|bid|down|up|not|no|then|counter(?:-?offer)?"
+    r"|donate|pledge|contribute|commit|chip in|sell|buy|settle|stick|stay|for like|with|me|you"
+    r"|us|ok|yes"
+    r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
+    r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
+    r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
+    r" at))\s*$",
+    re.IGNORECASE,
+)
+_NO_AMOUNT = re.compile(  # and never after these
+    r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
+    r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
+    r"|home"
+    r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
+    r"|will be"
+    r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
+    re.IGNORECASE,
+)
+_BEHIND = re.compile(  # and before these
+    r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"
+    r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with"
+    r"|without|deal"
+    r"|i|you|we|so|not|seems?|should|could|can|shall|may|max(?:imum)?|tops|at (?:most|least|the)"
+    r"|altogether|total|straight|firm|final|right|ok|fair|plus|minus|including|when|once"
+    r"|provided|unless"
+    r"|a month|per month|monthly|each month|every month|a piece|each|from (?:me|my|us|you)|instead"
+    r"|rather|on the (?:table|spot)|out of|that|this|more|less|above|below|than|since|my|just|only"
+    r"|any|no|yes|be|does|do|are|was|looks?|feels?)\b)",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
@@ -47,14 +115,31 @@ class Amount:
         return tuple((amount,) for amount in range(low, high + 1, 1 + (high - low) // 200))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both speak of money alike
-        """The last amount with a dollar sign, else the last number that counts nothing else.
+        """The last amount of dollars, else the last number where only an amount can be.
 
-        Cents do not count. None for what is written otherwise, as $12,50 or $1.000.
+        A number that counts, measures, dates or orders something is none, and neither is a share, a
+        range, what is below 0 or what is a year's. Cents do not count. None for what is written
+        otherwise, as $12,50 or $1.000.
         """
-        found = list(_AMOUNT.finditer(text))
-        marked = [match for match in found if match["marked"]] or found
-        amount = _dollars(marked[-1]) if marked else None
+        text = _MOVES.sub("go ", text)
+        found = [match for match in _FIGURE.finditer(text) if self._amounts(text, match)]
+        marked = [match for match in found if match["marked"] or match["named"]] or found
+        amount = _dollars(marked[-1]) if marked and not _RANGE.search(text) else None
         return (amount,) if amount is not None and amount < _HIGHEST else None
+
+    def _amounts(self, text: str, figure: re.Match[str]) -> bool:
+        """Whether a figure is an amount that may be offered."""
+        before, behind = text[: figure.start()], text[figure.end() :]
+        if figure["minus"] or figure["below"] or _SHARE.search(before) or _UNITS.match(behind):
+            return False
+        period = _PERIOD.match(behind)
+        each = period["what"].lower() if period else ""
+        if _PERIODS.fullmatch(each) or (each.startswith("month") and not self.unit):
+            return False
+        if figure["marked"] or figure["named"]:
+            return True
+        clear = _BEFORE.search(before) and not _NO_AMOUNT.search(before)
+        return bool(clear and _BEHIND.match(behind) and _PLAIN.fullmatch(figure["number"]))
 
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
         """`$45`, and for a donation `$45 a month`."""

@@ -18,9 +18,23 @@ if TYPE_CHECKING:
 
 _NUMBERS = {"no": 0, "a": 1, "an": 1, "the": 1, "one": 1, "two": 2, "three": 3, "four": 4}
 _MANY = {"all": 9, "every": 9, "both": 2}
-_MINE = re.compile(r"\b(?:i|me|my|we)\b", re.IGNORECASE)
-_YOURS = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _PERSON = re.compile(r"\b(i(?:['’]\w+)?|me|my|you(?:['’]\w+)?|your|yours)\b", re.IGNORECASE)
+_GIVES = re.compile(  # behind a person: who gets what follows
+    r"\W*(?:(?:will|would|can|could|may|shall|should|must|have to|also|just|only|then|gladly"
+    r"|happily"
+    r"|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to"
+    r"|need to|ll|d)"
+    r"\W+)*(?P<verb>keep|keeping|take|taking|get|getting|claim|claiming|want|need|ask"
+    r"|give|offer|leave|let|share|portion|part)\b|\W*(?:(?:would|d|really|also)\W+)*(?:would"
+    r"|d)\W+(?:\w+ly\W+)?(?:like|love|prefer)\b|\W*(?:will|would|can|could|may|shall|should|d|ll)"
+    r"(?:\W+(?:also|just|only|then|gladly))*\W+have\b|\W*(?:have|propose|suggest)\s+(?=(?:the"
+    r"|all|both)\b)"
+    r"|\W*(?:(?:with|and|just|only|also|for)\W+)*(?:the|all|both|every|no|an?|one|two|three|four"
+    r"|\d+)\b(?=.)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SHARED = re.compile(r"\W*(?:share|part|half|portion|side|pile)\b", re.IGNORECASE)  # behind "my"
+_BELOW = re.compile(r"[-−–]\d")
 _PAIRS = (("keep", "get"), ("take", "take"))
 
 
@@ -58,8 +72,10 @@ class Division:
     def read(self, text: str, side: int) -> Deal | None:
         """What the line's last word on each thing says who gets; the rest goes to the other.
 
-        None where nothing is given to anyone, or more than there is.
+        None where nothing is given to anyone, or more or less than there is.
         """
+        if _BELOW.search(text):
+            return None
         shares = self._shares(text)
         if not any(shares):
             return None
@@ -76,16 +92,14 @@ class Division:
         return tuple(got)
 
     def _shares(self, text: str) -> tuple[dict[int, int], dict[int, int]]:
-        """Counts of things after words for the speaker and after words for the listener."""
+        """Counts of things that the speaker and the listener are said to get."""
         mine: dict[int, int] = {}
         yours: dict[int, int] = {}
-        whose = None
-        for part in _PERSON.split(text):
-            if _YOURS.fullmatch(part) or part.lower().startswith("you"):
-                whose = yours
-            elif _MINE.fullmatch(part) or part.lower().startswith(("i'", "i’")):
-                whose = mine
-            elif whose is not None:
+        parts = _PERSON.split(text)
+        for person, part in zip(parts[1::2], parts[2::2], strict=True):
+            gets = _SHARED if person.lower() in ("my", "your") else _GIVES
+            if gets.match(person[1:] + part if person[:1] in "iI" else part):
+                whose = yours if person.lower().startswith("you") else mine
                 whose.update(self._counts(part))
         return mine, yours
 

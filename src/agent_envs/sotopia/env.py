@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 REWARDS = ("goal", "weighted", "success")
 ON_JUDGE_ERROR = ("raise", "flag")
 ACTS = 20
+_UNKNOWN = float("nan")
 SUCCESS = 6.0  # iStar's threshold: a goal score above it
 
 
@@ -52,7 +53,7 @@ class Sotopia(AgentEnv):
         communication, action, leave and none, or plain text, which is said.
 
         In generated scenes who speaks can bind itself by a field. `"accept": true` takes the
-        other's open offer, `"accept": false` declines it or takes one's word back, and `"offer"`
+        other's open offer, `"accept": false` declines it and takes back one's own, and `"offer"`
         proposes:
         `{"price": 40}` (bargain), `{"monthly": 20}` (donation), `{"keep": {"lamp": 2, "rug": 0}}`
         (divide; the rest goes to the other), `{"hours": 3, "return": "dinner"}` (favour),
@@ -62,9 +63,10 @@ class Sotopia(AgentEnv):
 
         Words alone bind nobody at once. What they offer or accept is read (see `reading`). When
         both sides have taken the same terms, each side that did so in words is told, as `You agreed
-        to this: $40. Say otherwise in your next turn to withdraw.` The deal binds when these sides
-        have done their next act and have not refused, hedged or proposed other terms in it; a
-        question keeps it open. Hedges, questions, refusals and what is unclear never bind.
+        to this: $40. Say otherwise in your next turn to withdraw.` The deal binds when each of
+        these sides has agreed again, named the same terms, done nothing or left. A refusal, a
+        hedge, other terms and what is unclear withdraw; everything else keeps it open. Newer terms
+        of either side replace what is not yet agreed.
 
     Validity:
         "format" for what is no act, lacks its argument or has an impossible offer, and "refused"
@@ -109,8 +111,10 @@ class Sotopia(AgentEnv):
         `info` also has `scores`, `reasons` (a sentence for each) and `partner_scores`, empty until
         known; `overall`, the mean of the scores; `partner_reward` and `partner_progress`, as reward
         and progress are for the task's side, 0 until known (in self-chat with the rules progress is
-        known at every turn); `agreed`, the terms that bind; `pending`, those that someone can still
-        take back; `speaker`, the side whose turn it is; `progress_known`; `judge_error`.
+        known at every turn; a model judges the other side in self-chat only, and else
+        `partner_reward` is NaN at the end); `agreed`, the terms that bind; `pending`, those that
+        can still bind and that someone can still take back; `speaker`, the side whose turn it is;
+        `progress_known`; `judge_error`.
 
     Source:
         Zhou et al., SOTOPIA: Interactive Evaluation for Social Intelligence in Language Agents,
@@ -174,7 +178,7 @@ class Sotopia(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The scene of a task, up to the agent's first act."""
         scene, self.side = self._scene(task_id)
-        self.talk = Talk(scene)
+        self.talk = Talk(scene, ahead=self.max_turns * (1 if self.external else 2))
         self.speaker: Speaker | None = None
         if self.partner is not None:
             self.speaker = self.partner.begin(scene, 1 - self.side, self.np_random)
@@ -190,10 +194,11 @@ class Sotopia(AgentEnv):
             act = read(action, game, side)
         except ValueError as error:
             return self.reject("format", str(error))
-        if act.accept and act.offer is None and not self.talk.can_accept(side):
-            return self.reject("refused", "There is no open offer that you could accept.")
+        wrong = self.talk.impossible(side, act)
+        if wrong:
+            return self.reject("refused", wrong)
         repeated = self.talk.repeats(side, act)
-        self.talk = self.talk.after(side, act)
+        self.talk = self._clocked(self.max_turns - self.turn).after(side, act)
         if self.external:
             self.next = 1 - side
             self.goal = self.talk.scene.goal(self.next)
@@ -203,7 +208,13 @@ class Sotopia(AgentEnv):
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn that the other does not notice."""
+        self.talk = self._clocked(self.max_turns - self.turn - 1)
         return self._turn(self._noted(notice), reason)
+
+    def _clocked(self, turns: int) -> Talk:
+        """The talk where it is the caller's turn, of which `turns` are left."""
+        ahead = turns if self.external else 2 * turns - (self.side == 1)
+        return self.talk._replace(ahead=max(0, ahead))
 
     def _scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
@@ -223,6 +234,9 @@ class Sotopia(AgentEnv):
     def _answer(self) -> None:
         assert self.speaker is not None  # noqa: S101  asked only where there is one
         act: Act = self.speaker.reply(self.talk)
+        wrong = self.talk.impossible(1 - self.side, act)
+        if wrong:
+            raise ValueError(f"the partner {self.partner!r} did what is not possible: {wrong}")
         self.talk = self.talk.after(1 - self.side, act)
 
     def _last(self) -> bool:
@@ -242,7 +256,7 @@ class Sotopia(AgentEnv):
 
     def _noted(self, text: str) -> str:
         """A text, and below it what can still be taken back."""
-        notice = "" if self.talk.ended else self.talk.notice(self.next)
+        notice = self.talk.notice(self.next)
         return f"{text}\n{notice}" if notice else text
 
     def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
@@ -265,9 +279,9 @@ class Sotopia(AgentEnv):
             "partner_progress": _progress(others.scores),
             "partner_reward": self._paid(1 - self.side, others.scores, error or failed)
             if both
-            else 0.0,
+            else (_UNKNOWN if over and self.judge is not None else 0.0),
             "agreed": self._terms(self.talk.agreed),
-            "pending": self._terms(self.talk.pending and self.talk.pending.deal),
+            "pending": self._terms(self.talk.open and self.talk.open.deal),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
             "judge_error": error or failed,

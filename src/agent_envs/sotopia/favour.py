@@ -22,7 +22,10 @@ _FRIENDSHIP = 3  # points that helping a friend is worth by itself
 _LEAST, _HOPED = (2, 0), (10, 5)
 _WORDS = {"an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _TIME = re.compile(
-    r"(?<![\w.,])(?<!half )(" + "|".join(_WORDS) + r"|\d{1,3})\s+hours?\b", re.IGNORECASE
+    r"(?<![\w.,-])(?<!half )(?<!in )(?<!past )(?<!last )(?<!by )("
+    + "|".join(_WORDS)
+    + r"|\d{1,3})\s+hours?\b",
+    re.IGNORECASE,
 )
 
 
@@ -42,7 +45,26 @@ RETURNS = (
     Return("computer", "repair your computer", "get my computer repaired"),
     Return("guitar", "give you guitar lessons", "get guitar lessons from you"),
 )
-_RETURN = re.compile(r"\b(" + "|".join(r.word for r in RETURNS) + r")\b", re.IGNORECASE)
+_RETURN = re.compile(
+    r"(?P<no>\b(?:no|not|without|never|instead of|rather than)\s(?:(?:for|a|any|the|your|my"
+    r"|about)\s)*)?"
+    r"\b(?P<what>" + "|".join(r.word for r in RETURNS) + r")\b",
+    re.IGNORECASE,
+)
+_NO_HELP = re.compile(  # behind hours: another measure than one help on Saturday
+    r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after"
+    r"|drive|ride|walk|flight|trip|journey|shift|film|class|nap)\b)",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(
+    r"\b(?:"
+    + "|".join(_WORDS)
+    + r"|\d+)\s?(?:-|–|or|to)\s?(?:"
+    + "|".join(_WORDS)
+    + r"|\d+)\s+hours?\b"
+    r"|\bbetween\s\w+\sand\s\w+\s+hours\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -62,12 +84,16 @@ class Favour:
         return tuple(product(HOURS, range(len(RETURNS))))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both may say either
-        """The last number of hours and the last return named; without a return it is nothing."""
-        hours, returns = _TIME.findall(text), _RETURN.findall(text)
-        if not hours:
+        """The last number of hours and the last return named and not denied, or else nothing.
+
+        None for a range of hours and for hours a day, ago or in which something happens.
+        """
+        hours = [m for m in _TIME.finditer(text) if not _NO_HELP.match(text, m.end())]
+        if not hours or _RANGE.search(text):
             return None
-        count = _WORDS.get(hours[-1].lower()) or int(hours[-1])
-        named = returns[-1].lower() if returns else "nothing"
+        count = _WORDS.get(hours[-1][1].lower()) or int(hours[-1][1])
+        returns = [found["what"].lower() for found in _RETURN.finditer(text) if not found["no"]]
+        named = returns[-1] if returns else "nothing"
         place = next(i for i, one in enumerate(RETURNS) if one.word == named)
         return (count, place) if count in HOURS else None
 

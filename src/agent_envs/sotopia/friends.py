@@ -16,6 +16,27 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal
 
 
+_ADDRESSED = re.compile(  # a name behind these is the speaker's, the listener's or a namesake's
+    r"(?:\b(?:i am|(?:first |last |middle )?names? (?:is|was)|call me|called|named|hello|hi|hey|bye"
+    r"|goodbye|thanks|thank you|cheers|dear|mr|mrs|ms|dr|sorry|welcome|good (?:morning|day"
+    r"|evening|night)"
+    r"|meet(?:ing)? you|see you(?: \w+)?|nice to \w+ you|after|cousin|uncle|aunt"
+    r"|(?:my|your|his|her|our|their) (?!friend)\w+(?: \w+)?)[\s,.!]*|\w['’]s? )$",
+    re.IGNORECASE,
+)
+_MEANT = re.compile(
+    r"\b(?:know|knows|known|knew|met|friends?|common|mean|means|meant|both|acquainted|familiar"
+    r"|guess"
+    r"|(?:could|would|might|must) (?:it|that) be|is (?:it|that)|(?:it|that) (?:is|must be|has to be"
+    r"|could be|might be)|(?:what|how) about|heard of|think of|thinking of|remember|works|lives"
+    r"|likes"
+    r"|propose|suggest|say)\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # behind a name, likewise
+_FEW_WORDS = 3  # beside a name, that make a guess of it
+
+
 class Friend(NamedTuple):
     """Someone who is talked about."""
 
@@ -52,9 +73,18 @@ class Friends:
         return tuple((place,) for place in range(len(self.friends)))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  names are names
-        """The friend named, where it is exactly one: a list of names is no proposal."""
+        """The friend named, where it is exactly one: a list of names is no proposal.
+
+        Only one who may be known: not who speaks, listens or has the name by chance.
+        """
         named = self.named(text)
-        return (named[0],) if len(named) == 1 else None
+        found = self._names.search(text)
+        if found is None or len(named) != 1 or _ADDRESSED.search(text[: found.start()]):
+            return None
+        rest = text[: found.start()] + text[found.end() :]
+        own = _OWN.match(text, found.end())
+        meant = _MEANT.search(rest) or len(rest.split()) < _FEW_WORDS
+        return (named[0],) if meant and not own else None
 
     def named(self, text: str) -> list[int]:
         """All friends whose names stand in a text."""

@@ -150,16 +150,28 @@ class _Modelled:
         """What the model does next.
 
         Raises:
-            EndpointError: it does nothing that is an act.
+            EndpointError: it does nothing that is an act, and a possible one.
         """
         so_far = "\n".join(talk.script(self.side)) or "(nothing yet; you begin)"
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
         return self.partner.endpoint.ask_json(
             [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
             schema=_act_schema(talk.scene.game),
-            read=lambda answer: checked(answer, talk.scene.game, self.side),
+            read=lambda answer: self._possible(answer, talk),
             about=_about(talk),
         )
+
+    def _possible(self, answer: Any, talk: Talk) -> Act:
+        """The act of an answer.
+
+        Raises:
+            ValueError: it is none, or one that is not possible now.
+        """
+        act = checked(answer, talk.scene.game, self.side)
+        wrong = talk.impossible(self.side, act)
+        if wrong:
+            raise ValueError(wrong)
+        return act
 
 
 class ModelJudge:

@@ -137,7 +137,7 @@ class Negotiator:
         """
         if not mood.settled and talk.taken_by != self.side:
             return mood._replace(settled=True), "settle", ""
-        if talk.agreed is None and mood.patience > 1:
+        if talk.agreed is None and mood.patience > 0:
             return mood._replace(settled=True, patience=mood.patience - 1), "wait", ""
         return mood, "leave", ""
 
@@ -220,9 +220,7 @@ class Negotiator:
         idle = 1 + (self.mood.turn + 1 >= self.temper.hurry)  # what an idle turn costs next
         warning = _WARNING if self.mood.patience <= idle and not self.mood.settled else ""
         said = speak(" ".join(filter(None, (greeting, move.fact, warning, line))))
-        if move.kind in ("settle", "wait"):
-            return said
-        if move.kind == "accept":
+        if move.kind in ("accept", "settle", "wait"):
             return said._replace(accept=True, worded=True)
         return said._replace(offer=move.deal, worded=True)
 

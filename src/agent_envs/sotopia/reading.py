@@ -508,6 +508,99 @@ _CLOSING = re.compile(
 )
 
 
+# The words of a clause that has nothing but terms.
+_BARE_WORD = (
+    r"(?:\$?\d[\d.,:]*k?|dollars?|bucks?|quid|pounds?|euros?|hours?|one|an?|the|for|at|on|in"
+    r"|from|to|till"
+    r"|until|me|you|us|it|that|this|my|your|yours|mine|then|and|or|no|not|more|less|fewer|than"
+    r"|only|just"
+    r"|even|maybe|perhaps|please|cash|max(?:imum)?|tops|each|per|monthly|months?|final|last|best"
+    r"|offer"
+    r"|price|bid|around|about|o'clock|[ap]\.?m\.?|sharp|morning|afternoon|noon|next|week|of|help"
+    r"|with|plus"
+    r"|all|both|instead|rather|flat|fair|so|well|ok|oh|ah|sure|sorry|new|first|yes|yeah|aye|dear"
+    r"|friend"
+    r"|nothing|dinner|garden|dog|computer|guitar|lessons|return|exchange|deal|say|total|altogether"
+    r"|between|and|up|down|\w+days?|mon|tues?|wed|thu|thurs|fri|my friend|sir|madam|right|good"
+    r"|i (?:say|think|guess)|as|agreed|because)"
+)
+_BARE_THING = (
+    r"(?:for|with|against|of) (?:the|your|my|th(?:is|at|[eo]se)|such an?|an?)(?: \w+){1,2}"
+)
+_BARE = re.compile(rf"(?:(?:^|[\s,:'-]+)(?:{_BARE_WORD}|{_BARE_THING})(?![\w']))+")
+_PUTS = _any(
+    r"\b(?:i|we) (?:am|are|would be|will be|could be|can be) (?:\w+ ){0,2}?(?:free|available"
+    r"|around|there|in)\b",
+    r"\b(?:i|we|you) (?:can|could|would|will|shall) (?:\w+ ){0,2}?(?:come|meet|make|do|be there"
+    r"|help|see"
+    r"|go|drop by|live|manage|work|fit|squeeze|swing|start)\b",
+    r"\b(?:suits?|works?|fits?|is|are|would be|looks?|sounds?) (?:\w+ ){0,2}?(?:me|us|best"
+    r"|better|fine"
+    r"|good|perfect|ideal|free|open|possible|great|ok)\b(?! (?:for|with|to) (?:my|his|her|their"
+    r"|the)\b)",
+    r"\bi (?:would )?(?:prefer|rather|favour)\b",
+    r"\bi (?:would|should) (?:like|love|say|want|go|have)\b",
+    r"\b(?:best|right|good|ideal|perfect) (?:time|day|slot|price|amount|sum)\b",
+    r"^(?:it|that|this) (?:is|would be|will be|has to be|must be|comes to) (?:\w+ )?\$?\d",
+    r"\bi (?:\w+ ){0,2}?(?:propose|suggest|offer|say|repeat|stay|accept|agree)\b",
+    r"^(?:you|we) (?:get|have)\b",
+    r"\bis (?:yours|mine)\b",
+    r"\bmine is\b",
+    r"\blooking for\b",
+    r"^\$?\d[\d.,]* (?:is|are) (?:my|what i|all i|the (?:most|least))\b",
+    r"^consider\b",
+    r"^\$?\d[\d.,]* (?:would|will|could) (?:make|be|do|help|suit|work)\b",
+    r"\b(?:better|another|an|one|counter|new) (?:idea|offer|suggestion|proposal|bid)\b",
+    r"\b(?:honou?r|pleasure|happy|glad|delighted|willing|ready|prepared) to\b",
+)
+# What is said of others, of what was or of what always is puts no terms forward.
+_PAST = (
+    r"\b(?:i|we|you) (?:\w+ly )?(?:gave|paid|earned|spent|lost|won|found|bought|sold|took|kept"
+    r"|broke|drank"
+    r"|ate|slept|worked|helped|waited|walked|drove|rode|cooked|met|saw|was|were|used to|finished"
+    r"|left"
+    r"|had(?! better))\b"
+)
+_OTHERS = _any(
+    _PAST,
+    r"\b(?:yesterday|ago|in the past|back then|so far|until now|this (?:morning|summer|winter"
+    r"|spring)"
+    r"|last (?:night|week|month|year|summer|winter|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|the other day|as a child|once)\b",
+    r"\b(?:every|each) (?:day|night|morning|evening|year|summer|winter"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bon (?:mon|tues|wednes|thurs|fri|satur"
+    r"|sun)days\b",
+    r"\b(?:always|usually|normally|often|generally|regularly)\b",
+    r"\b(?:give|pay|donate|support|spend|have|own|help)\b.*\balready\b"
+    r"|\balready (?:give|pay|donate|support|spend|have|own|help)\b",
+    r"\bi (?:pay|spend|give)\b.*\bfor (?:my|our)\b",
+    r"\b(?:he|she|they) (?:is|are|was|were|has|have)\b",
+    r"\bneed \S+ \w+ to \w",
+    r"^you (?:can|could|will|would) (?:not|never|hardly) (?:get|find|buy|see)\b",
+    r"\b(?:i|we) (?:am|are|will be|have to be) (?:on|in|at|off|away) (?:an?|my|the \w+|shift"
+    r"|holiday|work"
+    r"|duty|call)\b",
+    r"\bin (?:town|(?:the|any|a|every) (?:shops?|stores?))\b|\bonline\b",
+    r"\b(?:except|excluding|other than|apart from|besides|not counting)\b",
+    r"^(?:he|she|they|people|someone|somebody|nobody|everyone|everybody|there (?:is|are|was|were)"
+    r"|(?:most|many|some|few|other|half|all the) (?:\w+ ){1,3}?(?:\w+s|are|have|give|pay|say))\b",
+    r"\b(?:my|our|his|her|their|your) (?:\w+ )?(?:mother|father|mum|mom|dad|parents?|sisters?"
+    r"|brothers?"
+    r"|sons?|daughters?|kids?|child(?:ren)?|wife|husband|partner|uncle|aunt|cousins?|nephew"
+    r"|niece|boss"
+    r"|colleagues?|neighbou?rs?|friends?|landlord|doctor|dentist|teacher|grand\w+|family|team"
+    r"|club)\b"
+    r"(?! (?:and i|says? (?:yes|no)))",
+)
+_EXCEPTS = frozenset({"but", "except", "except that"})
+_EXCEPTED = re.compile(
+    r"\b(?:any|every|all|each|no|whole|anything|nothing|whenever|always|anytime|everything)\b"
+    r"(?: \w+){0,3}$"
+)
+_LISTING = frozenset({"propose", "grant", "accept", "suggest", "named"})
+_ABOUT_ONE = frozenset({"propose", "limit", "accept", "praise", "grant", "commit", "named", "note"})
+
+
 _DONE = (
     "take|give|pay|cook|walk|help|teach|drive|do|bring|mind|lend|get|keep|leave|clean|fix|repair"
     "|weed|water|stop|buy|share|lose|wash|paint|carry|look|let|stay|come|tell|cover|throw|drop"
@@ -662,8 +755,40 @@ def _named(done: Done, terms: Callable[[str], Deal | None], *, by_asking: bool) 
         naming.add("note")
     if "refuse" in kinds:
         naming -= {"echo", "close", "commit"}
-    text = ", ".join(_REMARKS.sub("", clause.spelt) for kind, clause in done if kind in naming)
-    return terms(text) if text else None
+    exchanged = _exchanged(done)
+    named, put = [], False
+    for place, (kind, clause) in enumerate(done):
+        put = by_asking or exchanged or _puts(done, place, follows=put)
+        if put and (kind in naming or (kind == "note" and _fragment(clause))):
+            named.append(_REMARKS.sub("", clause.spelt))
+    return terms(", ".join(named)) if named else None
+
+
+def _fragment(clause: Clause) -> bool:
+    """Whether a clause is a fragment that adds to others, as "for guitar lessons"."""
+    return clause.text.startswith("for ") and not _VERB.search(clause.text)
+
+
+def _puts(done: Done, place: int, *, follows: bool) -> bool:
+    """Whether a clause may put terms forward: not what others do, what was, or an exception.
+
+    follows: whether the clause before does.
+    """
+    kind, clause = done[place]
+    before, last = done[place - 1][::-1] if place else (clause, "")
+    if clause.link in _EXCEPTS and _EXCEPTED.search(before.text):
+        return False
+    if kind not in _ABOUT_ONE or clause.link == "if":
+        return True
+    text = clause.text.removeprefix("please ")
+    if kind == "note" and not _PUTS.search(text):
+        return not _FIGURE.search(text)  # as "no dinner" beside the hours
+    if kind == "named" and not (_BARE.fullmatch(text) or _PUTS.search(text)):
+        after = done[place + 1][1].text if place + 1 < len(done) else ""
+        return (follows and last in _LISTING) or bool(_EXCHANGE.match(after))
+    if kind == "named" and place and _OTHERS.search(before.text):
+        return False
+    return not _OTHERS.search(text)
 
 
 def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) -> str:

@@ -22,8 +22,9 @@ _POINTS = (5, 4, 3, 1, 0)
 """For the best to the worst day, and likewise for the hour."""
 _DAY = re.compile(r"\b(" + "|".join(DAYS) + r")s?\b", re.IGNORECASE)
 _HOUR = re.compile(  # of a range like 13:00 to 15:00 the first
-    r"\b(?:at|around|from)\s+(\d{1,2})(?::00)?(?![:.]?\d)\s*([ap])?\.?(?:m\b\.?|o['’]clock)?"
-    r"|(?<!\d to )(?<!m to )(?<!till )(?<!until )(?<![-–:.\d])(\d{1,2})(?::00\b|\s*([ap])\.?m\b)",
+    r"\b(?:at|around|from|between)\s+(\d{1,2})(?::00)?(?![:.]?\d)(?:\s*([ap])\.?m\b|\s*o['’]clock)?"
+    r"|(?<!\d to )(?<!m to )(?<!till )(?<!until )(?<!\d and )(?<!m and )(?<!00 – )(?<!00 - )"
+    r"(?<![-–:.\d])(\d{1,2})(?::00\b|\s*([ap])\.?m\b)",
     re.IGNORECASE,
 )
 _EARLIEST, _NOON = 8, 12

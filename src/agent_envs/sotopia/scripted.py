@@ -10,6 +10,7 @@ from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import TEMPERS
 from agent_envs.sotopia.friends import Friends
 from agent_envs.sotopia.negotiator import Negotiator
+from agent_envs.spaces import ACTION_LENGTH
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,4 +95,4 @@ class _Echoing:
 
     def reply(self, talk: Talk) -> Act:
         heard = talk.said[-1].act.argument if talk.said else ""
-        return Act("action", f"repeats: {heard}") if heard else speak("Hello.")
+        return Act("action", f"repeats: {heard}"[:ACTION_LENGTH]) if heard else speak("Hello.")

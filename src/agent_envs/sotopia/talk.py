@@ -1,8 +1,9 @@
 """A talk: what two characters did so far, what they proposed and what they agreed on.
 
 What binds: an act with the field `offer` or `accept` binds its speaker at once. What is said in
-words binds it only when it lets it stand: terms that both sides took are `pending` until each side
-that spoke in words has done its next act and has not said otherwise.
+words binds it only when it confirms it: terms that both sides took are `pending` until each side
+that spoke in words has agreed once more, done nothing or left. Newer terms of either side replace
+them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.reading import reading
 from agent_envs.sotopia.speech import gist
+from agent_envs.spaces import ACTION_LENGTH
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.acts import Act
@@ -20,6 +22,7 @@ _SILENCES = 2
 _EXCHANGE = 3  # lines of its own with an answer that are a whole conversation
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """What takes back what was said in words."""
+_ENDLESS = 1000  # acts that can follow where nobody counts them
 
 
 class Said(NamedTuple):
@@ -33,21 +36,24 @@ class Pending(NamedTuple):
     """Terms that both sides took, and that some side can still take back.
 
     accepted_by: the side that took the other's offer. free: the sides that spoke in words and have
-    not done their next act.
+    not confirmed them. asked: whether a free side has done an act that neither confirms nor
+    withdraws.
     """
 
     deal: Deal
     accepted_by: int
     free: tuple[bool, bool]
+    asked: bool = False
 
 
 class Talk(NamedTuple):
     """The talk up to now; `after` makes the next one.
 
     standing: the terms that each side proposed last, while they hold. firm: whether by a field.
-    fresh: whether the latest act proposed. did: what the latest act did, as `reading.KINDS`.
-    pending: terms that both took and one can take back.
+    fresh: whether the latest act proposed, took or confirmed terms. did: what it did, as
+    `reading.KINDS`. pending: terms that both took and one can take back.
     agreed: the terms that bind both; they stay. accepted_by: the side that took the other's.
+    ahead: how many acts can follow.
     """
 
     scene: Scene
@@ -59,12 +65,21 @@ class Talk(NamedTuple):
     pending: Pending | None = None
     agreed: Deal | None = None
     accepted_by: int = -1
+    ahead: int = _ENDLESS
 
     @property
     def ended(self) -> bool:
         """Whether someone left or both did nothing, one after the other."""
         kinds = [one.act.kind for one in self.said[-_SILENCES:]]
         return "leave" in kinds or kinds == ["none"] * _SILENCES
+
+    @property
+    def open(self) -> Pending | None:
+        """The pending terms, while all who have to confirm them still can."""
+        if self.pending is None or self.ended:
+            return None
+        later = self.pending.free[self.said[-1].side]  # whether who spoke last has to, too
+        return self.pending if self.ahead > later else None
 
     @property
     def taken(self) -> Deal | None:
@@ -106,9 +121,14 @@ class Talk(NamedTuple):
         """Whether `side` did the very same before, word by word."""
         return bool(act.argument) and Said(side, act) in self.said
 
-    def can_accept(self, side: int) -> bool:
-        """Whether there is something that a side can accept, or has accepted."""
-        return self.standing[1 - side] is not None or self.taken is not None
+    def impossible(self, side: int, act: Act) -> str:
+        """Why a side cannot do an act now; "" where it can."""
+        if len(act.argument) > ACTION_LENGTH:
+            return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
+        accepts = act.accept and act.offer is None
+        if accepts and self.standing[1 - side] is None and self.taken is None:
+            return "There is no open offer that you could accept."
+        return ""
 
     def after(self, side: int, act: Act) -> Talk:
         """The talk after an act.
@@ -116,7 +136,8 @@ class Talk(NamedTuple):
         A side accepts by an act that does so, or by proposing the other's terms itself; other terms
         are a proposal of its own. Who leaves takes all proposals along.
         """
-        talk = self._replace(said=(*self.said, Said(side, act)), fresh=False, did="talk")
+        said, ahead = (*self.said, Said(side, act)), max(0, self.ahead - 1)
+        talk = self._replace(said=said, fresh=False, did="talk", ahead=ahead)
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
@@ -124,8 +145,11 @@ class Talk(NamedTuple):
         did, terms, withdraws = _does(self, side, act)
         talk = talk._replace(did=did)
         if self.pending is not None:
-            if not _taken_back(self.pending, side, act, did, terms):
-                return talk if did == "question" else _kept(talk, side)
+            newer = terms is not None and terms != self.pending.deal
+            otherwise = self.pending.free[side] and did in _OTHERWISE
+            if not (newer or withdraws or otherwise):
+                confirms = act.kind == "none" or did in ("offer", "acceptance")
+                return _kept(talk, side) if confirms else _asked(talk, side)
             talk = talk._replace(pending=None)
             talk = talk if self.pending.accepted_by == side else _without(talk, side)
         offered = talk.standing[1 - side]
@@ -138,14 +162,15 @@ class Talk(NamedTuple):
 
     def notice(self, viewer: int) -> str:
         """What a side is told of the pending terms that it can still take back."""
-        if self.pending is None or not self.pending.free[viewer] or self.scene.game is None:
+        pending = self.open
+        if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
-        terms = self.scene.game.terms(self.pending.deal, viewer)
-        if self.pending.accepted_by == viewer:
-            return f"You agreed to this: {terms}. Say otherwise in your next turn to withdraw."
-        return (
-            f"Your proposal was accepted: {terms}. Say otherwise in your next turn to withdraw it."
-        )
+        terms = self.scene.game.terms(pending.deal, viewer)
+        accepted = pending.accepted_by == viewer
+        what = f"{'You agreed to this' if accepted else 'Your proposal was accepted'}: {terms}."
+        if pending.asked:
+            return f"{what} It binds you when you agree again, do nothing or leave."
+        return f"{what} Say otherwise in your next turn to withdraw{'' if accepted else ' it'}."
 
     def lines(self, side: int) -> list[str]:
         """What a side said."""
@@ -170,19 +195,20 @@ class Talk(NamedTuple):
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
-def _taken_back(pending: Pending, side: int, act: Act, did: str, terms: Deal | None) -> bool:
-    """Whether a side can still say otherwise than the pending terms, and an act does."""
-    other = terms is not None and terms != pending.deal
-    return pending.free[side] and (other or did in _OTHERWISE or act.accept is False)
+def _asked(talk: Talk, side: int) -> Talk:
+    """The talk after a side has said nothing about the pending terms."""
+    assert talk.pending is not None  # noqa: S101  there are some
+    asked = talk.pending.asked or talk.pending.free[side]
+    return talk._replace(pending=talk.pending._replace(asked=asked))
 
 
 def _kept(talk: Talk, side: int) -> Talk:
-    """The talk after a side has let the pending terms stand."""
+    """The talk after a side has confirmed the pending terms."""
     if talk.pending is None:
         return talk
     free = (side == 1 and talk.pending.free[0], side == 0 and talk.pending.free[1])
     if any(free):
-        return talk._replace(pending=talk.pending._replace(free=free))
+        return talk._replace(pending=talk.pending._replace(free=free), fresh=True)
     return _bound(talk, talk.pending.deal, talk.pending.accepted_by)
 
 
@@ -190,7 +216,7 @@ def _take(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
     """The talk after a side has taken the other's terms."""
     loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
     if any(loose.values()):
-        return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])))
+        return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])), fresh=True)
     return _bound(talk, deal, side)
 
 
@@ -216,7 +242,7 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
     if act.offer is not None:
         return "offer", act.offer, False
     if act.accept is not None:
-        return "acceptance" if act.accept else "refusal", None, False
+        return "acceptance" if act.accept else "refusal", None, not act.accept
     game = talk.scene.game
     if act.kind != "speak" or game is None:
         return "talk", None, False

@@ -44,6 +44,11 @@ def test_read(text, act):
         ('{"argument": "Hey"}', "action_type is missing"),
         ('{"action_type": "speak"', "This is no JSON"),
         ("{" * 4000, "This is no JSON"),
+        (
+            '{"action_type": "speak", "action_type": "leave"}',
+            "the key 'action_type' is there twice",
+        ),
+        ('{"action_type": "none", "offer": {"price": 4, "price": 5}}', "the key 'price' is there"),
     ],
 )
 def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):

@@ -232,3 +232,44 @@ def test_a_model_binds_itself_by_a_field(server):
     assert schema["required"] == ["action_type", "argument", "offer", "accept"]
     assert schema["properties"]["offer"]["anyOf"][0]["properties"] == {"price": {"type": "integer"}}
     env.close()
+
+
+ACCEPTS = {"action_type": "speak", "argument": "ok", "offer": None, "accept": True}
+SAYS = {"action_type": "speak", "argument": "Hello.", "offer": None, "accept": None}
+TWICE = '{"action_type": "speak", "action_type": "leave", "argument": "Bye."}'
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [json.dumps(ACCEPTS), json.dumps(SAYS | {"argument": "z" * 4097}), TWICE, f"So: {TWICE}"],
+    ids=["nothing to accept", "too long", "a key twice", "a key twice, in text"],
+)
+@pytest.mark.parametrize("task", [0, 1])
+def test_what_a_model_cannot_do_is_asked_for_again_and_not_shown(server, endpoint, wrong, task):
+    env = gym.make("Sotopia-v0", partner=endpoint, family="bargain", split="test")
+    server.content, server.script = json.dumps(SAYS), [{"content": wrong}]
+    observation, _ = env.reset(seed=1, options={"task": task})
+    if not server.asked:
+        observation, *_ = env.step("Good morning.")
+    assert observation.endswith('"Hello."')
+    assert len(server.asked) == 2
+    server.script = [{"content": wrong}] * 3
+    with pytest.raises(EndpointError, match="gave no answer on"):
+        env.step("Lovely weather.")
+
+
+def test_the_longest_act_of_a_model_fits_the_observation_space(server, endpoint):
+    server.content = json.dumps(SAYS | {"argument": '"' * 4096})
+    env = gym.make("Sotopia-v0", partner=endpoint, family="bargain", split="test")
+    assert env.observation_space.contains(env.reset(seed=1, options={"task": 0})[0])
+    assert env.observation_space.contains(env.step("Hello.")[0])
+
+
+def test_what_nobody_judged_is_no_payment_of_0(judge):
+    env = gym.make("Sotopia-v0", judge=judge)
+    env.reset(seed=1)
+    *_, info = env.step("Hello.")
+    assert info["partner_reward"] == 0
+    *_, info = env.step('{"action_type": "leave"}')
+    assert math.isnan(info["partner_reward"])
+    assert info["partner_scores"] == {}

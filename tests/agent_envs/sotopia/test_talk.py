@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import scene
@@ -34,7 +40,7 @@ def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
     assert talk.pending.free == (False, True)
     assert talk.notice(1).startswith("You agreed to this: $300.")
     assert talk.notice(0) == ""
-    assert talk.after(0, speak("Good.")).after(1, speak("See you.")).agreed == (300,)
+    assert talk.after(0, speak("Good.")).after(1, speak("Yes, deal.")).agreed == (300,)
     for otherwise in ("No, wait, I did not mean that.", "Let me think about it.", "$250, no more."):
         taken_back = talk.after(0, speak("Good.")).after(1, speak(otherwise))
         assert (taken_back.agreed, taken_back.pending) == (None, None)
@@ -53,13 +59,84 @@ def test_an_offer_in_words_that_was_taken_can_be_withdrawn():
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_words_on_both_sides_bind_when_both_let_them_stand(first):
+def test_words_on_both_sides_bind_when_both_confirm_them(first):
     talk = after("I propose $300.", "Deal.", first=first)
     assert talk.pending.free == (True, True)
-    half = talk.after(first, speak("Wonderful."))
+    half = talk.after(first, speak("Agreed."))
     assert half.agreed is None
-    assert half.after(1 - first, speak("See you!")).agreed == (300,)
+    assert half.after(1 - first, Act("leave")).agreed == (300,)
     assert half.after(1 - first, speak("No, no deal.")).agreed is None
+
+
+@pytest.mark.parametrize(
+    "act",
+    [speak("Yes."), speak("$300."), speak("Agreed!"), TAKE, OFFER, Act("none"), Act("leave")],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_confirms_words(act, side):
+    assert after(OFFER, "Agreed.", "Fine.", act, first=side).agreed == (300,)
+    assert after("I pay $300.", TAKE, act, first=side).agreed == (300,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Have a nice day.", "It weighs 25 kilos.", "I live at 22 Harbour Street.", "Is it clean?",
+     "[action] nods", "What a day!", "My bus leaves in 20."],
+)  # fmt: skip
+@pytest.mark.parametrize("side", [0, 1])
+def test_remarks_and_questions_keep_words_open(line, side):
+    act = Act("action", "nods") if line.startswith("[") else speak(line)
+    talk = after(OFFER, "Agreed.", "Fine.", act, first=side)
+    assert (talk.agreed, talk.pending.deal) == (None, (300,))
+    assert talk.notice(1 - side) == (
+        "You agreed to this: $300. It binds you when you agree again, do nothing or leave."
+    )
+    assert talk.after(side, speak("So?")).after(1 - side, TAKE).agreed == (300,)
+
+
+REMARKS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "lines" / "remarks.jsonl").read_text().splitlines()
+]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_numbers_in_remarks_are_no_terms(side):
+    for row in REMARKS:
+        made, line = scene(row["family"], 17), speak(row["text"])
+        assert Talk(made).after(side, line).standing == (None, None), row
+        deal = made.game.deals[len(made.game.deals) // 2]
+        talk = Talk(made).after(1 - side, Act("speak", "So?", offer=deal)).after(side, line)
+        assert (talk.pending, talk.standing[side]) == (None, None), row
+
+
+def test_newer_terms_replace_what_is_pending_or_open():
+    changed = Act("speak", "changed", offer=(250,))
+    for newer in (changed, speak("Actually I can only pay $250.")):
+        talk = after(OFFER, "Deal.", newer, "No, I will not sell for that.", "hmm?", TAKE)
+        assert (talk.agreed or talk.pending.deal) == (250,)
+    taker = after("I pay $300.", TAKE._replace(offer=None), "Is it clean?", changed)
+    assert (taker.pending, taker.standing[1]) == (None, (250,))
+
+
+def test_a_field_takes_back_the_own_offer():
+    away = Act("speak", "no", accept=False)
+    for offer in (OFFER, speak("I could pay $300.")):
+        talk = after(offer, "hm", away)
+        assert talk.standing[0] is None
+        assert talk.impossible(1, TAKE)
+        talk = after(offer, TAKE if offer is not OFFER else speak("Deal."), away)
+        assert (talk.agreed, talk.pending, talk.standing[0]) == (None, None, None)
+
+
+def test_what_can_no_longer_bind_is_not_announced():
+    talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, speak("Deal."))
+    assert (talk.open, talk.notice(0), talk.notice(1)) == (None, "", "")  # two have to confirm
+    talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, TAKE)
+    assert talk.notice(0)
+    ended = talk.after(0, speak("Nice weather."))
+    assert (ended.open, ended.notice(0)) == (None, "")
+    assert talk.after(0, speak("$300, yes.")).agreed == (300,)
 
 
 def test_who_leaves_before_the_other_can_take_back_ends_it_without_a_deal():
@@ -71,7 +148,7 @@ def test_a_question_neither_binds_nor_withdraws():
     talk = after(OFFER, "Agreed.", "Fine.", "Can you carry it to my car?")
     assert talk.agreed is None
     assert talk.pending is not None
-    assert talk.after(0, speak("Sure.")).after(1, speak("Thanks.")).agreed == (300,)
+    assert talk.after(0, speak("Sure.")).after(1, speak("Agreed.")).agreed == (300,)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +182,16 @@ def test_yes_takes_what_was_just_proposed_and_nothing_else():
 
 
 def test_there_is_something_to_accept_or_not():
-    assert not after("Hello.").can_accept(0)
-    assert after(OFFER).can_accept(1)
-    assert not after(OFFER).can_accept(0)
-    assert after(OFFER, TAKE).can_accept(0)
+    assert after("Hello.").impossible(0, TAKE)
+    assert not after(OFFER).impossible(1, TAKE)
+    assert after(OFFER).impossible(0, TAKE)
+    assert not after(OFFER, TAKE).impossible(0, TAKE)
+    assert not after("Hello.").impossible(0, TAKE._replace(offer=(300,)))
+
+
+def test_an_act_has_a_length():
+    assert not after("Hello.").impossible(0, speak("z" * 4096))
+    assert "4,096" in after("Hello.").impossible(0, speak("z" * 4097))
 
 
 def test_an_exchange_is_three_answered_lines_or_a_deal():
@@ -117,3 +200,127 @@ def test_an_exchange_is_three_answered_lines_or_a_deal():
     assert after("Hello.", "Hm.", "Hello.", "Hm.").exchanged(0) == pytest.approx(1 / 3)
     assert after("Hello.", Act("leave")).exchanged(0) == 0
     assert after(OFFER, TAKE).exchanged(0) == 1
+
+
+PRICES = st.sampled_from([250, 300, 350])
+ACCEPTING, REFUSING = ("Agreed.", "Deal!", "I accept."), ("No.", "No deal.", "I decline.")
+SAYING = ("Nice weather.", "It weighs 25 kilos.", "Is it clean?", "I was born in 1975.")
+
+
+class Bargain(RuleBasedStateMachine):
+    """A talk of fields and words beside a plain model of what binds.
+
+    The model keeps each side's last terms with whether they were a field's, and of terms that both
+    took who still has to confirm them.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.talk, self.side = Talk(SCENE), 0
+        self.open = {0: None, 1: None}  # (price, by a field)
+        self.price, self.waiting, self.taker, self.agreed = None, set(), -1, None
+        self.left = False
+
+    def do(self, act):
+        self.talk = self.talk.after(self.side, act)
+        self.side = 1 - self.side
+
+    def take(self, price, field):
+        other = 1 - self.side
+        by_words = {other} if not self.open[other][1] else set()
+        self.price, self.taker = price, self.side
+        self.settle(by_words | (set() if field else {self.side}))
+
+    def settle(self, waiting):
+        self.waiting = waiting
+        if not waiting:
+            self.agreed, self.price = self.price, None
+
+    def drop(self):
+        """What is pending is over; an offer goes with the side that takes it back."""
+        if self.taker != self.side:
+            self.open[self.side] = None
+        self.price, self.waiting = None, set()
+
+    @precondition(lambda self: not self.left)
+    @rule(price=PRICES, field=st.booleans())
+    def offer(self, price, field):
+        if self.agreed is None:
+            other = self.open[1 - self.side]
+            if self.price is not None and price == self.price:
+                self.settle(self.waiting - {self.side})
+            else:
+                if self.price is not None:
+                    self.drop()
+                if other is not None and other[0] == price and self.open[1 - self.side]:
+                    self.take(price, field)
+                else:
+                    self.open[self.side] = (price, field)
+        self.do(Act("speak", "So?", offer=(price,)) if field else speak(f"I offer this: ${price}."))
+
+    @precondition(lambda self: not self.left)
+    @rule(words=st.sampled_from(ACCEPTING), field=st.booleans())
+    def accept(self, words, field):
+        act = Act("speak", "Fine.", accept=True) if field else speak(words)
+        if self.talk.impossible(self.side, act):
+            assert self.open[1 - self.side] is None
+            assert self.price is None
+            assert self.agreed is None
+            return
+        if self.agreed is None and self.price is not None:
+            self.settle(self.waiting - {self.side})
+        elif self.agreed is None and self.open[1 - self.side] is not None:
+            self.take(self.open[1 - self.side][0], field)
+        self.do(act)
+
+    @precondition(lambda self: not self.left)
+    @rule(words=st.sampled_from(REFUSING), field=st.booleans())
+    def refuse(self, words, field):
+        if self.agreed is None:
+            if self.price is not None and (field or self.side in self.waiting):
+                self.drop()
+            if field:
+                self.open[self.side] = None
+        self.do(Act("speak", "Hm.", accept=False) if field else speak(words))
+
+    @precondition(lambda self: not self.left)
+    @rule(words=st.sampled_from(SAYING))
+    def remark(self, words):
+        self.do(speak(words))
+
+    @precondition(lambda self: not self.left)
+    @rule()
+    def idle(self):
+        if self.agreed is None and self.price is not None:
+            self.settle(self.waiting - {self.side})
+        self.do(Act("none"))
+
+    @precondition(lambda self: not self.left)
+    @rule(really=st.integers(0, 9))
+    def leave(self, really):
+        if really:
+            return
+        if self.agreed is None and self.price is not None:
+            self.settle(self.waiting - {self.side})
+            self.price = None
+        self.left = True
+        self.do(Act("leave"))
+
+    @precondition(lambda self: self.left)
+    @rule()
+    def over(self):
+        pass
+
+    @invariant()
+    def binds_the_same(self):
+        assert self.talk.agreed == (None if self.agreed is None else (self.agreed,))
+        pending = self.talk.pending
+        assert (pending.deal[0] if pending else None) == self.price
+        if pending:
+            assert {side for side in (0, 1) if pending.free[side]} == self.waiting
+        elif self.agreed is None and not self.left:
+            assert self.talk.standing == tuple(one and (one[0],) for one in self.open.values())
+
+
+Bargain.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+TestBargain = Bargain.TestCase
