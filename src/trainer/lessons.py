@@ -263,7 +263,7 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         seen, _, ended, cut, _ = env.step(reply)
         done = ended or cut
     if rng.random() >= TRUE:
-        for word in set(_LITERAL.findall(lesson.replies[-1])):
+        for word in dict.fromkeys(_LITERAL.findall(lesson.replies[-1])):
             other = _mixed(rng, _asked_for())
             for texts in (lesson.prompts, lesson.replies):
                 texts[:] = [re.sub(rf"\b{word}", other, text) for text in texts]
