@@ -26,9 +26,9 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM 
 
 from trainer.batch import credited, make_rows  # noqa: E402
 from trainer.episodes import Episode, Step  # noqa: E402
-from trainer.learner import Learner  # noqa: E402
+from trainer.learner import Learner, Optimizer  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
-from trainer.sampling import Sampler  # noqa: E402
+from trainer.sampling import Decoding, Sampler  # noqa: E402
 from trainer.update import Update  # noqa: E402
 
 WORDS = 2048
@@ -80,7 +80,7 @@ def play(
     def words(count: int) -> list[int]:
         return [draw.randrange(2, WORDS) for _ in range(draw.randint(count // 2, count * 3 // 2))]
 
-    sampler = Sampler(policy=policy, max_new_tokens=reply)
+    sampler = Sampler(policy, Decoding(max_reply_tokens=reply))
     played = [Episode("", "", 0, 0, "history", []) for _ in range(rows)]
     pasts: list[list[int]] = [[] for _ in range(rows)]
     active, new = list(range(rows)), [words(opening) for _ in range(rows)]
@@ -122,7 +122,7 @@ def sampling(rows: int, most: int) -> None:
 def overhead() -> None:
     """Print what one forward pass and one whole reply cost where there is next to no arithmetic."""
     policy = pocket_sized(4)
-    session = Sampler(policy=policy, max_new_tokens=100).session(1)
+    session = Sampler(policy, Decoding(max_reply_tokens=100)).session(1)
     rng = torch.Generator().manual_seed(0)
     session.reply([0], [[5]], rng)
     start = time.process_time()
@@ -147,7 +147,9 @@ def update(count: int) -> None:
         played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(count)]
         rows = credited(make_rows(played), np.ones(count * length // 32))
         with tempfile.TemporaryDirectory() as folder:
-            learner = Learner(policy, folder=Path(folder), learning_rate=0.0, tokens=4096)
+            learner = Learner(
+                policy, Optimizer(learning_rate=0.0, tokens=4096), folder=Path(folder)
+            )
             Update()(learner, rows[:2], rng=np.random.default_rng(0))
             start = time.process_time()
             Update()(learner, rows, rng=np.random.default_rng(0))

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 # This file has the name of the package that it measures.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
-from trainer import metrics, recipe  # noqa: E402
+from trainer import metrics, recipe, recipes  # noqa: E402
+from trainer.environments import make_env  # noqa: E402
 from trainer.parts import make_rollouts  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
-from trainer.rollout import draw_tasks, make_env, opening  # noqa: E402
+from trainer.rollout import draw_tasks, opening  # noqa: E402
 from trainer.train import train  # noqa: E402
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ METHODS = (
 )
 
 
+STUDY = recipes.study("household")
+
+
 def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict[str, float]:
     """Figures of our trainer on one method, with groups that say nothing in the update or not."""
     options = [
@@ -54,7 +58,7 @@ def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict
         f"sampling.rollouts={GROUP}", f"update.skip_dead_groups={str(not dead).lower()}",
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        train(recipe.load(f"study/household/{method}", options), Path(folder))
+        train(recipe.load(STUDY[method], options), Path(folder))
         lines = [x for x in metrics.read(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][1:]
     tokens, seconds = (sum(line[key] for line in lines) for key in ("tokens", "seconds"))
     sampling = sum(line["tokens"] / line["tokens_per_second"] for line in lines)
@@ -140,7 +144,7 @@ def trl(steps: int, tasks: int, turns: int) -> dict[str, float]:
 
     torch.set_num_threads(1)
     policy = Policy.load("pocket")
-    chosen = recipe.load("study/household/grpo", [f"env.max_turns={turns}"])
+    chosen = recipe.load(STUDY["grpo"], [f"env.max_turns={turns}"])
     games = Games(chosen, policy.chat, tasks * steps, tasks * GROUP)
     stamps: list[float] = []
 

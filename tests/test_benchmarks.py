@@ -61,7 +61,7 @@ def test_trl_plays_the_games_as_we_do():
     spec = spec_from_file_location("benchmark_of_the_trainer", FOLDER / "trainer.py")
     spec.loader.exec_module(module := module_from_spec(spec))
     policy = module.Policy.load("pocket")
-    chosen = module.recipe.load("study/household/grpo", ["env.max_turns=3"])
+    chosen = module.recipe.load(module.recipes.study("household")["grpo"], ["env.max_turns=3"])
     games = module.Games(chosen, policy.chat, 2, 4)
     rollouts = [games.prompts[0]] * 2 + [games.prompts[1]] * 2
     look = list(policy.chat.reply("<think></think><action>look</action>"))

@@ -28,7 +28,10 @@ from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, Reinfor
 from credit.turns import Turns
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
-"""Turns, and a generator for what draws, to one advantage a turn: [N]."""
+"""Turns, and a generator for what draws, to one advantage a turn: [N].
+
+An estimator that reads an optional column of `Turns` names it in an attribute `needs`, a tuple.
+"""
 
 __all__ = [
     "EMPG",

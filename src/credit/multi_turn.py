@@ -1,6 +1,7 @@
 """MT-GRPO and MT-RLOO: the advantage of a turn's own reward beside the outcome's."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ VARIANTS = ("paper", "code")
 
 @dataclass(frozen=True)
 class _MultiTurn:
+    needs: ClassVar[tuple[str, ...]] = ("turn_reward",)
+
     lam: float = 1.0
     normalize: str = "position"
     variant: str = "paper"

@@ -1,6 +1,7 @@
 """One advantage a trajectory, given to each of its turns: REINFORCE, GRPO, RLOO and their kin."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,8 @@ class RLOO:
 @dataclass(frozen=True)
 class MergedGRPO:
     """A(τ) = `grpo` of R^O + Σ of the trajectory's turn rewards: [N]. MT-GRPO §5.1, GRPO-MR."""
+
+    needs: ClassVar[tuple[str, ...]] = ("turn_reward",)
 
     eps: float = 1e-6
 

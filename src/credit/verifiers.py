@@ -100,17 +100,34 @@ def named(name: str) -> Verifier:
     """A verifier by its name, or a user's own by "package.module:function".
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: an unknown name, or one whose module does not have such a function.
     """
     module, colon, function = name.partition(":")
     if colon:
-        found: Verifier = getattr(importlib.import_module(module), function)
-        return found
+        return _imported(module, function)
     if name not in VERIFIERS:
         raise ValueError(
             f"unknown verifier {name!r}{nearest(name, VERIFIERS)}, or package.module:function"
         )
     return VERIFIERS[name]
+
+
+def _imported(module: str, function: str) -> Verifier:
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(
+            f"verifier {module}:{function}: there is no module {error.name!r}; install it, or put "
+            "its folder on PYTHONPATH"
+        ) from None
+    if not callable(found):
+        raise ValueError(  # noqa: TRY004 - it is the name that is wrong
+            f"verifier {module}:{function}: {module} has no function {function!r}"
+        )
+    verifier: Verifier = found
+    return verifier
 
 
 def _accepted(info: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ import credit
 from trainer import evaluate
 from trainer.batch import prompts, scored
 from trainer.parts import load_policy, make_rollouts, play_panel
-from trainer.recipe import RecipeError
+from trainer.recipes import RecipeError
 from trainer.update import recomputed
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from agent_envs.panels import one_of
 from trainer import recipe as recipes
+from trainer import recipes as shipped
 from trainer import retrieval
 
 app = typer.Typer(
@@ -66,10 +67,13 @@ Options = Annotated[
 @app.command()
 def train(
     recipe: Annotated[
-        str,
-        typer.Argument(help=f"One of {', '.join(recipes.names())}, a TOML file or a run folder."),
+        list[str],
+        typer.Argument(
+            metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
+            help="Names that `agent-envs recipes` lists, a TOML file or a run folder; then options "
+            "to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
+        ),
     ],
-    options: Options = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder, runs/RECIPE by default.", show_default=False)
     ] = None,
@@ -81,8 +85,9 @@ def train(
     """Train by a recipe: warm start, reinforcement learning, evaluation, report."""
     from trainer.train import train as run
 
-    chosen = recipes.load(recipe, options or ())
-    own = Path(recipe) if (Path(recipe) / "config.toml").is_file() else None
+    words, options = _split(recipe)
+    chosen = recipes.load(words, options)
+    own = Path(words) if (Path(words) / "config.toml").is_file() else None
     folder = out or own or Path("runs") / chosen.name
     console = Console()
     try:
@@ -93,13 +98,41 @@ def train(
     _summary(folder, console)
 
 
+def _split(given: Sequence[str]) -> tuple[str, list[str]]:
+    """The words of a recipe and the options among arguments."""
+    options = [word for word in given if "=" in word and not Path(word).exists()]
+    return " ".join(word for word in given if word not in options), options
+
+
+@app.command(name="recipes")
+def list_recipes(
+    recipe: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show this one's settings."),
+    ] = None,
+) -> None:
+    """List environments, methods and models; or every setting of a recipe with its source."""
+    console = Console()
+    if recipe:
+        table = Table("option", "value", "set by", "source", box=None)
+        for key, setting in sorted(shipped.compose(recipe).settings.items()):
+            table.add_row(".".join(key), str(setting.value), setting.file, setting.source)
+        console.print(table)
+        return
+    for axis in (*shipped.AXES, shipped.STUDY):
+        table = Table(axis, "", box=None)
+        for name in shipped.names(axis):
+            table.add_row(name, shipped.part(axis, name).about)
+        console.print(table, "")
+
+
 @app.command(name="eval")
 def evaluate(
     run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
     options: Options = None,
     recipe: Annotated[
         str, typer.Option(help="Recipe to evaluate a model by; a run has its own.")
-    ] = "quickstart",
+    ] = "alfworld mgr pocket",
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
@@ -158,11 +191,11 @@ def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="A study: a folder of recipes in study/.")],
+    name: Annotated[str, typer.Argument(help="A study that `agent-envs recipes` lists.")],
     options: Options = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", help="A recipe of the study, several times; all if none."),
+        typer.Option("--method", help="A method of the study, may be repeated; all by default."),
     ] = None,
     *,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
@@ -171,16 +204,15 @@ def study(
     curve: Annotated[str, typer.Option(help="A logged figure to draw over training.")] = "valid",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder, runs/study/NAME if none; goes on with what is there."),
+        typer.Option(help="Folder, runs/study/NAME by default; continues what is there."),
     ] = None,
 ) -> None:
     """Compare methods over seeds with equal budgets: one table, one figure."""
     from trainer import study as studies
 
-    known = studies.recipes_of(name)
-    chosen = [f"study/{name}/{method}" for method in methods] if methods else known
+    chosen = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
-    studies.run(chosen, seeds, out, options or (), jobs=jobs)
+    studies.run(name, chosen, seeds, out, options or (), jobs=jobs)
     results = studies.collect(chosen, seeds, out, level=level)
     studies.save(results, out, level=level, seeds=seeds, curve=curve)
     console = Console()
@@ -216,7 +248,7 @@ def play(
     from trainer.play import play as game
 
     number = int(task) if task and task.isdecimal() else task
-    env_kwargs = dict(map(recipes.assignment, options or ()))
+    env_kwargs = dict(map(shipped.assignment, options or ()))
     if browser:
         browse(env, seed=seed, task=number, env_kwargs=env_kwargs, port=port)
     else:
@@ -252,7 +284,7 @@ def audit(
     from agent_envs.testing import audit as audited
     from agent_envs.testing import saying
 
-    given = dict(map(recipes.assignment, options or ()))
+    given = dict(map(shipped.assignment, options or ()))
     try:
         made = gym.make(env, disable_env_checker=True, **given)
     except TypeError as error:  # an option of a wrong name or type
@@ -312,7 +344,7 @@ def _tell_appworld(venv: Path) -> None:
         f"# AppWorld has an environment of its own; its data is not for redistribution.\n"
         f"{SETUP.format(venv=quote(str(venv)), root=quote(root))}\n\n"
         f"# Then train on it; each episode under way starts a server, on 127.0.0.1 only.\n"
-        f"agent-envs train appworld_mgr data={quote(root)} eval.split=dev env.options.backend=http "
+        f"agent-envs train appworld mgr data={quote(root)} eval.split=dev env.options.backend=http "
         f"\"env.options.server='{server}'\""
     )
 

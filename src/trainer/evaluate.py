@@ -6,12 +6,16 @@ same panel. Left out: tests over seeds, which need many runs; the paired test ne
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic.dataclasses import dataclass
+
+from trainer.options import STRICT, Count, NonNegative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +31,24 @@ class PanelError(ValueError):
     """Two evaluations of different tasks cannot be paired."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class Eval:
+    """Evaluation on a fixed panel.
+
+    Attributes:
+        split: Split the panel is drawn from.
+        tasks: Tasks of the panel, 0 for the whole split.
+        every: Steps between evaluations; start and end are always evaluated.
+        temperature: 0 is greedy.
+    """
+
+    split: str = "valid_unseen"
+    tasks: Count = 100
+    every: Count = 0
+    temperature: NonNegative = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
 class Interval:
     """A success rate: `successes` of `count`, with its Wilson 95% interval in [0, 1]."""
 
@@ -46,7 +67,7 @@ class Interval:
         return f"{self.successes}/{self.count}  {percent}"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Paired:
     """Tasks that only one of two evaluations solved, and the exact two-sided McNemar p."""
 
@@ -55,7 +76,7 @@ class Paired:
     p: float
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Evaluation:
     """Results on one panel, task by task in the panel's order.
 

@@ -12,8 +12,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
+from pydantic.dataclasses import dataclass
 
 from trainer.batch import Batch, Row, collate, microbatches
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,12 +49,32 @@ class Trained(Protocol):
 Model = TypeVar("Model", bound=Trained)
 
 
+@dataclass(frozen=True, config=STRICT)
+class Optimizer:
+    """AdamW with linear warm-up.
+
+    Attributes:
+        learning_rate: Peak, constant after the warm-up.
+        warmup: Optimiser steps of linear increase.
+        weight_decay: Of AdamW.
+        grad_norm: Gradients are clipped to this norm.
+        tokens: Tokens of one forward pass at most, padding included; gradients accumulate over the
+            rest.
+    """
+
+    learning_rate: NonNegative = 1e-6
+    warmup: Count = 0
+    weight_decay: NonNegative = 0.0
+    grad_norm: AboveZero = 1.0
+    tokens: Positive = 8192
+
+
 class Learner(Generic[Model]):
-    """Takes optimiser steps: AdamW with linear warm-up, gradients accumulated and clipped.
+    """Takes optimiser steps: gradients accumulated over microbatches, clipped and applied.
 
     Attributes:
         model: What is trained.
-        tokens: Tokens of one forward pass at most; a minibatch is split accordingly.
+        options: Of the optimiser.
         folder: Where a batch goes that made a loss or gradient NaN or infinite.
         steps: Optimiser steps taken.
 
@@ -63,13 +85,9 @@ class Learner(Generic[Model]):
     def __init__(
         self,
         model: Model,
+        options: Optimizer,
         *,
         folder: Path,
-        learning_rate: float,
-        warmup: int = 0,
-        weight_decay: float = 0.0,
-        grad_norm: float = 1.0,
-        tokens: int = 8192,
     ) -> None:
         if coarse := {p.dtype for p in model.parameters()} - {torch.float32}:
             raise ValueError(
@@ -78,14 +96,11 @@ class Learner(Generic[Model]):
                 "it is to compute in"
             )
         self.model = model
+        self.options = options
         self.folder = folder
-        self.learning_rate = learning_rate
-        self.warmup = warmup
-        self.grad_norm = grad_norm
-        self.tokens = tokens
         self.steps = 0
         self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=learning_rate, weight_decay=weight_decay
+            model.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,7 +114,7 @@ class Learner(Generic[Model]):
 
     def batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Batch]]:
         """Microbatches of some rows, each with the indices of its rows."""
-        for part in microbatches(rows, self.tokens):
+        for part in microbatches(rows, self.options.tokens):
             yield part, collate([rows[i] for i in part], self.model.device)
 
     def step(
@@ -141,9 +156,10 @@ class Learner(Generic[Model]):
 
     def _apply(self, rows: Sequence[Row]) -> dict[str, float]:
         """Step along the gradients at hand: `grad_norm` before clipping, and `learning_rate`."""
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.grad_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.grad_norm)
         self._guard(norm, "gradient", rows)
-        rate = self.learning_rate * min(1.0, (self.steps + 1) / max(self.warmup, 1))
+        options = self.options
+        rate = options.learning_rate * min(1.0, (self.steps + 1) / max(options.warmup, 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()

@@ -72,11 +72,11 @@ class PolicyPartner:
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         session = self.sampler.session(len(talks))
-        longest = max(map(len, asked)) + self.sampler.max_new_tokens
+        longest = max(map(len, asked)) + self.sampler.decoding.max_reply_tokens
         if longest > session.limit:
             raise ValueError(
                 f"the partner needs {longest} tokens and its model has {session.limit}; lower "
-                "partner.reply_tokens or env.max_turns, or take another partner.model"
+                "partner.max_reply_tokens or env.max_turns, or take another partner.model"
             )
         seeds = [n for s, t in zip(speakers, talks, strict=True) for n in (s.seed, len(t.said))]
         seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])

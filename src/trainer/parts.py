@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,9 @@ import torch
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.partner import PolicyPartner
-from trainer.policy import LoRA, Policy
+from trainer.policy import FULL, Policy
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import Sampler
-from trainer.update import Update
+from trainer.sampling import Decoding, Sampler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
-    from trainer.recipe import Model, Partner, Recipe
+    from trainer.policy import Model
+    from trainer.recipe import Recipe
+    from trainer.sampling import Partner
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -44,10 +45,9 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
     device = model.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    lora = LoRA(rank=model.lora_rank, alpha=model.lora_alpha) if model.lora_rank else None
     return Policy.load(
         str(source or model.model),
-        lora=None if source else lora,
+        lora=FULL if source else model.lora,
         dtype=model.dtype,
         device=device,
         gradient_checkpointing=model.gradient_checkpointing,
@@ -62,14 +62,8 @@ def load_partner(partner: Partner, policy: Model) -> PolicyPartner | None:
     """
     if not partner.model:
         return None
-    plain = replace(policy, model=partner.model, lora_rank=0, gradient_checkpointing=False)
-    return PolicyPartner(
-        Sampler(
-            policy=load_policy(plain).freeze(),
-            temperature=partner.temperature,
-            max_new_tokens=partner.reply_tokens,
-        )
-    )
+    plain = replace(policy, model=partner.model, lora=FULL, gradient_checkpointing=False)
+    return PolicyPartner(Sampler(load_policy(plain).freeze(), partner))
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
@@ -86,20 +80,10 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
     )
 
 
-def make_update(recipe: Recipe) -> Update:
-    """The recipe's policy update."""
-    options = asdict(recipe.update) | {"temperature": recipe.sampling.temperature}
-    return Update(**{name: options[name] for name in Update.__dataclass_fields__})
-
-
 def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
     """The recipe's way of drawing replies at a temperature."""
-    return Sampler(
-        policy=policy,
-        temperature=temperature,
-        max_new_tokens=recipe.sampling.max_reply_tokens,
-        decode=recipe.sampling.decode,
-    )
+    sampling = recipe.sampling
+    return Sampler(policy, Decoding(temperature, sampling.max_reply_tokens, sampling.decode))
 
 
 def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:

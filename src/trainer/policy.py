@@ -16,14 +16,15 @@ import re
 import shutil
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
+from pydantic.dataclasses import dataclass
 from torch import nn
 
 from trainer.chat import Chat
+from trainer.options import STRICT, Count, Positive
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
@@ -55,23 +56,42 @@ REFERENCE = "reference.safetensors"
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, config=STRICT)
 class LoRA:
     """Low-rank adapters in place of training every weight.
 
     Attributes:
-        rank: Rank of each adapter.
+        rank: Rank of each adapter, 0 for none: all weights are trained.
         alpha: Scale; the update is multiplied by alpha / rank.
         targets: "all-linear", or the names of the modules that get one.
     """
 
-    rank: int = 32
-    alpha: int = 64
+    rank: Count = 0
+    alpha: Positive = 32
     targets: str | tuple[str, ...] = "all-linear"
 
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"the rank of a LoRA adapter must be at least 1, got {self.rank}")
+
+FULL = LoRA()
+"""No adapters: every weight is trained."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Model:
+    """The policy.
+
+    Attributes:
+        model: "pocket" or another of `POCKETS`, "smollm2-135m", a folder or a hub name.
+        lora: Adapters, where not all weights are trained.
+        dtype: Of the matrix products; weights that are trained are float32 in any case.
+        device: "auto" takes a GPU if there is one.
+        gradient_checkpointing: Compute activations again in the backward pass, to save memory.
+    """
+
+    model: str = "pocket"
+    lora: LoRA = FULL
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    device: str = "auto"
+    gradient_checkpointing: bool = False
 
 
 class Policy:
@@ -93,7 +113,7 @@ class Policy:
         model: Any,
         tokenizer: PreTrainedTokenizerBase,
         *,
-        lora: LoRA | None = None,
+        lora: LoRA = FULL,
         dtype: str = "float32",
         gradient_checkpointing: bool = False,
         name: str = "",
@@ -111,7 +131,7 @@ class Policy:
             enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
             (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = model if lora is None else _adapted(model, lora, self.name)
+        self.model = _adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
         self._shrink()
@@ -121,7 +141,7 @@ class Policy:
         cls,
         name: str,
         *,
-        lora: LoRA | None = None,
+        lora: LoRA = FULL,
         dtype: str = "float32",
         device: str = "cpu",
         gradient_checkpointing: bool = False,
@@ -159,7 +179,7 @@ class Policy:
         policy = cls(
             model.to(device),
             tokenizer,
-            lora=None if saved else lora,
+            lora=FULL if saved else lora,
             dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,

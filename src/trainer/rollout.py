@@ -9,32 +9,28 @@ environments, which a household in memory does not need.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, isclass, signature
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar, cast
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
-from credit.wrappers import InvalidPenalty
+from trainer.environments import form_of, make_env
 from trainer.episodes import Episode, Step
-from trainer.recipe import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import gymnasium as gym
     import torch
 
     from agent_envs.panels import Panel
+    from trainer.environments import Env, Prompt
     from trainer.partner import PolicyPartner
     from trainer.policy import Policy
-    from trainer.recipe import Env, Prompt
     from trainer.sampling import Reply, Sampler, Session
 
 _Made = TypeVar("_Made")
@@ -70,76 +66,6 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
         for group, row in enumerate(rows.tolist())
         for _ in range(rollouts)
     ]
-
-
-def make_env(
-    env: Env, prompt: Prompt, *, split: str, partner: PolicyPartner | None = None
-) -> gym.Env[str, str]:
-    """The environment of a recipe: replies are parsed, turns are paid, prompts are rendered.
-
-    `partner` plays the other side, in the environments that have one.
-    """
-    import agent_envs
-
-    given = _options(env, partner) | {"split": split, "max_turns": env.max_turns}
-    try:
-        made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
-    except TypeError as error:
-        raise RecipeError(f"env.options do not fit: {error}") from error
-    if not form_of(made):
-        made = agent_envs.ParseReply(made)
-    if env.invalid_penalty:
-        made = InvalidPenalty(made, env.invalid_penalty)
-    if prompt.context == "turn":
-        made = agent_envs.Prompt(made, template=prompt.template or None, history=prompt.history)
-    return made
-
-
-_OF_ENV = ("data", "max_turns", "split")
-
-
-def _options(env: Env, partner: PolicyPartner | None) -> dict[str, Any]:
-    """What the environment is made with; an option that it has not got is refused."""
-    options = env.options if partner is None else {**env.options, "partner": partner}
-    if options.get("partner") == "external":
-        raise RecipeError(
-            "env.options.partner='external' would have one policy play both sides and read what "
-            "the other hides; name the other side's policy as partner.model"
-        )
-    creator: Any = gym.spec(env.id).entry_point
-    known = _parameters(load_env_creator(creator) if isinstance(creator, str) else creator)
-    for name in options:
-        if name in _OF_ENV:
-            raise RecipeError(
-                f"env.options.{name} is an option of the recipe itself: set env.{name}"
-                + (" or eval.split" if name == "split" else "")
-            )
-        if name not in known:
-            close = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-            raise RecipeError(
-                f"{env.id} has no option {name!r} (env.options.{name}); did you mean {close!r}?"
-            )
-    if "data" in known:
-        return {**options, "data": env.data}
-    if env.data not in {"auto", "embedded"}:
-        raise RecipeError(f"{env.id} reads no data; leave env.data, got {env.data!r}")
-    return options
-
-
-def _parameters(creator: Any) -> dict[str, Parameter]:
-    """What may be given to a function or class, to its bases too where it hands on the rest."""
-    known: dict[str, Parameter] = {}
-    for one in creator.__mro__ if isclass(creator) else (creator,):
-        own = signature(one).parameters.values()
-        known.update({p.name: p for p in own if p.kind is not Parameter.VAR_KEYWORD})
-        if all(p.kind is not Parameter.VAR_KEYWORD for p in own):
-            break
-    return known
-
-
-def form_of(env: gym.Env[str, str]) -> str:
-    """How a whole reply is written, where the environment reads those itself; else ""."""
-    return str(getattr(env.unwrapped, "reply_form", ""))
 
 
 def opening(env: gym.Env[str, str], observation: str) -> str:
@@ -244,6 +170,12 @@ class Rollouts:
         panel: Panel = self._envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
         return panel
 
+    def turn_rewards(self) -> bool:
+        """Whether the environment reports rewards of turns, found out by an empty reply."""
+        env = self._envs(1)[0]
+        env.reset(seed=0, options={"task": 0})
+        return bool(env.step("")[-1].get("turn_reward"))
+
     def play(self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator) -> list[Episode]:
         """One episode a task, in the order of `tasks`.
 
@@ -315,7 +247,7 @@ class Rollouts:
             playing = [actors[row] for row in active]
             actions = [actor.info["admissible_actions"] for actor in playing]
             prompts = [actor.prompt for actor in playing]
-            constrained = sampler.decode == "admissible"
+            constrained = sampler.decoding.decode == "admissible"
             images = [actor.images for actor in playing]
             replies = session.reply(rows, prompts, rng, actions if constrained else None, images)
             texts, stepped = [reply.text for reply in replies], [actor.env for actor in playing]
@@ -334,18 +266,18 @@ class Rollouts:
         self, actors: Sequence[_Actor], rows: list[int], session: Session, sampler: Sampler
     ) -> list[int]:
         """The rows with room for a reply; the others end as truncated."""
-        fitting = []
+        fitting, size = [], sampler.decoding.max_reply_tokens
         for row in rows:
             actor = actors[row]
             free = session.limit if self.prompt.context == "turn" else session.room(row)
             room = min(self.max_tokens - actor.used, free) - len(actor.prompt)
-            if room >= sampler.max_new_tokens:
+            if room >= size:
                 fitting.append(row)
                 continue
             if not actor.episode.steps:
                 raise ValueError(
                     f"the first prompt of {actor.episode.task_id} has {len(actor.prompt)} tokens: "
-                    f"no room for a reply of {sampler.max_new_tokens} in {self.max_tokens}, or in "
+                    f"no room for a reply of {size} in {self.max_tokens}, or in "
                     f"the model's {session.limit}; raise sampling.max_tokens or shorten replies"
                 )
             actor.episode.truncated = True
@@ -439,9 +371,11 @@ class _Actor:
         self.observation, self.images = shown(self.env, observation)
         self.done = terminated or truncated
         paid = float(reward)
-        if self.done:  # the environment's own last reward is the outcome
+        if (
+            self.done
+        ):  # the environment's own last reward, without the wrappers' terms, is the outcome
             terms: dict[str, float] = self.info.get("reward_terms", {})
-            self.episode.outcome = paid - terms.get(InvalidPenalty.name, 0.0)
+            self.episode.outcome = paid - sum(terms.values())
             paid -= self.episode.outcome
             self.episode.partner_outcome = self.info.get("partner_reward")
         self.episode.success = self.info["success"]

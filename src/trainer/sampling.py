@@ -11,13 +11,15 @@ distribution that the update does not know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import torch
+from pydantic.dataclasses import dataclass
 
 from trainer.cache import RaggedCache
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from trainer.policy import Policy
     from trainer.vision import Picture
 
-DECODES = ("free", "admissible")
 FORM = "<think>{thought}</think><action>{action}</action>"
 _CHUNK = {"cpu": 1024}  # tokens encoded together; small chunks pad less and stay in the CPU's cache
 _WIDE = 65536
@@ -36,7 +37,7 @@ _NEVER = -1e9
 Trie: TypeAlias = "dict[int, Trie]"
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Reply:
     """One sampled reply.
 
@@ -48,9 +49,9 @@ class Reply:
         allowed: With constrained decoding, the tokens that were allowed at each token.
     """
 
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    entropies: list[float] = field(default_factory=list)
+    ids: list[int] = dataclasses.field(default_factory=list)
+    logprobs: list[float] = dataclasses.field(default_factory=list)
+    entropies: list[float] = dataclasses.field(default_factory=list)
     text: str = ""
     allowed: list[list[int]] | None = None
 
@@ -63,33 +64,73 @@ class Reply:
             self.allowed.append(allowed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampler:
-    """How replies are drawn from a policy.
+@dataclass(frozen=True, config=STRICT)
+class Decoding:
+    """How a reply is drawn.
 
     Attributes:
-        policy: The policy.
         temperature: Divides the logits; 0 takes the likeliest token (and records temperature 1).
-        max_new_tokens: Length at which a free reply is cut.
-        decode: "free", or "admissible": the reply is `FORM` around one of the given actions,
+        max_reply_tokens: A reply is cut there.
+        decode: "free", or "admissible": the reply is `FORM` around one of the admissible actions,
             its thought empty.
+    """
+
+    temperature: NonNegative = 1.0
+    max_reply_tokens: Positive = 64
+    decode: Literal["free", "admissible"] = "free"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sampling(Decoding):
+    """Rollouts of one step.
+
+    Attributes:
+        temperature: Above 0.
+        tasks: Task groups a step.
+        rollouts: Rollouts of each task, K.
+        rows: Episodes played at the same time, 0 for all.
+        max_tokens: A prompt that leaves no room for a reply within this many tokens ends the
+            episode as truncated.
+        redraws: How often groups that ended all alike are replaced by other tasks (DAPO's dynamic
+            sampling).
+        recorded: Folder of episode files (`episodes/` of a run) to learn from instead of playing,
+            for credit.name dpo; "" plays.
+    """
+
+    temperature: AboveZero = 1.0
+    tasks: Positive = 16
+    rollouts: Positive = 8
+    rows: Count = 0
+    max_tokens: Positive = 4096
+    redraws: Count = 0
+    recorded: str = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Partner(Decoding):
+    """The other side of Sotopia-v0 as a policy that does not learn; dtype and device as `policy`'s.
+
+    Attributes:
+        model: As `policy.model`; "" leaves the other side to env.options.partner.
+    """
+
+    temperature: NonNegative = 0.7
+    max_reply_tokens: Positive = 512
+    model: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+    """Draws replies from a policy.
 
     Raises:
-        ValueError: A setting out of its range, or a model with sliding-window or recurrent layers.
+        ValueError: A model with sliding-window or recurrent layers.
     """
 
     policy: Policy
-    temperature: float = 1.0
-    max_new_tokens: int = 64
-    decode: str = "free"
+    decoding: Decoding = dataclasses.field(default_factory=Decoding)
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
-        if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
-        if self.decode not in DECODES:
-            raise ValueError(f"decode is one of {', '.join(DECODES)}, got {self.decode!r}")
         config = self.policy.model.config.get_text_config()
         windowed = getattr(config, "sliding_window", None) is not None
         plain = ["sliding_attention" if windowed else "full_attention"]
@@ -172,9 +213,10 @@ class Session:
             raise ValueError(f"a row is named twice in {list(rows)}; name each once")
         if empty := [row for row, ids in zip(rows, new_ids, strict=True) if not ids]:
             raise ValueError(f"rows {empty} got no new token; a prompt has at least one")
-        if (self.sampler.decode == "admissible") != (admissible is not None):
+        if (self.sampler.decoding.decode == "admissible") != (admissible is not None):
             raise ValueError(
-                f"decode={self.sampler.decode!r} and admissible={admissible is not None} disagree; "
+                f"decode={self.sampler.decoding.decode!r} and admissible={admissible is not None} "
+                "disagree; "
                 'give the actions of each row exactly where decode="admissible"'
             )
 
@@ -307,7 +349,7 @@ class Session:
 
     def _draw(self, logits: Tensor, writers: list[_Writer], rng: torch.Generator) -> None:
         """Draw the next token of each writer from its logits [A, V]."""
-        temperature = self.sampler.temperature
+        temperature = self.sampler.decoding.temperature
         allowed = [writer.allowed for writer in writers]
         scores = logits / temperature if temperature not in {0, 1} else logits
         scores = _only(scores, allowed)
@@ -326,7 +368,7 @@ class Session:
             total = p.cumsum(-1)
             token = torch.searchsorted(total, u.clamp(max=1 - 1e-6) * total[:, -1:], right=True)
         chosen = logprob.gather(-1, token)[:, 0].tolist()
-        ends, most = self.sampler.policy.chat.ends, self.sampler.max_new_tokens
+        ends, most = self.sampler.policy.chat.ends, self.sampler.decoding.max_reply_tokens
         drawn = zip(writers, token[:, 0].tolist(), chosen, entropy.tolist(), strict=True)
         for writer, one, logprob_of_one, spread in drawn:
             writer.write(one, logprob_of_one, spread)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic.dataclasses import dataclass
+
 from trainer.episodes import CONTEXTS, Episode, Step
+from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.sampling import FORM
 from trainer.update import token_logprobs
 
@@ -22,6 +25,23 @@ if TYPE_CHECKING:
     from trainer.chat import Chat
     from trainer.learner import Learner
     from trainer.policy import Policy
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sft:
+    """Warm start from the explorer's demonstrations.
+
+    Attributes:
+        steps: Supervised steps before reinforcement learning, 0 for none.
+        episodes: Demonstrations a step.
+        learning_rate: Peak of the warm start.
+        warmup: Steps of linear increase.
+    """
+
+    steps: Count = 0
+    episodes: Positive = 16
+    learning_rate: NonNegative = 1e-4
+    warmup: Count = 0
 
 
 def demonstration(

@@ -1,8 +1,8 @@
-"""A study: recipes times seeds with equal budgets, one table and one figure.
+"""A study: methods times seeds with equal budgets, one table and one figure.
 
-Every run is an ordinary run folder, `OUT/METHOD/seed_N`, that is resumed where it stands; a study
-that was stopped goes on when it is called again. Success is that of the last evaluation. Left out:
-choosing options; a study compares recipes as they are.
+Every run is an ordinary run folder, `OUT/METHOD/seed_N`, of the recipe `OUT/METHOD/recipe.toml`. A
+study that was stopped continues when it is called again. Success is that of the last evaluation.
+Left out: choosing options; a study compares recipes as they are.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.panels import nearest
 from trainer import metrics
 from trainer import recipe as recipes
+from trainer import recipes as shipped
 from trainer.checkpoint import write_text
 from trainer.report import evaluations_of
 
@@ -79,16 +81,22 @@ class Result:
 
 
 def run(
-    methods: Sequence[str], seeds: int, out: Path, options: Sequence[str], *, jobs: int = 1
+    name: str,
+    methods: Sequence[str],
+    seeds: int,
+    out: Path,
+    options: Sequence[str],
+    *,
+    jobs: int = 1,
 ) -> None:
-    """Train every method with seeds 0 to seeds - 1; what is done already is left as it is.
+    """Train methods of the study `name` with seeds 0 to seeds - 1; finished runs are kept.
 
     Raises:
-        StudyError: A run failed; the others are let through first.
-        RecipeError: An unknown recipe or option.
+        StudyError: A run failed, after the others have been run.
+        RecipeError: An unknown study, method or option.
     """
     for method in methods:
-        recipes.load(method, options)
+        _write_recipe(name, method, out, options)
     todo = [(method, seed) for seed in range(seeds) for method in methods]
     with ThreadPoolExecutor(jobs) as pool:
         logs = list(pool.map(lambda job: _one(job[0], job[1], out, options), todo))
@@ -100,8 +108,8 @@ def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
     """Train one run in a process of its own; its log if it failed, else ""."""
     folder = run_folder(out, method, seed)
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "log.txt"
-    command = [sys.executable, "-c", _CLI, "train", method, *options, f"run.seed={seed}"]
+    log, recipe = folder / "log.txt", out / method / "recipe.toml"
+    command = [sys.executable, "-c", _CLI, "train", str(recipe), *options, f"run.seed={seed}"]
     with log.open("a", encoding="utf-8") as file:
         done = subprocess.run(
             [*command, "--out", str(folder), "--resume"], stdout=file, stderr=file, check=False
@@ -109,26 +117,21 @@ def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
     return str(log) if done.returncode else ""
 
 
+def _write_recipe(name: str, method: str, out: Path, options: Sequence[str]) -> None:
+    known = shipped.study(name)
+    if method not in known:
+        raise shipped.RecipeError(
+            f"study {name} has no method {method!r}{nearest(method, known)}; {', '.join(known)}"
+        )
+    recipes.load(known[method], options)
+    path = out / method / "recipe.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recipes.save(recipes.load(known[method]), path)
+
+
 def run_folder(out: Path, method: str, seed: int) -> Path:
     """Where a run of the study is."""
-    return out / _short(method) / f"seed_{seed}"
-
-
-def recipes_of(name: str) -> list[str]:
-    """The recipes of a study.
-
-    Raises:
-        StudyError: There is no such study.
-    """
-    found = [recipe for recipe in recipes.names() if recipe.startswith(f"study/{name}/")]
-    if not found:
-        there = dict.fromkeys(n.split("/")[1] for n in recipes.names() if n.startswith("study/"))
-        raise StudyError(f"no study {name!r}; there are: {', '.join(there)}")
-    return found
-
-
-def _short(method: str) -> str:
-    return method.rpartition("/")[2]
+    return out / method / f"seed_{seed}"
 
 
 def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> list[Result]:
@@ -138,7 +141,7 @@ def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> l
         StudyError: A run has not been finished, or was evaluated on other tasks than the rest.
     """
     ends = {
-        _short(method): [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
+        method: [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
         for method in methods
     }
     panels = {end.panel_hash for pairs in ends.values() for pair in pairs for end in pair}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,6 @@ from trainer.parts import (
     load_policy,
     make_rollouts,
     make_sampler,
-    make_update,
 )
 from trainer.rollout import draw_tasks
 
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainer.episodes import Episode
+    from trainer.methods import Method
     from trainer.policy import Policy
     from trainer.recipe import Recipe
+    from trainer.rollout import Rollouts
 
 FREE = {
     "run.steps",
@@ -90,6 +92,20 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
         raise RunError(
             f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
             f"recipe and options (see {config}), or start another with --out DIR"
+        )
+
+
+def check_columns(method: Method, rollouts: Rollouts) -> None:
+    """Check that the environment reports what the method's estimator reads.
+
+    Raises:
+        RunError: It reads turn rewards, and the environment has none.
+    """
+    if "turn_reward" in method.needs and not rollouts.turn_rewards():
+        raise RunError(
+            f"credit.name reads turn rewards, and {rollouts.env.id} reports "
+            "none in info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
+            "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
         )
 
 
@@ -131,11 +147,11 @@ class _Run:
                 "learn from what the policy itself plays"
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
+        check_columns(self.method, self.training)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
         self.policy = load_policy(recipe.policy)
-        self.update = make_update(recipe)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
         self.used = endpoint.used()
@@ -197,10 +213,11 @@ class _Run:
         if self.recipe.update.skip_dead_groups:
             alive = living(played, advantage)
             rows = [row for row in rows if alive[row.turn[0]]]
-        values = learned | self.update(
+        values = learned | self.recipe.update(
             self.learner,
             rows,
             rng=np.random.default_rng(self._seed("minibatches")),
+            temperature=sampling.temperature,
             kl_coefficient=self.kl_coefficient,
             more=more,
         )
@@ -291,12 +308,8 @@ class _Run:
         stage = self.recipe.sft if warm else update
         return Learner(
             self.policy,
+            replace(update, learning_rate=stage.learning_rate, warmup=stage.warmup),
             folder=self.folder,
-            learning_rate=stage.learning_rate,
-            warmup=stage.warmup,
-            weight_decay=update.weight_decay,
-            grad_norm=update.grad_norm,
-            tokens=update.tokens,
         )
 
     def _seed(self, purpose: str) -> int:

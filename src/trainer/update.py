@@ -5,14 +5,17 @@ Old log-probabilities are the ones recorded at sampling; advantages come with th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
+from pydantic.dataclasses import dataclass
 
 from credit import kl, surrogate
 from trainer.batch import annotated, minibatches
+from trainer.learner import Optimizer
+from trainer.options import STRICT, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,12 +26,6 @@ if TYPE_CHECKING:
     from trainer.batch import Batch, Row
     from trainer.learner import Learner
     from trainer.policy import Policy
-
-_CHOICES = {
-    "ratio": ("token", "turn", "sequence"),
-    "aggregate": ("token-mean", "sequence-mean"),
-    "kl": ("none", *kl.ESTIMATORS),
-}
 
 
 def token_logprobs(
@@ -68,46 +65,36 @@ def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
     return away
 
 
-@dataclass(frozen=True, kw_only=True)
-class Update:
+@dataclass(frozen=True, config=STRICT)
+class Update(Optimizer):
     """PPO's clipped objective in the forms of GRPO, DAPO and GSPO, minus KL, plus entropy.
 
     Attributes:
+        epochs: Passes over the rollouts of a step.
+        minibatch: Rows of an optimiser step: trajectories, or turns with context "turn"; 0 for all.
         clip_low: Ratios below 1 - clip_low are clipped.
         clip_high: Ratios above 1 + clip_high are clipped.
-        ratio: Of a token, or the geometric mean over its turn or its sequence (row).
-        aggregate: "token-mean", or "sequence-mean": mean over rows of their token means.
-        kl: Estimator of the divergence from the reference, or "none".
-        kl_target: Divergence to hold by adapting the coefficient, 0 keeps the coefficient.
+        ratio: Importance ratio of a token, or its geometric mean over a turn or a sequence (row).
+        aggregate: Mean over all tokens, or over sequences of their means.
+        kl: Estimator of the divergence from the reference, which is the start of this stage.
+        kl_coefficient: Its weight; the first one if kl_target is set.
+        kl_target: Divergence to hold by adapting the weight, 0 keeps the weight.
         entropy: Weight of the entropy bonus.
-        epochs: Passes over the rows.
-        minibatch: Rows of an optimiser step, 0 for all of them.
-        temperature: That replies were sampled at.
-
-    Raises:
-        ValueError: A setting out of its range.
+        skip_dead_groups: Leave out groups whose outcomes are all equal, unless the estimator has
+            turn-level credit for them.
     """
 
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    ratio: str = "token"
-    aggregate: str = "token-mean"
-    kl: str = "none"
-    kl_target: float = 0.0
-    entropy: float = 0.0
-    epochs: int = 1
-    minibatch: int = 0
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if (given := getattr(self, name)) not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}, got {given!r}")
-        if not 0 <= self.clip_low <= 1 or min(self.clip_high, self.epochs - 1, self.minibatch) < 0:
-            raise ValueError(
-                "0 <= clip_low <= 1, clip_high >= 0, epochs >= 1 and minibatch >= 0 must hold, "
-                f"got {self}"
-            )
+    epochs: Positive = 1
+    minibatch: Count = 0
+    clip_low: Share = 0.2
+    clip_high: NonNegative = 0.2
+    ratio: Literal["token", "turn", "sequence"] = "token"
+    aggregate: Literal["token-mean", "sequence-mean"] = "token-mean"
+    kl: Literal["none", "k1", "k2", "k3"] = "none"
+    kl_coefficient: NonNegative = 0.0
+    kl_target: NonNegative = 0.0
+    entropy: NonNegative = 0.0
+    skip_dead_groups: bool = True
 
     def __call__(
         self,
@@ -115,6 +102,7 @@ class Update:
         rows: Sequence[Row],
         *,
         rng: np.random.Generator,
+        temperature: float = 1.0,
         kl_coefficient: float = 0.0,
         more: Callable[[Sequence[Row]], float] | None = None,
     ) -> dict[str, float]:
@@ -124,7 +112,8 @@ class Update:
         policy that sampled), `grad_norm`, and `kl` (from the reference) where there is one; beside
         them `logprob_gap`, the largest |recomputed - recorded| log-probability of the first step,
         `learning_rate`, and `kl_coefficient` for the next call. Without rows nothing happens.
-        `more` adds gradients for the rows of each step and returns its part of the loss.
+        `temperature` is the one that replies were sampled at. `more` adds gradients for the rows of
+        each step and returns its part of the loss.
 
         Raises:
             ValueError: A KL target without a coefficient.
@@ -139,14 +128,14 @@ class Update:
             return {"kl_coefficient": kl_coefficient}
         if self.kl != "none":
             rows = with_reference(
-                learner.model, rows, tokens=learner.tokens, temperature=self.temperature
+                learner.model, rows, tokens=learner.options.tokens, temperature=temperature
             )
         gaps: list[float] = []
         figures: list[dict[str, float]] = []
         for minibatch in minibatches(rows, size=self.minibatch, epochs=self.epochs, rng=rng):
             step = learner.step(
                 minibatch,
-                partial(self._objective, learner.model, kl_coefficient, gaps),
+                partial(self._objective, learner.model, temperature, kl_coefficient, gaps),
                 aggregate=self.aggregate,
                 more=None if more is None else partial(more, minibatch),
             )
@@ -159,12 +148,17 @@ class Update:
         }
 
     def _objective(
-        self, policy: Policy, kl_coefficient: float, gaps: list[float], batch: Batch
+        self,
+        policy: Policy,
+        temperature: float,
+        kl_coefficient: float,
+        gaps: list[float],
+        batch: Batch,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
             raise ValueError("rows without advantages; see trainer.batch.credited")
         logprobs, entropies = token_logprobs(
-            policy, batch, temperature=self.temperature, entropy_gradient=self.entropy > 0
+            policy, batch, temperature=temperature, entropy_gradient=self.entropy > 0
         )
         gaps.append((logprobs - batch.logprobs).abs().max().item())
         gain, report = self.gain(batch, logprobs, batch.advantage)

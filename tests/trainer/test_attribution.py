@@ -18,7 +18,9 @@ def played(policy, context, folder):
     chosen = short(folder, f"prompt.context={context}", "env.max_turns=3")
     rollouts = make_rollouts(chosen, "train", blind=PARTS)
     tasks = draw_tasks(rollouts.panel, tasks=3, rollouts=1, seed=0, step=0)
-    sampler = make_sampler(recipe.load("quickstart", ["sampling.max_reply_tokens=12"]), policy, 1.0)
+    sampler = make_sampler(
+        recipe.load("alfworld mgr pocket", ["sampling.max_reply_tokens=12"]), policy, 1.0
+    )
     return rollouts.play(tasks, sampler, torch.Generator().manual_seed(0))
 
 

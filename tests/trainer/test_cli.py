@@ -12,6 +12,7 @@ import pytest
 
 from trainer import cli, evaluate, recipe
 
+TRAIN = ("train", "alfworld", "mgr", "pocket")
 SHORT = [
     "env.id=Corridor-v0",
     "env.max_turns=3",
@@ -49,7 +50,17 @@ def trained(corridor, tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "one"
     with pytest.MonkeyPatch.context() as patch:
         model = f"policy.model={tiny_folder}"
-        call = ["agent-envs", "train", "quickstart", *SHORT, model, "--out", str(folder)]
+        call = [
+            "agent-envs",
+            "train",
+            "alfworld",
+            "mgr",
+            "pocket",
+            *SHORT,
+            model,
+            "--out",
+            str(folder),
+        ]
         patch.setattr(sys, "argv", call)
         with pytest.raises(SystemExit) as stopped:
             cli.main()
@@ -80,7 +91,7 @@ def test_a_run_ends_with_a_summary(trained, call):
 
 
 def test_a_second_run_into_the_same_folder(trained, call):
-    code, _, said = call("train", "quickstart", *SHORT, "--out", trained)
+    code, _, said = call(*TRAIN, *SHORT, "--out", trained)
     assert code == 1
     assert "--resume continues it" in said
     assert "Traceback" not in said
@@ -192,7 +203,7 @@ def test_assets_tells_how_to_prepare_appworld(call, monkeypatch):
     assert "APPWORLD_ROOT='/my data' /my/venv/bin/appworld download data" in out
     assert "--host 127.0.0.1 --port {port}" in out
     command = shlex.split(out.splitlines()[-1])
-    loaded = recipe.load("appworld_mgr", command[3:])
+    loaded = recipe.load("appworld mgr", command[4:])
     assert loaded.env.data == "/my data"
     assert loaded.env.options["backend"] == "http"
     assert loaded.env.options["server"].startswith("/my/venv/bin/python -m uvicorn appworld.")
@@ -220,17 +231,20 @@ def test_assets_lists_and_advises(call, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "quikstart"], "did you mean 'quickstart'"),
-        (["train", "quickstart", "run.step=3"], "did you mean 'run.steps'"),
-        (["train", "quickstart", "credit.name=mgrr"], "mgr"),
-        (["train", "quickstart", "credit.options.beeta=1"], "beta"),
-        (["train", "quickstart", "env.id=AlfWord-v0"], "AlfWorld"),
-        (["train", "quickstart", "env.split=trian"], "train"),
-        (["train", "quickstart", "env.options.task_typ=x"], "task_types"),
-        (["train", "quickstart", "env.options.facts='no'"], "facts must be a bool, got 'no'"),
-        (["train", "quickstart", "data=/no/such/folder"], "/no/such/folder"),
-        (["train", "quickstart", "policy.model=/no/model"], "/no/model"),
-        (["train", "quickstart", "eval.tasks=100000"], "eval.tasks=100000"),
+        (["train", "alfword", "mgr"], "did you mean 'alfworld'"),
+        ([*TRAIN, "run.step=3"], "did you mean 'run.steps'"),
+        ([*TRAIN, "credit.name=mgrr"], "mgr"),
+        ([*TRAIN, "credit.options.beeta=1"], "beta"),
+        ([*TRAIN, "env.id=AlfWord-v0"], "AlfWorld"),
+        ([*TRAIN, "env.split=trian"], "train"),
+        ([*TRAIN, "env.options.task_typ=x"], "task_types"),
+        (
+            [*TRAIN, "env.options.facts='no'"],
+            "facts must be a bool, got 'no'",
+        ),
+        ([*TRAIN, "data=/no/such/folder"], "/no/such/folder"),
+        ([*TRAIN, "policy.model=/no/model"], "/no/model"),
+        ([*TRAIN, "eval.tasks=100000"], "eval.tasks=100000"),
         (["eval", "/no/model"], "/no/model"),
         (["report", "/no/run"], "holds no run"),
     ],
@@ -248,14 +262,14 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("trainer.train.train", interrupted)
-    code, out, _ = call("train", "quickstart", "--out", tmp_path)
+    code, out, _ = call(*TRAIN, "--out", tmp_path)
     assert code == 130
     assert f"agent-envs train {tmp_path} --resume" in out
 
 
 def test_a_run_that_explodes_keeps_its_batch(call, corridor, tiny_folder, tmp_path):
     options = [*SHORT, f"policy.model={tiny_folder}", "sft.learning_rate=1e30"]
-    code, _, said = call("train", "quickstart", *options, "--out", tmp_path)
+    code, _, said = call(*TRAIN, *options, "--out", tmp_path)
     assert code == 1
     (kept,) = tmp_path.glob("not_finite*.pt")
     assert str(kept) in said
@@ -282,7 +296,7 @@ def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder
         f"env.options.{who}={endpoint}", f"policy.model={tiny_folder}", "sft.steps=0",
         "eval.tasks=2", "env.max_turns=1", "run.threads=1",
     )  # fmt: skip
-    code, _, said = call("train", "sotopia_quickstart", *options, "--out", tmp_path)
+    code, _, said = call("train", "sotopia", "grpo", "pocket", *options, "--out", tmp_path)
     assert code == 1
     assert f"stub at {url} gave no answer on the conversation" in said
     assert "refused" in said

@@ -21,10 +21,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
 from trainer.chat import Chat
+from trainer.environments import Env, Prompt
 from trainer.policy import POCKETS, Policy, resolve
-from trainer.recipe import Env, Prompt
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import FORM, Sampler
+from trainer.sampling import FORM, Decoding, Sampler
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 
@@ -273,7 +273,7 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
     env = Env(id="Corridor-v0", max_turns=3)
     played = Rollouts(env, Prompt(context=context), "train", max_tokens=2000, blind=("goal",)).play(
         [Task("corridor/5", 0, 0)],
-        Sampler(policy=policy, max_new_tokens=60, decode=decode),
+        Sampler(policy, Decoding(max_reply_tokens=60, decode=decode)),
         torch.Generator().manual_seed(0),
     )
     start = tokenizer.convert_tokens_to_ids("<|im_start|>")

@@ -14,7 +14,7 @@ from trainer.train import train
 
 @pytest.mark.learning
 def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
-    chosen = recipe.load("quickstart", ["run.steps=10", "run.threads=1", "eval.every=0"])
+    chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=Console(file=io.StringIO()))
     (_, start), (_, end) = evaluations_of(tmp_path)
     test = evaluate.paired(start, end)

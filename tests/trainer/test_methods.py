@@ -24,8 +24,8 @@ from trainer.batch import Row, collate, make_rows
 from trainer.methods import Play, critic, make, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.policy import LoRA, Policy
-from trainer.recipe import RecipeError
+from trainer.policy import FULL, LoRA, Policy
+from trainer.recipes import RecipeError
 from trainer.train import RunError, train
 from trainer.update import Update, token_logprobs
 
@@ -68,7 +68,7 @@ def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
 
 
 def chosen(*options):
-    return recipe.load("quickstart", list(options))
+    return recipe.load("alfworld mgr pocket", list(options))
 
 
 # runs
@@ -77,7 +77,7 @@ def chosen(*options):
 @pytest.mark.parametrize("lora", [0, 2], ids=["full", "lora"])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
-    options = [*METHODS[name], f"policy.lora_rank={lora}", "update.kl=none", "update.kl_target=0.0"]
+    options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=3", "run.save_every=1", "run.keep=9", "eval.every=0"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
@@ -122,7 +122,7 @@ def test_what_does_not_fit_together_is_refused(options, message):
 # twins
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=["full", "lora"])
+@pytest.mark.parametrize("lora", [FULL, LoRA(rank=2)], ids=["full", "lora"])
 def test_a_twin_is_trained_apart(lora, tmp_path):
     policy = tiny(lora=lora)
     start = policy.weights()

@@ -32,7 +32,7 @@ class Scripted(PolicyPartner):
     def __init__(self, *replies, limit=10_000):
         self.sampler = self
         self.policy = self.chat = self
-        self.max_new_tokens, self.limit = 8, limit
+        self.max_reply_tokens, self.limit = 8, limit
         self.replies, self.batches = list(replies), []
 
     def opening(self, text):
@@ -54,7 +54,7 @@ def said(text):
 class Answers:
     """A sampler that always says the same."""
 
-    temperature, max_new_tokens, decode = 1.0, 8, "free"
+    temperature, max_reply_tokens, decode = 1.0, 8, "free"
 
     def __init__(self, policy, text):
         self.policy, self.text = policy, text
@@ -75,12 +75,12 @@ def policy(tiny_folder):
 
 def chat(tiny_folder, *options):
     given = [
-        f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora_rank=0",
+        f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora.rank=0",
         "policy.dtype=float32", "policy.device=cpu", "policy.gradient_checkpointing=false",
-        "partner.reply_tokens=8", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
+        "partner.max_reply_tokens=8", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
         "run.threads=1", "env.max_turns=2", "sampling.tasks=2", "sampling.rollouts=2",
     ]  # fmt: skip
-    return recipe.load("sotopia_grpo", [*given, *options])
+    return recipe.load("sotopia grpo", [*given, *options])
 
 
 def tasks(rollouts, count=3):
@@ -207,7 +207,7 @@ def test_self_chat_repeats_itself(tiny_folder, policy):
 def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     loaded = chat(
         "pocket-talk", "env.max_turns=3", "sampling.tasks=4", "sampling.rollouts=4", "run.steps=1",
-        "sampling.max_tokens=4096", "sampling.max_reply_tokens=48", "partner.reply_tokens=48",
+        "sampling.max_tokens=4096", "sampling.max_reply_tokens=48", "partner.max_reply_tokens=48",
         "update.learning_rate=1e-3", "update.skip_dead_groups=false", "eval.tasks=1",
         "eval.every=0", "env.options.family=bargain", "sampling.temperature=1.0",
     )  # fmt: skip
@@ -233,6 +233,6 @@ def test_one_policy_on_both_sides_is_refused(tiny_folder):
 
 
 def test_other_environments_have_no_partner(tiny_folder):
-    loaded = recipe.load("quickstart", [f"partner.model={tiny_folder}"])
+    loaded = recipe.load("alfworld mgr pocket", [f"partner.model={tiny_folder}"])
     with pytest.raises(recipe.RecipeError, match="has no option 'partner'"):
         assert make_rollouts(loaded, "train").panel

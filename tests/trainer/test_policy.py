@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer.policy import LoRA, Policy, resolve
-from trainer.sampling import Sampler
+from trainer.sampling import Decoding, Sampler
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -28,7 +28,7 @@ def nudge(policy, by=0.05):
 
 @pytest.fixture(params=["full", "lora"])
 def policy(request, tiny_folder):
-    lora = LoRA(rank=4, alpha=8) if request.param == "lora" else None
+    lora = LoRA(rank=4 if request.param == "lora" else 0, alpha=8)
     return Policy.load(str(tiny_folder), lora=lora)
 
 
@@ -80,7 +80,7 @@ def test_sampling_works_with_gradient_checkpointing(tiny_folder):
     plain = Policy.load(str(tiny_folder))
     prompts, rng = [[5, 6, 7]], torch.Generator()
     one, other = (
-        Sampler(policy=p, temperature=0).session(1).reply([0], prompts, rng)[0]
+        Sampler(p, Decoding(temperature=0)).session(1).reply([0], prompts, rng)[0]
         for p in (policy, plain)
     )
     assert one.ids == other.ids

@@ -10,12 +10,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
-from trainer import recipe as recipes
+from trainer import recipe, recipes
 from trainer.batch import collate, credited, make_rows
 from trainer.episodes import Episode, Step
-from trainer.learner import Learner
-from trainer.policy import LoRA, Policy
-from trainer.sampling import Sampler
+from trainer.learner import Learner, Optimizer
+from trainer.policy import FULL, LoRA, Policy
+from trainer.sampling import Decoding, Sampler
 from trainer.train import train
 from trainer.update import Update, recomputed, token_logprobs
 
@@ -38,7 +38,10 @@ def small(seed=0, **options):
 
 def played(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
     """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
-    sampler, rng = Sampler(policy=policy, max_new_tokens=reply), torch.Generator().manual_seed(0)
+    sampler, rng = (
+        Sampler(policy, Decoding(max_reply_tokens=reply)),
+        torch.Generator().manual_seed(0),
+    )
     count = tasks * rollouts
     episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
                 for i in range(count)]  # fmt: skip
@@ -68,7 +71,7 @@ def rows_of(episodes, estimator="mgr"):
 def moved(policy, rows, folder, *, rate, steps=10):
     """What `steps` updates change: all weights' differences as one vector."""
     before = [p.detach().double().clone() for p in policy.parameters()]
-    learner = Learner(policy, folder=folder, learning_rate=rate, tokens=4000)
+    learner = Learner(policy, Optimizer(learning_rate=rate, tokens=4000), folder=folder)
     for step in range(steps):
         Update()(learner, rows, rng=np.random.default_rng(step))
     after = [p.detach().double() for p in policy.parameters()]
@@ -101,7 +104,9 @@ def test_gradients_add_up_in_float32(episodes, tmp_path):
     steps = []
     for tokens in (60, 10_000):
         policy = small(dtype="bfloat16")
-        learner = Learner(policy, folder=tmp_path, learning_rate=1e-6, tokens=tokens, grad_norm=1e9)
+        learner = Learner(
+            policy, Optimizer(learning_rate=1e-6, tokens=tokens, grad_norm=1e9), folder=tmp_path
+        )
         learner.optimizer.step = lambda: None
         learner.optimizer.zero_grad = lambda: None
         Update()(learner, rows, rng=np.random.default_rng(0))
@@ -157,7 +162,7 @@ def test_freezing_changes_nothing_that_is_said(episodes):
     assert policy.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=4)])
+@pytest.mark.parametrize("lora", [FULL, LoRA(rank=4)])
 def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
     policy = small(dtype="bfloat16", lora=lora)
     policy.name = str(tmp_path / "base")
@@ -193,7 +198,7 @@ def test_coarse_weights_are_refused(tmp_path):
         device = torch.device("cpu")
 
     with pytest.raises(ValueError, match=r"trained in float32, got torch\.bfloat16"):
-        Learner(Coarse(2, 2, dtype=torch.bfloat16), folder=tmp_path, learning_rate=1e-6)
+        Learner(Coarse(2, 2, dtype=torch.bfloat16), Optimizer(learning_rate=1e-6), folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["critic of its own", "istar", "prime"])
@@ -218,23 +223,33 @@ def test_a_run_goes_on_bit_for_bit(name, corridor, tiny_folder, tmp_path):
     assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
 
 
-def settings(name):
+def settings(words):
     """What decides how far a recipe's updates get, of every model that it trains."""
-    loaded = recipes.load(name)
+    loaded = recipe.load(words)
     rates = [loaded.sft.learning_rate] if loaded.sft.steps else []
     rates += [loaded.update.learning_rate] if loaded.run.steps else []
     rates += [loaded.critic.learning_rate, loaded.prm.learning_rate]
     policy, decay = loaded.policy, loaded.update.weight_decay
-    return {(policy.dtype, policy.lora_rank, decay, rate) for rate in rates if rate}
+    return {(policy.dtype, policy.lora.rank, decay, rate) for rate in rates if rate}
 
 
-@pytest.mark.parametrize("setting", sorted(set().union(*map(settings, recipes.names()))))
+WORDS = [
+    f"{environment} {method} {model}"
+    for environment in recipes.names("environment")
+    for method in recipes.names("method")
+    for model in ("", *recipes.names("model"))
+]
+
+
+@pytest.mark.parametrize("setting", sorted(set().union(*map(settings, WORDS))))
 def test_every_recipe_trains(episodes, tmp_path, setting):
     """Two steps at its rate change what it trains: the first of LoRA moves B alone."""
     dtype, rank, decay, rate = setting
-    policy = small(dtype=dtype, lora=LoRA(rank=rank) if rank else None)
+    policy = small(dtype=dtype, lora=LoRA(rank=rank))
     rows, before = rows_of(episodes), policy.weights()
-    learner = Learner(policy, folder=tmp_path, learning_rate=rate, weight_decay=decay, tokens=4000)
+    learner = Learner(
+        policy, Optimizer(learning_rate=rate, weight_decay=decay, tokens=4000), folder=tmp_path
+    )
     for step in range(2):
         Update()(learner, rows, rng=np.random.default_rng(step))
     changed = torch.cat([(v != before[k]).flatten() for k, v in policy.weights().items()])

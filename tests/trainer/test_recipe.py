@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import tomllib
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer import recipe
-from trainer.recipe import RecipeError
-from trainer.rollout import make_env
+from trainer import environments, recipe, recipes
+from trainer.environments import make_env
+from trainer.recipes import RecipeError
 
 
 def written(tmp_path, text):
@@ -21,18 +22,62 @@ def written(tmp_path, text):
     return path
 
 
-@pytest.mark.parametrize("name", recipe.names())
-def test_shipped_recipes_survive_a_round_trip(name, tmp_path):
-    loaded = recipe.load(name)
+PAIRS = [f"{e} {m}" for e in recipes.names("environment") for m in recipes.names("method")]
+
+
+def test_every_environment_goes_with_every_method_and_model():
+    for words in PAIRS:
+        for model in ("", *recipes.names("model")):
+            loaded = recipe.load(f"{words} {model}")
+            assert loaded.name == "-".join(f"{words} {model}".split())
+            assert loaded.about.count(".") >= 2
+
+
+@pytest.mark.parametrize("method", recipes.names("method"))
+def test_a_recipe_survives_a_round_trip(method, tmp_path):
+    loaded = recipe.load(f"webshop {method}")
     recipe.save(loaded, tmp_path / "config.toml")
     assert recipe.load(tmp_path) == loaded
-    assert loaded.name == name
-    assert loaded.about
 
 
-def test_names_of_the_issue():
-    wanted = {"quickstart", "alfworld_sft", "alfworld_grpo", "alfworld_gigpo", "alfworld_mgr"}
-    assert wanted <= set(recipe.names())
+def test_every_option_of_an_environment_is_one_it_has():
+    """The options that files set for an environment, beside any method and model."""
+    for words in PAIRS:
+        for model in ("", "pocket"):
+            env = recipe.load(f"{words} {model}").env
+            creator = environments._creator(env.id)
+            assert all(environments._takes(creator, option) for option in env.options), words
+
+
+def test_a_condition_names_another_part():
+    names = {axis: set(recipes.names(axis)) for axis in recipes.AXES}
+    folder = Path(recipes.__file__).parent
+    for axis in recipes.AXES:
+        others = set().union(*(names[other] for other in recipes.AXES if other != axis))
+        for path in (folder / f"{axis}s").glob("*.toml"):
+            assert tomllib.loads(path.read_text()).get("when", {}).keys() <= others, path
+    assert sum(1 for _ in folder.rglob("*.toml")) <= 45
+
+
+def test_the_order_of_words_does_not_matter():
+    one, other = recipe.load("webshop gigpo pocket"), recipe.load("pocket gigpo webshop")
+    assert one == other
+
+
+def test_a_condition_goes_above_what_is_general():
+    general, special = recipe.load("sokoban stapo"), recipe.load("webshop stapo")
+    assert "anchors" not in general.credit.options
+    assert special.credit.options["anchors"] == "similar"
+    assert recipe.load("webshop stapo pocket").credit.options["anchors"] == "exact"
+
+
+def test_a_value_has_its_file_and_source():
+    settings = recipes.compose(["webshop", "gigpo"]).settings
+    assert settings["run", "steps"] == (300, "webshop", "STAPO App. E")
+    assert settings["credit", "options", "mode"] == (
+        "mean_norm", "gigpo when webshop", "verl-agent's WebShop script",
+    )  # fmt: skip
+    assert settings["update", "skip_dead_groups"].source == "verl-agent trains on every row"
 
 
 # Numbers of the papers: HAS Tables 5 and 6, STAPO appendix E, MGR section 4.3 and appendix A.5,
@@ -40,18 +85,14 @@ def test_names_of_the_issue():
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("alfworld_grpo", {"lr": 5e-6, "tasks": 10, "turns": 40, "kl_target": 0.04, "rank": 32}),
-        ("alfworld_gigpo", {"lr": 1e-6, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
-        ("alfworld_mgr", {"lr": 5e-7, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
-        ("webshop_grpo", {"lr": 5e-6, "tasks": 10, "turns": 15, "kl_target": 0.04, "rank": 32}),
-        (
-            "webshop_has_turnrd",
-            {"lr": 5e-6, "tasks": 10, "turns": 15, "kl_target": 0.04, "rank": 32},
-        ),
-        ("webshop_gigpo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
-        ("webshop_stapo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
-        ("webshop_istar", {"lr": 5e-7, "tasks": 16, "turns": 15, "kl_target": 0.0, "rank": 0}),
-        ("webshop_mgr", {"lr": 5e-7, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("alfworld has", {"lr": 5e-6, "tasks": 10, "turns": 40, "kl_target": 0.04, "rank": 32}),
+        ("alfworld gigpo", {"lr": 1e-6, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
+        ("alfworld mgr", {"lr": 5e-7, "tasks": 16, "turns": 50, "kl_target": 0.0, "rank": 0}),
+        ("webshop has", {"lr": 5e-6, "tasks": 10, "turns": 15, "kl_target": 0.04, "rank": 32}),
+        ("webshop gigpo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop stapo", {"lr": 1e-6, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop istar", {"lr": 5e-7, "tasks": 16, "turns": 15, "kl_target": 0.0, "rank": 0}),
+        ("webshop mgr", {"lr": 5e-7, "tasks": 8, "turns": 15, "kl_target": 0.0, "rank": 0}),
     ],
 )
 def test_numbers_of_the_papers(name, wanted):
@@ -61,17 +102,20 @@ def test_numbers_of_the_papers(name, wanted):
         "tasks": loaded.sampling.tasks,
         "turns": loaded.env.max_turns,
         "kl_target": loaded.update.kl_target,
-        "rank": loaded.policy.lora_rank,
+        "rank": loaded.policy.lora.rank,
     }
     assert loaded.sampling.rollouts == 8
     assert loaded.policy.model == "Qwen/Qwen2.5-1.5B-Instruct"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in recipe.names() if re.match("sotopia_(?!quick)", name)]
-)
-def test_sotopias_recipes_have_the_numbers_of_istar(name):
-    loaded = recipe.load(name)
+def test_webshops_value_weight_is_that_of_has_table_5():
+    assert recipe.load("webshop has").turnrd.loss.value == 0.5
+    assert recipe.load("alfworld has").turnrd.loss.value == 1.0
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo", "reinforce_pp", "istar", "ppo", "dpo"])
+def test_sotopias_recipes_have_the_numbers_of_istar(method):
+    loaded = recipe.load(f"sotopia {method}")
     assert loaded.run.steps == 800
     assert loaded.sampling.tasks * loaded.sampling.rollouts == 128
     assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (0.7, 2048)
@@ -79,18 +123,58 @@ def test_sotopias_recipes_have_the_numbers_of_istar(name):
     assert loaded.update.learning_rate == 5e-7
     assert (loaded.prompt.context, loaded.prompt.history) == ("turn", 10)
     assert loaded.env.max_turns == 10
-    assert (loaded.prm.threshold == 0.6) == (loaded.credit.name in {"istar", "dpo"})
+    threshold = {"istar": loaded.prm.threshold, "dpo": loaded.credit.options.get("threshold")}
+    assert threshold.get(method, 0.6) == 0.6
 
 
 @pytest.mark.parametrize("method", ["grpo", "loop", "mgr"])
 def test_appworlds_recipes_have_the_numbers_of_mgr(method):
-    loaded = recipe.load(f"appworld_{method}")
+    loaded = recipe.load(f"appworld {method}")
     assert loaded.credit.name == method
     assert (loaded.env.split, loaded.env.max_turns) == ("train_easy", 35)
     assert (loaded.sampling.tasks, loaded.sampling.rollouts) == (40, 6)
     assert (loaded.sampling.temperature, loaded.sampling.max_reply_tokens) == (1.0, 2048)
     assert (loaded.update.learning_rate, loaded.update.kl) == (5e-7, "none")
     assert loaded.prompt.context == "history"
+
+
+def test_a_file_of_ones_own_names_parts_and_goes_above_them(tmp_path):
+    text = "environment = 'alfworld'\nmodel = 'pocket'\n[update]\nlearning_rate = 3e-4\n"
+    loaded = recipe.load(f"{written(tmp_path, text)} gigpo")
+    assert loaded.name == "alfworld-gigpo-pocket-mine"
+    assert (loaded.update.learning_rate, loaded.credit.name) == (3e-4, "gigpo")
+    assert loaded.env.max_turns == recipe.load("alfworld gigpo pocket").env.max_turns
+
+
+def test_another_estimator_drops_the_options_of_the_one_before(tmp_path):
+    text = "environment = 'webshop'\nmethod = 'gigpo'\n[credit]\nname = 'grpo'\n"
+    assert recipe.load(written(tmp_path, text)).credit.options == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("alfworld", "ENVIRONMENT METHOD .MODEL. or a TOML file, got 'alfworld'; environments: "),
+        ("mgr pocket", "got 'mgr pocket'"),
+        ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
+        ("alfword mgr", "'alfword', did you mean 'alfworld'.*; methods: .*gigpo.*; models: pocket"),
+        ("", "ENVIRONMENT METHOD"),
+    ],
+)
+def test_words_that_make_no_recipe_are_refused(words, message):
+    with pytest.raises(RecipeError, match=message):
+        recipe.load(words)
+
+
+def test_a_file_that_names_no_part_is_refused(tmp_path):
+    with pytest.raises(RecipeError, match=r"mine\.toml: no method 'mrg', did you mean 'mgr'\?"):
+        recipe.load(written(tmp_path, "method = 'mrg'\n"))
+
+
+def test_a_run_of_another_version_is_refused_with_one_line(tmp_path):
+    (tmp_path / "config.toml").write_text("[policy]\nlora_rank = 3\n")
+    with pytest.raises(RecipeError, match=r"another version: it sets policy\.lora_rank.*--out"):
+        recipe.load(tmp_path)
 
 
 def test_overrides_are_toml_or_bare_strings(tmp_path):
@@ -112,15 +196,15 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
 
 
 def test_a_key_of_one_section_may_stand_alone():
-    assert recipe.load("quickstart", ["data=/a folder/x"]).env.data == "/a folder/x"
+    assert recipe.load("alfworld mgr pocket", ["data=/a folder/x"]).env.data == "/a folder/x"
     with pytest.raises(RecipeError, match=r"'steps' could be any of run\.steps, sft\.steps"):
-        recipe.load("quickstart", ["steps=3"])
+        recipe.load("alfworld mgr pocket", ["steps=3"])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30))
 def test_any_bare_text_is_a_value_or_refused(text):
     with contextlib.suppress(RecipeError):
-        assert isinstance(recipe.load("quickstart", [f"env.data={text}"]).env.data, str)
+        assert isinstance(recipe.load("alfworld mgr pocket", [f"env.data={text}"]).env.data, str)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +230,7 @@ def test_any_bare_text_is_a_value_or_refused(text):
 )
 def test_bad_overrides_are_refused(override, message):
     with pytest.raises(RecipeError, match=message):
-        recipe.load("quickstart", [override])
+        recipe.load("alfworld mgr pocket", [override])
 
 
 @pytest.mark.parametrize(
@@ -168,26 +252,19 @@ def test_a_value_is_no_section(tmp_path):
         recipe.load(written(tmp_path, "[run]\nseed = 1\n"), ["run.seed.deep=1"])
 
 
-def test_an_unknown_recipe_names_the_nearest(tmp_path):
-    with pytest.raises(RecipeError, match=r"'quikstart'.*did you mean 'quickstart'.*alfworld_mgr"):
-        recipe.load("quikstart")
-    with pytest.raises(RecipeError, match="no run folder"):
-        recipe.load(tmp_path)
-
-
 def test_recipes_are_frozen_and_compare():
-    one = recipe.load("quickstart")
+    one = recipe.load("alfworld mgr pocket")
     with pytest.raises(FrozenInstanceError):
         one.run.seed = 5
     other = replace(one, run=replace(one.run, seed=5))
     assert recipe.changes(one, other) == ["run.seed"]
     assert recipe.changes(one, one) == []
-    more = recipe.load("quickstart", ["credit.options.beta=0.3"])
+    more = recipe.load("alfworld mgr pocket", ["credit.options.beta=0.3"])
     assert recipe.changes(one, more) == ["credit.options.beta"]
 
 
 @pytest.mark.parametrize("name", ["data", "max_turns", "split"])
 def test_options_of_the_recipe_are_not_the_environments(name):
-    chosen = recipe.load("sotopia_quickstart", [f"env.options.{name}=3"])
-    with pytest.raises(recipe.RecipeError, match=f"set env.{name}"):
+    chosen = recipe.load("sotopia grpo pocket", [f"env.options.{name}=3"])
+    with pytest.raises(RecipeError, match=f"set env.{name}"):
         make_env(chosen.env, chosen.prompt, split="test")

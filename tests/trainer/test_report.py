@@ -73,7 +73,8 @@ def evaluation(solved: int) -> Evaluation:
 def run_folder(folder, *, text: str = ""):
     """A run of 5 + 40 steps as `train` leaves it."""
     recipe.save(
-        recipe.parse({"name": "quickstart", "about": f"A short run.{text}"}), folder / "config.toml"
+        recipe.parse({"name": "alfworld-mgr-pocket", "about": f"A short run.{text}"}),
+        folder / "config.toml",
     )
     lines = [{"step": s, "stage": "sft", "loss": 2.0 / s} for s in range(1, 6)]
     for step in range(6, 46):
@@ -122,7 +123,7 @@ def test_text_is_escaped_everywhere(tmp_path):
 
 
 def test_a_run_that_has_just_begun_has_a_page(tmp_path):
-    recipe.save(recipe.load("quickstart"), tmp_path / "config.toml")
+    recipe.save(recipe.load("alfworld mgr pocket"), tmp_path / "config.toml")
     text = report.write(tmp_path).read_text()
     assert "No evaluation has been recorded yet" in text
     assert "Sample episodes" not in text
@@ -214,7 +215,7 @@ class TestInABrowser:
     def test_hostile_text_is_shown_and_not_run(self, browser, tmp_path):
         path = report.write(run_folder(tmp_path, text=ATTACK))
         browser.get(path.as_uri())
-        assert browser.title == "quickstart – run report"
+        assert browser.title == "alfworld-mgr-pocket – run report"
         assert "<script>" in browser.find_element("tag name", "main").text
         assert browser.find_elements("css selector", "script, img") == []
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from trainer.recipe import Env, Prompt, RecipeError
+from trainer.environments import Env, Prompt
+from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
 from trainer.sampling import Reply
 
@@ -50,7 +51,7 @@ class Script:
 
     answer: object
     temperature: float = 1.0
-    max_new_tokens: int = 50
+    max_reply_tokens: int = 50
     decode: str = "free"
     limit: int = 10_000
     asked: list = field(default_factory=list)

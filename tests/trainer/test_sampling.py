@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trainer.batch import collate, make_rows
 from trainer.episodes import Episode, Step
 from trainer.policy import Policy
-from trainer.sampling import Sampler
+from trainer.sampling import Decoding, Sampler
 from trainer.update import token_logprobs
 
 from .conftest import tiny_model, tiny_tokenizer
@@ -60,7 +60,7 @@ def assert_recorded(history, reply, temperature=1.0):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_recorded_logprobs_are_those_of_a_whole_encoding(temperature):
-    sampler = Sampler(policy=POLICY, temperature=temperature, max_new_tokens=12)
+    sampler = Sampler(POLICY, Decoding(temperature=temperature, max_reply_tokens=12))
     session, rng = sampler.session(3), generator()
     histories = [opening(t) for t in ("You are in a room.", "look", "A much longer text " * 9)]
     new = [list(h) for h in histories]
@@ -80,7 +80,7 @@ def test_recorded_logprobs_are_those_of_a_whole_encoding(temperature):
 )
 def test_greedy_with_the_cache_equals_greedy_without(texts, seed, data):
     """Whatever the lengths and whichever rows are dropped on the way."""
-    sampler = Sampler(policy=POLICY, temperature=0, max_new_tokens=4)
+    sampler = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=4))
     session = sampler.session(len(texts))
     histories = {i: opening(text) for i, text in enumerate(texts)}
     new = {i: list(ids) for i, ids in histories.items()}
@@ -97,7 +97,7 @@ def test_greedy_with_the_cache_equals_greedy_without(texts, seed, data):
 
 
 def test_neighbours_do_not_change_a_row():
-    sampler = Sampler(policy=POLICY, temperature=0, max_new_tokens=8)
+    sampler = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=8))
     texts = ["short", "You are in the middle of a room. " * 4, "a mug"]
     together = sampler.session(3).reply(range(3), [opening(t) for t in texts], generator())
     for text, reply in zip(texts, together, strict=True):
@@ -107,7 +107,7 @@ def test_neighbours_do_not_change_a_row():
 
 
 def test_same_seed_same_replies_and_another_seed_others():
-    sampler = Sampler(policy=POLICY, max_new_tokens=10)
+    sampler = Sampler(POLICY, Decoding(max_reply_tokens=10))
     prompts = [opening("look")] * 4
 
     def ids(seed):
@@ -119,7 +119,7 @@ def test_same_seed_same_replies_and_another_seed_others():
 
 def test_samples_follow_the_distribution():
     """4,000 first tokens against the model's probabilities: chi-square over the likely tokens."""
-    sampler = Sampler(policy=POLICY, max_new_tokens=1)
+    sampler = Sampler(POLICY, Decoding(max_reply_tokens=1))
     prompt = opening("look")
     replies = sampler.session(4000).reply(range(4000), [prompt] * 4000, generator(5))
     counts = torch.bincount(torch.tensor([r.ids[0] for r in replies]), minlength=330)
@@ -130,7 +130,7 @@ def test_samples_follow_the_distribution():
 
 
 def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut():
-    sampler = Sampler(policy=POLICY, max_new_tokens=30)
+    sampler = Sampler(POLICY, Decoding(max_reply_tokens=30))
     replies = sampler.session(64).reply(range(64), [opening("look")] * 64, generator(3))
     end = POLICY.chat.end
     closed = [r for r in replies if r.ids[-1] == end]
@@ -143,7 +143,7 @@ def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut():
 
 
 def test_constrained_replies_are_actions_with_their_renormalised_probability():
-    sampler = Sampler(policy=POLICY, decode="admissible", max_new_tokens=2)
+    sampler = Sampler(POLICY, Decoding(decode="admissible", max_reply_tokens=2))
     session, rng = sampler.session(8), generator()
     histories = [opening(f"room {i}") for i in range(8)]
     new = [list(h) for h in histories]
@@ -161,14 +161,14 @@ def test_constrained_replies_are_actions_with_their_renormalised_probability():
 
 
 def test_a_single_action_leaves_no_choice():
-    sampler = Sampler(policy=POLICY, decode="admissible")
+    sampler = Sampler(POLICY, Decoding(decode="admissible"))
     reply = sampler.session(1).reply([0], [opening("x")], generator(), [["look"]])[0]
     assert reply.logprobs == reply.entropies == [0.0] * len(reply.ids)
 
 
 def test_probabilities_of_the_actions_sum_to_one():
     """Each action's probability is the product of its recorded tokens' probabilities."""
-    sampler = Sampler(policy=POLICY, decode="admissible")
+    sampler = Sampler(POLICY, Decoding(decode="admissible"))
     replies = sampler.session(300).reply(
         range(300), [opening("x")] * 300, generator(), [ACTIONS] * 300
     )
@@ -191,7 +191,9 @@ def test_equal_openings_are_encoded_once(fed):
     one, other = opening("You are in a room."), opening("look")
     prompts = [one, other, one, one, other]
     replies = (
-        Sampler(policy=POLICY, max_new_tokens=1).session(5).reply(range(5), prompts, generator())
+        Sampler(POLICY, Decoding(max_reply_tokens=1))
+        .session(5)
+        .reply(range(5), prompts, generator())
     )
     assert sum(ids.numel() for ids in fed) <= 2 * len(one)
     for prompt, reply in zip(prompts, replies, strict=True):
@@ -201,7 +203,7 @@ def test_equal_openings_are_encoded_once(fed):
 
 def test_nothing_is_encoded_twice(fed):
     """Tokens given to the model over an episode are its tokens, each once."""
-    sampler = Sampler(policy=POLICY, max_new_tokens=6)
+    sampler = Sampler(POLICY, Decoding(max_reply_tokens=6))
     session, new, total = sampler.session(1), opening("look"), 0
     for _ in range(4):
         reply = session.reply([0], [new], generator())[0]
@@ -211,7 +213,7 @@ def test_nothing_is_encoded_twice(fed):
 
 
 def test_room_counts_down_to_the_models_positions():
-    session = Sampler(policy=POLICY, max_new_tokens=1).session(1)
+    session = Sampler(POLICY, Decoding(max_reply_tokens=1)).session(1)
     assert session.room(0) == 2048
     reply = session.reply([0], [[5] * 100], generator())[0]
     assert session.room(0) == 2048 - 100 - len(reply.ids)
@@ -221,17 +223,17 @@ def test_room_counts_down_to_the_models_positions():
     ("options", "message"),
     [
         ({"temperature": -1.0}, "temperature must be at least 0, got -1"),
-        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1, got 0"),
+        ({"max_reply_tokens": 0}, "max_reply_tokens must be at least 1, got 0"),
         ({"decode": "beam"}, "decode is one of free, admissible, got 'beam'"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Sampler(policy=POLICY, **options)
+        Sampler(POLICY, Decoding(**options))
 
 
 def test_misuse_is_refused():
-    session = Sampler(policy=POLICY, max_new_tokens=1).session(2)
+    session = Sampler(POLICY, Decoding(max_reply_tokens=1)).session(2)
     with pytest.raises(ValueError, match="2 rows need as many token lists, got 1"):
         session.reply([0, 1], [[1]], generator())
     with pytest.raises(ValueError, match=r"rows \[1\] got no new token"):
@@ -245,7 +247,7 @@ def test_misuse_is_refused():
     session.reply([0], [[1]], generator())
     with pytest.raises(ValueError, match=r"rows \[1\] were dropped"):
         session.reply([1], [[1]], generator())
-    constrained = Sampler(policy=POLICY, decode="admissible").session(1)
+    constrained = Sampler(POLICY, Decoding(decode="admissible")).session(1)
     with pytest.raises(ValueError, match="needs actions"):
         constrained.reply([0], [[1]], generator(), [[]])
 
@@ -254,8 +256,8 @@ def test_eager_attention_gives_the_same_replies():
     tokenizer = tiny_tokenizer()
     model = tiny_model(len(tokenizer))
     model.set_attn_implementation("eager")
-    eager = Sampler(policy=Policy(model, tokenizer), temperature=0, max_new_tokens=6)
-    fused = Sampler(policy=POLICY, temperature=0, max_new_tokens=6)
+    eager = Sampler(Policy(model, tokenizer), Decoding(temperature=0, max_reply_tokens=6))
+    fused = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=6))
     prompts = [opening("look"), opening("You are in the middle of a room.")]
     one, other = (s.session(2).reply([0, 1], prompts, generator()) for s in (eager, fused))
     assert [r.ids for r in one] == [r.ids for r in other]
@@ -267,7 +269,7 @@ def test_broken_weights_are_refused():
     with torch.no_grad():
         broken.parameters()[-1].fill_(torch.nan)
     with pytest.raises(FloatingPointError, match=r"logits of .* are NaN or infinite"):
-        Sampler(policy=broken).session(1).reply([0], [[5]], generator())
+        Sampler(broken).session(1).reply([0], [[5]], generator())
 
 
 SMALL = {
@@ -297,7 +299,7 @@ def test_families_of_models_sample_what_they_compute(family):
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family])
     policy = Policy(model, tiny_tokenizer())
-    session = Sampler(policy=policy, max_new_tokens=5).session(3)
+    session = Sampler(policy, Decoding(max_reply_tokens=5)).session(3)
     played = [Episode("", "", 0, 0, "history", []) for _ in range(3)]
     for _ in range(3):
         new = [[7 + i] * (1 + 4 * i) for i in range(3)]
@@ -319,7 +321,7 @@ def test_smollm2_is_sampled_and_recomputed_exactly():
         pytest.skip(str(missing))
     prompt = "You are in a room. You see a bed 1, a desk 1. Your task is to: go to the desk."
     for decode, actions in (("free", None), ("admissible", [ACTIONS] * 2)):
-        session = Sampler(policy=policy, decode=decode, max_new_tokens=12).session(2)
+        session = Sampler(policy, Decoding(decode=decode, max_reply_tokens=12)).session(2)
         new = [list(policy.chat.opening(prompt * (i + 1))) for i in range(2)]
         replies = session.reply([0, 1], new, generator(), actions)
         steps = [
@@ -338,8 +340,8 @@ def test_sliding_windows_are_refused():
     model = tiny_model(len(tokenizer))
     model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
-        Sampler(policy=Policy(model, tokenizer))
+        Sampler(Policy(model, tokenizer))
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
     with pytest.raises(ValueError, match="has sliding_attention; use a model without"):
-        Sampler(policy=Policy(model, tokenizer))
+        Sampler(Policy(model, tokenizer))

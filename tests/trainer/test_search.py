@@ -20,15 +20,15 @@ CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": 
 
 @pytest.fixture
 def tasks():
-    panel = make_rollouts(recipe.load("wiki_mt_grpo"), "train").panel
+    panel = make_rollouts(recipe.load("wiki mt_grpo"), "train").panel
     return [Task(panel.task_ids[0], 0, 1), Task(panel.task_ids[0], 0, 1)]
 
 
 def test_replies_reach_the_environment_whole_and_rewards_of_turns_are_kept(tasks, tmp_path):
-    rollouts = make_rollouts(recipe.load("wiki_mt_grpo", ["sampling.max_tokens=9000"]), "train")
+    rollouts = make_rollouts(recipe.load("wiki mt_grpo", ["sampling.max_tokens=9000"]), "train")
     sampler = Script(
         lambda text, row: CALL if row == 0 and "Question: " in text else "<answer>x</answer>",
-        max_new_tokens=200,
+        max_reply_tokens=200,
     )
     caller, guesser = rollouts.play(tasks, sampler, torch.Generator())
     assert sampler.prompts[0].startswith("You have access to the following tools")
@@ -52,15 +52,15 @@ def test_replies_reach_the_environment_whole_and_rewards_of_turns_are_kept(tasks
 
 
 def test_a_turn_limit_pays_what_the_environment_pays(tasks):
-    rollouts = make_rollouts(recipe.load("wiki_grpo_or", ["sampling.max_tokens=9000"]), "train")
-    sampler = Script(lambda *_: "no tag at all", max_new_tokens=200)
+    rollouts = make_rollouts(recipe.load("wiki grpo", ["sampling.max_tokens=9000"]), "train")
+    sampler = Script(lambda *_: "no tag at all", max_reply_tokens=200)
     (episode, _) = rollouts.play(tasks, sampler, torch.Generator())
     assert episode.truncated
     assert episode.outcome == pytest.approx(0.04)  # the floor of the form's reward
     assert [step.reward for step in episode.steps] == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ["search_grpo", "search_gigpo", "wiki_mt_grpo"])
+@pytest.mark.parametrize("name", ["search_r1 grpo", "search gigpo", "wiki mt_grpo"])
 def test_no_loss_on_what_the_environment_says(name, tasks, tiny_policy):
     loaded = recipe.load(name, ["sampling.max_tokens=9000"])
     rollouts = make_rollouts(loaded, "train")

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from trainer.batch import collate, make_rows
-from trainer.learner import Learner
-from trainer.sampling import Sampler
+from trainer.learner import Learner, Optimizer
+from trainer.sampling import Decoding, Sampler
 from trainer.sft import demonstration, imitate
 
 TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 1.", "look")]
@@ -36,16 +36,16 @@ def test_loss_is_the_cross_entropy_of_the_reply_tokens(tiny_policy, tmp_path):
         logits = tiny_policy.model(input_ids=torch.tensor([rows[0].ids])).logits[0]
     at = torch.tensor(rows[0].at)
     by_torch = torch.nn.functional.cross_entropy(logits[at - 1], torch.tensor(rows[0].ids)[at])
-    taught = Learner(tiny_policy, folder=tmp_path, learning_rate=0.0)
+    taught = Learner(tiny_policy, Optimizer(learning_rate=0.0), folder=tmp_path)
     assert imitate(taught, rows)["loss"] == pytest.approx(by_torch.item(), abs=1e-4)
 
 
 def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
-    taught = Learner(tiny_policy, folder=tmp_path, learning_rate=1e-2, warmup=3)
+    taught = Learner(tiny_policy, Optimizer(learning_rate=1e-2, warmup=3), folder=tmp_path)
     rows = make_rows([demonstration(tiny_policy.chat, TURNS)])
     losses = [imitate(taught, rows)["loss"] for _ in range(40)]
     assert losses[-1] < 0.05 < losses[0]
-    session = Sampler(policy=tiny_policy, temperature=0).session(1)
+    session = Sampler(tiny_policy, Decoding(temperature=0)).session(1)
     prompts = [list(tiny_policy.chat.opening(TURNS[0][0]))]
     reply = session.reply([0], prompts, torch.Generator())[0]
     assert reply.text == "<think></think><action>go to desk 1</action>"
@@ -65,4 +65,4 @@ def test_nothing_to_imitate_is_refused(tiny_policy, tmp_path):
     with pytest.raises(ValueError, match="context is one of history, turn, got 'window'"):
         demonstration(tiny_policy.chat, TURNS, context="window")
     with pytest.raises(ValueError, match="needs at least one row"):
-        imitate(Learner(tiny_policy, folder=tmp_path, learning_rate=0.0), [])
+        imitate(Learner(tiny_policy, Optimizer(learning_rate=0.0), folder=tmp_path), [])

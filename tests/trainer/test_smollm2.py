@@ -23,7 +23,7 @@ pytestmark = pytest.mark.smollm2
 
 OPTIONS = [
     "policy.model=smollm2-135m",
-    "policy.lora_rank=16",
+    "policy.lora.rank=16",
     "policy.dtype=float32",
     "policy.gradient_checkpointing=false",
     "policy.device=cpu",
@@ -57,7 +57,9 @@ def trained(alfworld_data, tmp_path_factory):
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
     folder = tmp_path_factory.mktemp("smollm2")
-    chosen = recipe.load("alfworld_grpo", [*OPTIONS, f"env.data={alfworld_data}"])
+    chosen = recipe.load(
+        "alfworld has", ["credit.name=grpo", *OPTIONS, f"env.data={alfworld_data}"]
+    )
     policies = []
     with pytest.MonkeyPatch.context() as patch:
         load = train.load_policy

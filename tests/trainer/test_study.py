@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from trainer import recipe, study
+from trainer import recipe, recipes, study
+from trainer.recipes import RecipeError
 from trainer.study import StudyError
 
 from .test_train import figures
@@ -22,11 +23,11 @@ BRIEF = [
     "env.max_turns=40",  # the explorer needs them for the warm start
     "eval.tasks=2",
 ]
-METHODS = ["study/household/grpo", "study/household/mgr"]
+METHODS = ["grpo", "mgr"]
 
 
 def brief(out, seeds):
-    study.run(METHODS, seeds, out, BRIEF)
+    study.run("household", METHODS, seeds, out, BRIEF)
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +37,15 @@ def done(tmp_path_factory):
     return out
 
 
-STUDIES = sorted({name.split("/")[1] for name in recipe.names() if name.startswith("study/")})
-
-
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", recipes.names(recipes.STUDY))
 def test_every_method_has_the_same_budget(name):
-    runs = [recipe.load(found) for found in study.recipes_of(name)]
+    found = recipes.study(name)
+    runs = [recipe.load(one) for one in found.values()]
     assert len(runs) >= 2
     assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in runs}) == 1
     shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
     assert all(one == shared[0] for one in shared)
-    assert f"study/{name}/{study.BASELINE}" in {r.name for r in runs}
+    assert study.BASELINE in found
 
 
 def test_a_study_leaves_a_run_for_each_method_and_seed(done):
@@ -83,8 +82,8 @@ def test_a_figure_that_was_not_logged_is_named(done):
 
 
 def test_an_unknown_study_is_named():
-    with pytest.raises(StudyError, match=r"no study 'housework'; there are: .*household"):
-        study.recipes_of("housework")
+    with pytest.raises(RecipeError, match=r"no study 'housework', did you mean 'household'\?"):
+        recipes.study("housework")
 
 
 def test_an_unfinished_run_is_named(done):
@@ -94,12 +93,14 @@ def test_an_unfinished_run_is_named(done):
 
 def test_a_run_that_fails_is_named(tmp_path):
     with pytest.raises(StudyError, match=r"2 of 2 runs failed; see .*grpo/seed_0/log\.txt"):
-        study.run(METHODS, 1, tmp_path, ["policy.model=/no/such/model"])
+        study.run("household", METHODS, 1, tmp_path, ["policy.model=/no/such/model"])
 
 
 def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path):
-    with pytest.raises(recipe.RecipeError, match="did you mean 'study/household/mgr'"):
-        study.run(["study/household/mrg"], 1, tmp_path / "out", [])
+    with pytest.raises(RecipeError, match="household has no method 'mrg', did you mean 'mgr'"):
+        study.run("household", ["mrg"], 1, tmp_path / "out", [])
+    with pytest.raises(RecipeError, match=r"no option 'run\.step'; did you mean 'run\.steps'"):
+        study.run("household", ["mgr"], 1, tmp_path / "out", ["run.step=1"])
     assert not (tmp_path / "out").exists()
 
 

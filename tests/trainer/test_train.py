@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from trainer import episodes, evaluate, metrics, recipe
+from trainer import episodes, evaluate, metrics, recipe, recipes
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
 from trainer.metrics import describe
@@ -51,7 +51,7 @@ SHORT = [
 
 
 def short(model, *options):
-    return recipe.load("quickstart", [*SHORT, f"policy.model={model}", *options])
+    return recipe.load("alfworld mgr pocket", [*SHORT, f"policy.model={model}", *options])
 
 
 def quiet():
@@ -143,7 +143,7 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
 
 
 def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
-    options = ["policy.lora_rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
+    options = ["policy.lora.rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
     chosen = short(tiny_folder, *options, "run.save_every=1", "run.keep=9")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(chosen, whole, console=quiet())
@@ -172,7 +172,17 @@ main()
 def command(model, folder, *more):
     here = str(Path(__file__).parent)
     options = [*SHORT, f"policy.model={model}"]
-    arguments = ["train", "quickstart", *options, "--out", str(folder), "--resume", *more]
+    arguments = [
+        "train",
+        "alfworld",
+        "mgr",
+        "pocket",
+        *options,
+        "--out",
+        str(folder),
+        "--resume",
+        *more,
+    ]
     return [sys.executable, "-c", RUN, here, *arguments]
 
 
@@ -279,7 +289,7 @@ def test_a_run_without_checkpoint_cannot_be_evaluated(tmp_path, tiny_folder, cor
 TINY = [
     "run.threads=1",
     "env.max_turns=2",
-    "policy.lora_rank=2",
+    "policy.lora.rank=2",
     "sampling.tasks=2",
     "sampling.rollouts=2",
     "sampling.max_reply_tokens=8",
@@ -293,53 +303,100 @@ def test_a_run_is_resumed_with_other_patience_and_another_address_only(tmp_path)
     table = "env.options.judge={model='stub', url='http://a/v1'}"
     given = ["judge.model=stub", table]
     tmp_path.mkdir(exist_ok=True)
-    recipe.save(recipe.load("sotopia_quickstart", given), tmp_path / "config.toml")
+    recipe.save(recipe.load("sotopia grpo pocket", given), tmp_path / "config.toml")
     for change in (
         "judge.outage=900", "judge.url=http://b/v1", "judge.budget_requests=9",
         "env.options.judge.timeout=9", "env.options.judge.key=OTHER",
     ):  # fmt: skip
-        check_folder(recipe.load("sotopia_quickstart", [*given, change]), tmp_path, resume=True)
+        check_folder(recipe.load("sotopia grpo pocket", [*given, change]), tmp_path, resume=True)
     for change in (
         "judge.model=other", "judge.temperature=1", "env.options.judge.max_tokens=9",
         "env.options.judge.model=other",
     ):  # fmt: skip
         with pytest.raises(RunError, match=f"another {change.partition('=')[0]};"):
-            check_folder(recipe.load("sotopia_quickstart", [*given, change]), tmp_path, resume=True)
+            check_folder(
+                recipe.load("sotopia grpo pocket", [*given, change]), tmp_path, resume=True
+            )
 
 
-def take_a_step(name, model, folder, endpoint):
-    loaded = recipe.load(name)
+def take_a_step(words, model, folder, endpoint, *more):
+    loaded = recipe.load(words, more)
     warm = min(1, loaded.sft.steps)
     options = [f"policy.model={model}", *TINY]
     options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}", "sft.episodes=2"]
-    options += [] if loaded.policy.lora_rank else ["policy.lora_rank=0"]
+    options += [] if loaded.policy.lora.rank else ["policy.lora.rank=0"]
     options += ["env.games=20"] if loaded.env.games else []
     options += ["env.max_turns=50"] if warm else []  # the explorer has to get there
-    if loaded.partner.model:
-        options += [f"partner.model={model}", "partner.reply_tokens=8"]
-    if loaded.sampling.recorded:  # by the recipe that this one is based on
-        take_a_step("sotopia_dpo_online", model, folder / "recorded", endpoint)
-        options += [f"sampling.recorded={folder / 'recorded' / 'episodes'}"]
-    if loaded.judge.model:
+    if loaded.credit.options.get("decomposer") == "judge":
         options += [f"judge.url=http://127.0.0.1:{endpoint.server_address[1]}/v1"]
-    train(recipe.load(name, options), folder, console=quiet())
+    train(recipe.load(words, [*more, *options]), folder, console=quiet())
     lines = figures(folder)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
     assert (folder / "report.html").is_file()
 
 
-@pytest.mark.parametrize("name", recipe.names())
-def test_every_recipe_takes_a_step(name, tiny_folder, vision_folder, endpoint, tmp_path):
-    sees = name.startswith(("sokoban_", "ezpoints_"))
-    take_a_step(name, vision_folder if sees else tiny_folder, tmp_path, endpoint)
+TURN_REWARDS = {"mt_grpo": "wiki", "mt_rloo": "search_r1"}
 
 
-@pytest.mark.parametrize(
-    "name", ["mgr", "mgr_critic", "istar", "has_turnrd_film", "stapo", "prime", "dpo", "dapo"]
-)
-def test_methods_take_a_step_with_llama(name, llama_folder, endpoint, tmp_path):
-    take_a_step(f"alfworld_{name}", llama_folder, tmp_path, endpoint)
+@pytest.mark.parametrize("method", recipes.names("method"))
+def test_every_method_takes_a_step(method, tiny_folder, endpoint, tmp_path):
+    environment = TURN_REWARDS.get(method, "alfworld")
+    take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint)
+
+
+@pytest.mark.parametrize("environment", recipes.names("environment"))
+def test_every_environment_takes_a_step(
+    environment, tiny_folder, vision_folder, endpoint, tmp_path
+):
+    model = vision_folder if environment in {"sokoban", "ezpoints"} else tiny_folder
+    take_a_step(f"{environment} gigpo", model, tmp_path, endpoint)
+
+
+@pytest.mark.parametrize("environment", ["sokoban", "ezpoints"])
+def test_stapo_takes_a_step_on_pictures(environment, vision_folder, endpoint, tmp_path):
+    take_a_step(f"{environment} stapo", vision_folder, tmp_path, endpoint)
+
+
+# What the papers vary (MGR Table 2, iStar Table 3, HAS Tables 4 to 6), as the files tell.
+VARIANTS = [
+    ("mgr", "critic.learning_rate=1e-5"),
+    ("mgr", "critic.learning_rate=1e-5", "credit.options.gate=none"),
+    ("mgr", "critic.learning_rate=1e-5", "update.kl=k3", "update.kl_coefficient=0.01"),
+    ("istar", "credit.options.variant=merged"),
+    ("istar", "credit.options.variant=environment", "prm.learning_rate=0.0"),
+    ("istar", "prm.level=token", "update.ratio=token"),
+    ("istar", "credit.options.base=reinforce_pp"),
+    ("has", "credit.options.alpha=1.0"),
+    ("has", "credit.options.decomposer=turnrd"),
+    ("has", "credit.options.decomposer=turnrd", "turnrd.goal=true"),
+    ("has", "credit.options.decomposer=judge"),
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
+def test_every_variant_of_a_method_takes_a_step(variant, tiny_folder, endpoint, tmp_path):
+    method, *options = variant
+    take_a_step(f"alfworld {method}", tiny_folder, tmp_path, endpoint, *options)
+
+
+def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint, tmp_path):
+    partner = [f"partner.model={tiny_folder}", "partner.max_reply_tokens=8"]
+    take_a_step("sotopia istar", tiny_folder, tmp_path / "chat", endpoint, *partner)
+    recorded = f"sampling.recorded={tmp_path / 'chat' / 'episodes'}"
+    take_a_step("sotopia dpo", tiny_folder, tmp_path / "offline", endpoint, recorded)
+
+
+def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_path):
+    chosen = recipe.load("alfworld mt_grpo pocket", [f"policy.model={tiny_folder}"])
+    with pytest.raises(RunError, match=r"turn rewards, and AlfWorld-v0 reports none .*TurnVerifie"):
+        train(chosen, tmp_path / "run", console=quiet())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", ["mgr", "istar", "stapo", "prime", "dpo", "dapo"])
+def test_methods_take_a_step_with_llama(method, llama_folder, endpoint, tmp_path):
+    take_a_step(f"alfworld {method}", llama_folder, tmp_path, endpoint)
 
 
 def played(group, outcome, *actions):

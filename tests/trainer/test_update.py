@@ -9,9 +9,9 @@ import torch
 from credit import kl
 from trainer.batch import collate, credited, make_rows
 from trainer.episodes import Episode, Step
-from trainer.learner import Learner, NotFiniteError
-from trainer.policy import LoRA, Policy
-from trainer.sampling import Sampler
+from trainer.learner import Learner, NotFiniteError, Optimizer
+from trainer.policy import FULL, LoRA, Policy
+from trainer.sampling import Decoding, Sampler
 from trainer.update import Update, token_logprobs
 
 from .conftest import tiny_model, tiny_tokenizer
@@ -26,7 +26,7 @@ def tiny(seed=0, **options):
 
 def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
     """Episodes sampled from the policy, of unequal lengths."""
-    sampler = Sampler(policy=policy, max_new_tokens=6, **options)
+    sampler = Sampler(policy, Decoding(max_reply_tokens=6, **options))
     rng = torch.Generator().manual_seed(0)
     played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
     session = sampler.session(episodes)
@@ -47,7 +47,7 @@ def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
 
 
 def learner(policy, tmp_path, **options):
-    return Learner(policy, **({"folder": tmp_path, "learning_rate": 1e-2} | options))
+    return Learner(policy, Optimizer(**({"learning_rate": 1e-2} | options)), folder=tmp_path)
 
 
 def gradient(policy, rows, update, tmp_path, **options):
@@ -80,13 +80,17 @@ def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
 @pytest.mark.parametrize(
     "options", [{}, {"temperature": 0.7}, {"decode": "admissible"}], ids=["free", "cool", "held"]
 )
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=["full", "lora"])
+@pytest.mark.parametrize("lora", [FULL, LoRA(rank=2)], ids=["full", "lora"])
 def test_recomputed_logprobs_are_the_sampled_ones(context, options, lora, tmp_path):
     policy = tiny(lora=lora)
     rows = make_rows(rollouts(policy, context=context, **options))
     taught = learner(policy, tmp_path, tokens=100)
-    update = Update(temperature=options.get("temperature", 1.0))
-    figures = update(taught, credited(rows, np.ones(12)), rng=np.random.default_rng(0))
+    figures = Update()(
+        taught,
+        credited(rows, np.ones(12)),
+        rng=np.random.default_rng(0),
+        temperature=options.get("temperature", 1.0),
+    )
     assert figures["logprob_gap"] < 1e-4
     assert figures["clip_fraction"] == 0.0
     assert figures["approx_kl"] == pytest.approx(0.0, abs=1e-6)
@@ -279,11 +283,11 @@ def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ratio": "word"}, "ratio is one of token, turn, sequence, got 'word'"),
-        ({"aggregate": "sum"}, "aggregate is one of token-mean, sequence-mean, got 'sum'"),
-        ({"kl": "k4"}, "kl is one of none, k1, k2, k3, got 'k4'"),
-        ({"clip_low": 1.2}, r"clip_low <= 1, .* got .*clip_low=1.2"),
-        ({"epochs": 0}, r"epochs >= 1 .* got .*epochs=0"),
+        ({"ratio": "word"}, "ratio\n.*'token', 'turn' or 'sequence'.*input_value='word'"),
+        ({"aggregate": "sum"}, "aggregate\n.*'token-mean' or 'sequence-mean'.*input_value='sum'"),
+        ({"kl": "k4"}, "kl\n.*'none', 'k1', 'k2' or 'k3'.*input_value='k4'"),
+        ({"clip_low": 1.2}, r"clip_low\n.*less than or equal to 1.*input_value=1.2"),
+        ({"epochs": 0}, r"epochs\n.*greater than or equal to 1.*input_value=0"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):

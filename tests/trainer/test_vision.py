@@ -41,7 +41,7 @@ def policy(vision_folder):
 
 
 def played(policy, *options, blind=()):
-    loaded = recipe.load("quickstart", [*OPTIONS, *options])
+    loaded = recipe.load("alfworld mgr pocket", [*OPTIONS, *options])
     rollouts = make_rollouts(loaded, "train", blind=blind)
     tasks = draw_tasks(rollouts.panel, tasks=2, rollouts=3, seed=0, step=1)
     sampler = make_sampler(loaded, policy, 1.0)
@@ -150,7 +150,7 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
         ["credit.name=gigpo"],
         ["credit.name=stapo", "credit.options.masking=both"],
         ["credit.name=mgr", "critic.learning_rate=1e-3"],
-        ["credit.name=istar", "prm.learning_rate=1e-4", "policy.lora_rank=2"],
+        ["credit.name=istar", "prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],
     ids=["gigpo", "stapo", "critic", "istar"],
 )
@@ -164,7 +164,7 @@ def test_methods_train_what_sees(vision_folder, tmp_path, options):
         "update.skip_dead_groups=false",
         *options,
     ]
-    loaded = recipe.load("quickstart", [*run, f"policy.model={vision_folder}"])
+    loaded = recipe.load("alfworld mgr pocket", [*run, f"policy.model={vision_folder}"])
     train(loaded, tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert lines[-1]["logprob_gap"] < 1e-3
@@ -182,7 +182,7 @@ def test_adapters_see_too(vision_folder):
 
 def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):
     options = ["prompt.context=turn", "prompt.history=3"]
-    rollouts = make_rollouts(recipe.load("quickstart", [*OPTIONS, *options]), "train")
+    rollouts = make_rollouts(recipe.load("alfworld mgr pocket", [*OPTIONS, *options]), "train")
     said = "<think></think><action><image></action>"
 
     class Writing(Script):
@@ -190,7 +190,7 @@ def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):
         def policy(self):
             return policy
 
-    sampler = Writing(lambda *_: said, max_new_tokens=60)
+    sampler = Writing(lambda *_: said, max_reply_tokens=60)
     (episode,) = rollouts.play(
         draw_tasks(rollouts.panel, tasks=1, rollouts=1, seed=0, step=1), sampler, torch.Generator()
     )

@@ -6,9 +6,12 @@ and restores it with the policy's checkpoint. Left out: anything about the polic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from inspect import isclass
+from typing import TYPE_CHECKING, Any, cast
 
 import credit
+from agent_envs.imports import named
 from trainer.methods.base import Method, Play
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference
@@ -16,7 +19,7 @@ from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
 from trainer.methods.selective import Selective
 from trainer.methods.turnrd import WithTurnRD
-from trainer.recipe import RecipeError
+from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +52,7 @@ def make(recipe: Recipe) -> Method:
     asked = str(options.get("decomposer")) if name == "has" else ""
     if asked in _DECOMPOSERS:
         del options["decomposer"]
-    try:
-        estimator = credit.make(name, **options)
-    except TypeError as error:
-        raise RecipeError(f"credit.options of {name}: {error}") from error
+    estimator = _estimator(name, options)
     if isinstance(estimator, credit.HAS) and asked in _DECOMPOSERS:
         return _DECOMPOSERS[asked](estimator, recipe)
     if recipe.critic.learning_rate:
@@ -63,3 +63,25 @@ def make(recipe: Recipe) -> Method:
     if isinstance(estimator, credit.STAPO):
         return Selective(estimator, recipe)
     return Method(estimator)
+
+
+def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
+    """An estimator of `credit`, or of a user's own by "package.module:Name".
+
+    A class is made with the options, a function is the estimator and gets them at each call.
+    """
+    try:
+        if ":" not in name:
+            return credit.make(name, **options)
+        found: Any = named(name, option="credit.name")
+        made: Any = found(**options) if isclass(found) else partial(found, **options)
+    except TypeError as error:
+        raise RecipeError(f"credit.options of {name}: {error}") from error
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    if not callable(made):
+        raise RecipeError(
+            f"credit.name={name!r} must be callable: (turns, rng) -> advantage of each turn [N]; "
+            "see credit.Estimator"
+        )
+    return cast("credit.Estimator", made)

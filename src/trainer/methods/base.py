@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from trainer.batch import credited
-from trainer.learner import Learner, Model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from trainer.batch import Row
     from trainer.episodes import Episode
     from trainer.policy import Policy
-    from trainer.recipe import Update
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,19 @@ class Method:
     Attributes:
         estimator: The estimator.
         blind: What prompts leave out that the method needs recorded, see `Rollouts.blind`.
+        needs: Optional columns of `Turns` that the environment has to report.
         needs_reference: Whether it asks the policy's reference, which is then kept.
     """
 
     blind: tuple[str, ...] = ()
     needs_reference: bool = False
+    needs: tuple[str, ...] = ()
     policy: Policy
     folder: Path
 
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
+        self.needs = tuple(getattr(estimator, "needs", ()))
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Start reinforcement learning from this policy; `folder` is the run's."""
@@ -91,19 +92,7 @@ class Method:
         """Take over what `save` wrote, after `begin`."""
 
 
-def learner_of(model: Model, learning_rate: float, update: Update, folder: Path) -> Learner[Model]:
-    """The learner of a model beside the policy, as the policy's but for its rate."""
-    return Learner(
-        model,
-        folder=folder,
-        learning_rate=learning_rate,
-        weight_decay=update.weight_decay,
-        grad_norm=update.grad_norm,
-        tokens=update.tokens,
-    )
-
-
-def told_apart(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:
+def pair_accuracy(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:
     """Share of (better, worse) pairs [K, 2] with the better return [M] higher; a tie is half."""
     lead = returns[pairs[:, 0]] - returns[pairs[:, 1]]
     return float(np.mean((lead > 0) + 0.5 * (lead == 0)))

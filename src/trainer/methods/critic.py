@@ -10,18 +10,21 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from pydantic.dataclasses import dataclass
 from torch import nn
 
 import credit
 from credit import gae
 from credit.surrogate import value_loss
 from trainer.batch import annotated, minibatches
-from trainer.methods.base import Credited, Method, learner_of, of_turns
-from trainer.recipe import RecipeError
+from trainer.learner import Learner
+from trainer.methods.base import Credited, Method, of_turns
+from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
+from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +35,35 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.learner import Learner
     from trainer.methods.base import Play
     from trainer.policy import Policy
     from trainer.recipe import Recipe
 
 STATE = "critic.pt"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Options:
+    """State values for PPO; with them credit.name gives rewards (mgr, or reinforce for plain PPO).
+
+    Attributes:
+        learning_rate: Of the critic, 0 for no critic.
+        trunk: The value head reads the hidden states of the "policy" and leaves them as they are,
+            or those of its "own" copy, an adapter where the policy is one.
+        gamma: Discount from token to token.
+        lam: λ of GAE.
+        value_clip: A value may move this far from the old one before its loss is clipped.
+        epochs: Passes over the rollouts of a step.
+        whiten: Scale advantages to mean 0 and deviation 1 over the batch's tokens.
+    """
+
+    learning_rate: NonNegative = 0.0
+    trunk: Literal["policy", "own"] = "policy"
+    gamma: Share = 1.0
+    lam: Share = 0.95
+    value_clip: AboveZero = 0.2
+    epochs: Positive = 1
+    whiten: bool = True
 
 
 class Critic:
@@ -124,7 +150,8 @@ class WithCritic(Method):
         super().begin(policy, folder)
         options = self.recipe.critic
         critic = Critic(policy, own=options.trunk == "own")
-        self.learner = learner_of(critic, options.learning_rate, self.recipe.update, folder)
+        learning = replace(self.recipe.update, learning_rate=options.learning_rate, warmup=0)
+        self.learner = Learner(critic, learning, folder=folder)
 
     def credit(self, play: Play) -> Credited:
         """Advantages by GAE; the critic learns from the same rows."""
@@ -132,7 +159,7 @@ class WithCritic(Method):
         rewards = paid(self.estimator, play.turns, play.rng)
         critic = self.learner.model
         values = annotated(
-            play.rows, critic.values, tokens=self.learner.tokens, device=critic.device
+            play.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
         )
         rows = generalized(
             play.rows, values, rewards, play.turns, gamma=options.gamma, lam=options.lam

@@ -17,8 +17,8 @@ from credit import implicit
 from credit.choices import positive
 from credit.tokens import sums
 from trainer.batch import credited
-from trainer.methods.base import Credited, Method, told_apart
-from trainer.recipe import RecipeError
+from trainer.methods.base import Credited, Method, pair_accuracy
+from trainer.recipes import RecipeError
 from trainer.update import recomputed, with_reference
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class WithPreference(Method):
         advantage = balance[play.turns.trajectory]
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
         if len(pairs):
-            figures["dpo_accuracy"] = told_apart(returns.detach().numpy(), pairs)
+            figures["dpo_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         return Credited(credited(rows, advantage), advantage, figures)
 
     def _returns(self, rows: list[Row], play: Play) -> Tensor:

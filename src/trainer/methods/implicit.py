@@ -11,18 +11,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from pydantic.dataclasses import dataclass
 
 import credit
 from credit import implicit
 from credit.tokens import sums
 from trainer.batch import credited
-from trainer.learner import NotFiniteError
-from trainer.methods.base import Credited, Method, learner_of, of_turns, told_apart
-from trainer.recipe import RecipeError
+from trainer.learner import Learner, NotFiniteError
+from trainer.methods.base import Credited, Method, of_turns, pair_accuracy
+from trainer.options import STRICT, AboveZero, NonNegative
+from trainer.recipes import RecipeError
 from trainer.update import recomputed, token_logprobs
 
 if TYPE_CHECKING:
@@ -33,12 +35,28 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.learner import Learner
     from trainer.methods.base import Play
     from trainer.policy import Policy
     from trainer.recipe import Recipe
 
 STATE = "prm.pt"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Options:
+    """A model of implicit rewards, which starts as the policy; for credit.name istar or prime.
+
+    Attributes:
+        learning_rate: Of the model, 0 for none.
+        beta: β, scale of the rewards.
+        threshold: Of two trajectories, the better has an outcome above and the worse not above it.
+        level: Rewards of whole turns, or of every "token" (ablation).
+    """
+
+    learning_rate: NonNegative = 0.0
+    beta: AboveZero = 0.05
+    threshold: float = 0.0
+    level: Literal["turn", "token"] = "turn"
 
 
 class WithPRM(Method):
@@ -66,8 +84,9 @@ class WithPRM(Method):
     def begin(self, policy: Policy, folder: Path) -> None:
         """The model starts as the policy."""
         super().begin(policy, folder)
-        twin, update = policy.twin("prm"), self.recipe.update
-        self.learner = learner_of(twin, self.options.learning_rate, update, folder)
+        rate = self.options.learning_rate
+        options = replace(self.recipe.update, learning_rate=rate, warmup=0)
+        self.learner = Learner(policy.twin("prm"), options, folder=folder)
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
 
@@ -107,7 +126,10 @@ class WithPRM(Method):
     def _told(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: [P]."""
         known = recomputed(
-            self.learner.model, rows, tokens=self.learner.tokens, temperature=self._temperature
+            self.learner.model,
+            rows,
+            tokens=self.learner.options.tokens,
+            temperature=self._temperature,
         )
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
 
@@ -145,7 +167,7 @@ class WithPRM(Method):
         else:
             return figures  # every group ended all alike: nothing to prefer
         if len(pairs):
-            figures["prm_accuracy"] = told_apart(returns.detach().numpy(), pairs)
+            figures["prm_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
         rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]

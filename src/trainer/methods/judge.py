@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_envs.endpoint import open_endpoint
 from credit import Judge
 from trainer.methods.base import Method
-from trainer.recipe import RecipeError
+from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from pathlib import Path

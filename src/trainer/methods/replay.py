@@ -72,8 +72,7 @@ class Stage:
 
     def loss(self) -> TurnRDLoss:
         """Its loss."""
-        names = ("rank", "progress", "value", "margin")
-        return TurnRDLoss(**{name: self.options[name] for name in names})
+        return TurnRDLoss(**self.options["loss"])
 
 
 @dataclass(frozen=True)

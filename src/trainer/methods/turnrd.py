@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
 import torch
+from pydantic.dataclasses import dataclass
 
 from credit.turnrd import Decomposer
+from credit.turnrd_loss import TurnRDLoss
 from trainer.batch import collate, credited, microbatches
 from trainer.checkpoint import write_text
 from trainer.methods import replay
 from trainer.methods.base import Credited, Method
+from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +33,39 @@ if TYPE_CHECKING:
     from trainer.methods.base import Play
     from trainer.policy import Policy
     from trainer.recipe import Recipe
+
+
+@dataclass(frozen=True, config=STRICT)
+class Options:
+    """The model that tells the credit of turns, for credit.name has with decomposer "turnrd".
+
+    Attributes:
+        round: Steps of a round; the model is frozen inside, and trained on the replay after it.
+        goal: Modulate by the goal (FiLM).
+        learning_rate: Of AdamW.
+        epochs: Passes over the replay after a round.
+        batch: Trajectories of an optimiser step.
+        half_life: Rounds after which a trajectory is drawn half as often.
+        hidden: Width of its encoder.
+        layers: Of its encoder.
+        heads: Of its encoder.
+        dropout: Of its encoder.
+        clip: Values are clipped to this before they are shifted to sum to the outcome.
+        loss: Weights of its loss; the dense signal of a turn is its gain in progress.
+    """
+
+    round: Positive = 5
+    goal: bool = True
+    learning_rate: AboveZero = 5e-4
+    epochs: Positive = 5
+    batch: Positive = 32
+    half_life: AboveZero = 4.0
+    hidden: Positive = 128
+    layers: Positive = 2
+    heads: Positive = 4
+    dropout: Share = 0.1
+    clip: AboveZero = 2.0
+    loss: TurnRDLoss = field(default_factory=TurnRDLoss)
 
 
 class WithTurnRD(Method):

@@ -110,7 +110,7 @@ def test_no_file_of_a_run_has_the_key(server, monkeypatch, tmp_path):
         "eval.every=0", "run.save_every=1", "run.episodes_every=1",
     )  # fmt: skip
     told = io.StringIO()
-    train(recipe.load("sotopia_quickstart", options), tmp_path, console=Console(file=told))
+    train(recipe.load("sotopia grpo pocket", options), tmp_path, console=Console(file=told))
     assert server.keys
     assert set(server.keys) == {f"Bearer {KEY}"}
     files = [file for file in tmp_path.rglob("*") if file.is_file()]

@@ -1,0 +1,19 @@
+"""Types of options: a section of a recipe is a frozen pydantic dataclass beside what it sets up.
+
+Values are checked strictly when the dataclass is made: no string passes for a number, no unknown
+option is accepted, and neither infinity nor NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+NonNegative = Annotated[float, Field(ge=0)]
+AboveZero = Annotated[float, Field(gt=0)]
+NotAboveZero = Annotated[float, Field(le=0)]

@@ -1,0 +1,234 @@
+"""The recipes that come with the package: one TOML file for each environment, method and model.
+
+A recipe is an environment, a method and perhaps a model: `compose(["alfworld", "mgr", "pocket"])`.
+The files are layered in this order. A table `[when.NAME...]` of one applies only beside NAME, after
+everything unconditional. The comment after a value is its source. Left out: what the options mean
+(`trainer.recipe`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from agent_envs.panels import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from importlib.resources.abc import Traversable
+
+AXES = ("environment", "method", "model")
+"""What a recipe is made of; the files of each are in the folder of its plural."""
+WHEN = "when"
+STUDY = "study"
+Key: TypeAlias = tuple[str, ...]
+
+
+class RecipeError(ValueError):
+    """A recipe, an option or a value that does not exist or fit; the message names the nearest."""
+
+
+class Setting(NamedTuple):
+    """The value of one option, the file that sets it, and the comment beside it."""
+
+    value: Any
+    file: str
+    source: str
+
+
+class Recipe(NamedTuple):
+    """A composed recipe: its name, a sentence, and its settings by key, e.g. ("run", "seed")."""
+
+    name: str
+    about: str
+    settings: dict[Key, Setting]
+
+    def tree(self) -> dict[str, Any]:
+        """The settings as nested tables, with `name` and `about`."""
+        made: dict[str, Any] = {"name": self.name, "about": self.about}
+        for key, setting in self.settings.items():
+            table = made
+            for section in key[:-1]:
+                table = table.setdefault(section, {})
+            table[key[-1]] = setting.value
+        return made
+
+
+class Part(NamedTuple):
+    """One file: its sentence, its settings, and those that apply only beside another part."""
+
+    about: str
+    settings: dict[Key, Setting]
+    when: dict[str, dict[Key, Setting]]
+
+
+@cache
+def names(axis: str) -> tuple[str, ...]:
+    """The shipped names of an axis, or of STUDY, sorted."""
+    entries = (entry.name for entry in _folder(axis).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
+
+
+@cache
+def part(axis: str, name: str) -> Part:
+    """A shipped part."""
+    return _part(name, _read(_folder(axis) / f"{name}.toml"))
+
+
+def compose(words: Sequence[str | Path]) -> Recipe:
+    """The recipe of some words, each a shipped name or a TOML file of one's own.
+
+    A file may name its `environment`, `method` and `model`, too, and is layered last.
+
+    Raises:
+        RecipeError: An unknown word, two of one axis, or neither a file nor an environment with a
+            method.
+    """
+    parts: dict[str, str] = {}
+    own: list[Path] = []
+    for word in words:
+        axis = next((axis for axis in AXES if str(word) in names(axis)), None)
+        if axis is not None:
+            _put(parts, axis, str(word))
+        elif Path(word).is_file():
+            own.append(Path(word))
+        else:
+            raise RecipeError(_unknown(str(word)))
+    above = []
+    for path in own:
+        table = _read(path)
+        for axis in AXES:
+            if axis in table:
+                _put(parts, axis, _shipped(axis, table.pop(axis), path))
+        above.append(_part(str(path), table))
+    if not own and not {"environment", "method"} <= parts.keys():
+        raise RecipeError(
+            "a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, got "
+            f"{' '.join(map(str, words))!r}; {_listed()}"
+        )
+    made = _composed(parts, above)
+    return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
+
+
+def study(name: str) -> dict[str, Recipe]:
+    """The recipes of a study by label: its environment and model with each of its methods.
+
+    Raises:
+        RecipeError: There is no such study.
+    """
+    known = names(STUDY)
+    if name not in known:
+        raise RecipeError(f"no study {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+    table = _read(_folder(STUDY) / f"{name}.toml")
+    parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
+    methods = table.pop("methods")
+    shared = _part(f"study {name}", table)._replace(about="")
+    made = {}
+    for label, own in methods.items():
+        chosen = parts | {"method": str(own.pop("method"))}
+        composed = _composed(chosen, [shared, _part(f"study {name}, {label}", own)])
+        made[label] = composed._replace(name=f"{name}-{label}")
+    return made
+
+
+def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
+    """The layers of some parts, and others above them."""
+    ordered = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
+    layers = [one.settings for one in ordered.values()]
+    layers += [
+        ordered[one].when[other]
+        for one, other in permutations(ordered, 2)
+        if other in ordered[one].when
+    ]
+    settings: dict[Key, Setting] = {}
+    for layer in [*layers, *(one.settings for one in above)]:
+        _set(settings, layer)
+    told = [one.about for one in [*ordered.values(), *above] if one.about]
+    return Recipe("-".join(ordered), " ".join(told), settings)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Key and value of `key=value`; the value is a TOML literal, and a string where it is none.
+
+    Raises:
+        RecipeError: There is no equals sign.
+    """
+    key, equals, literal = map(str.strip, text.partition("="))
+    if not equals:
+        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
+    try:
+        values = tomllib.loads(f"value = {literal}")
+    except tomllib.TOMLDecodeError:
+        return key, literal
+    return key, values["value"] if len(values) == 1 else literal
+
+
+def _put(parts: dict[str, str], axis: str, name: str) -> None:
+    if parts.setdefault(axis, name) != name:
+        raise RecipeError(f"a recipe has one {axis}, got {parts[axis]!r} and {name!r}")
+
+
+def _shipped(axis: str, name: object, path: Path) -> str:
+    if name in names(axis):
+        return str(name)
+    raise RecipeError(
+        f"{path}: no {axis} {name!r}{nearest(str(name), names(axis))}; "
+        f"there are {', '.join(names(axis))}"
+    )
+
+
+def _unknown(word: str) -> str:
+    every = [name for axis in AXES for name in names(axis)]
+    return f"no recipe part, TOML file or run folder {word!r}{nearest(word, every)}; {_listed()}"
+
+
+def _listed() -> str:
+    """`environments: ...; methods: ...; models: ...`."""
+    return "; ".join(f"{axis}s: {', '.join(names(axis))}" for axis in AXES)
+
+
+def _part(name: str, table: dict[str, Any]) -> Part:
+    about, conditional = str(table.pop("about", "")), table.pop(WHEN, {})
+    when = {other: dict(_flat(own, f"{name} when {other}")) for other, own in conditional.items()}
+    return Part(about, dict(_flat(table, name)), when)
+
+
+def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
+    """Set what a layer says; another estimator drops the options of the one before."""
+    name = ("credit", "name")
+    if name in layer and name in settings and settings[name].value != layer[name].value:
+        for key in [key for key in settings if key[:2] == ("credit", "options")]:
+            del settings[key]
+    settings.update(layer)
+
+
+def _flat(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
+    for key in table:
+        item = table.item(key)
+        if isinstance(item, dict):
+            yield from _flat(item, file, (*above, key))
+        else:
+            yield (*above, key), Setting(item.unwrap(), file, item.trivia.comment.lstrip("# "))
+
+
+def _folder(axis: str) -> Traversable:
+    return files("trainer") / "recipes" / ("studies" if axis == STUDY else f"{axis}s")
+
+
+def _read(source: Traversable | Path) -> dict[str, Any]:
+    """A TOML file as tables that keep their comments.
+
+    Raises:
+        RecipeError: It is not TOML.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(source.read_text(encoding="utf-8"))
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{source} is not TOML: {error}") from error
