@@ -107,8 +107,12 @@ def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> 
     else:
         words = [recipe] if Path(recipe).is_file() else str(recipe).split()
         tree = recipes.compose(words).tree()
-    for override in overrides:
-        _override(tree, override)
+    pairs = [recipes.assignment(override) for override in overrides]
+    before = tree.get("credit", {}).get("name")
+    if any(key == "credit.name" and value != before for key, value in pairs):
+        tree["credit"].pop("options", None)  # they are another estimator's
+    for key, value in pairs:
+        _override(tree, key, value)
     return parse(tree)
 
 
@@ -163,13 +167,12 @@ def _read_run(config: Path) -> dict[str, Any]:
     return tree
 
 
-def _override(tree: dict[str, Any], override: str) -> None:
-    key, value = recipes.assignment(override)
+def _override(tree: dict[str, Any], key: str, value: Any) -> None:
     *sections, last = _full_key(key).split(".")
     for section in sections:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
-            raise RecipeError(f"{key!r} goes into {section!r}, which is a value and no section")
+            raise RecipeError(f"{key!r} is an option of {section!r}, which is a value, no section")
     tree[last] = value
 
 

@@ -151,6 +151,13 @@ def test_another_estimator_drops_the_options_of_the_one_before(tmp_path):
     assert recipe.load(written(tmp_path, text)).credit.options == {}
 
 
+def test_an_override_of_the_estimator_drops_the_options_of_the_one_before():
+    loaded = recipe.load("alfworld mgr", ["credit.options.alpha=0.5", "credit.name=istar"])
+    assert (loaded.credit.name, loaded.credit.options) == ("istar", {"alpha": 0.5})
+    same = recipe.load("alfworld mgr", ["credit.name=mgr"])
+    assert same.credit.options["beta"] == 0.1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -248,7 +255,7 @@ def test_bad_files_are_refused(tmp_path, text, message):
 
 
 def test_a_value_is_no_section(tmp_path):
-    with pytest.raises(RecipeError, match="goes into 'seed', which is a value and no section"):
+    with pytest.raises(RecipeError, match="is an option of 'seed', which is a value, no section"):
         recipe.load(written(tmp_path, "[run]\nseed = 1\n"), ["run.seed.deep=1"])
 
 

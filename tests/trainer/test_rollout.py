@@ -13,7 +13,7 @@ import torch
 from trainer.environments import Env, Prompt
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
-from trainer.sampling import Reply
+from trainer.sampling import Decoding, Reply
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,10 @@ class Script:
     offered: list = field(default_factory=list)
     sessions: int = 0
     vision = None
+
+    @property
+    def decoding(self):
+        return Decoding(self.temperature, self.max_reply_tokens, self.decode)
 
     @property
     def policy(self):

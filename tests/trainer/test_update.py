@@ -31,7 +31,7 @@ def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
     played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
     session = sampler.session(episodes)
     prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
-    constrained = [ACTIONS] * episodes if sampler.decode == "admissible" else None
+    constrained = [ACTIONS] * episodes if sampler.decoding.decode == "admissible" else None
     for turn in range(turns):
         session = session if context == "history" else sampler.session(episodes)
         replies = session.reply(range(episodes), prompts, rng, constrained)
@@ -52,7 +52,7 @@ def learner(policy, tmp_path, **options):
 
 def gradient(policy, rows, update, tmp_path, **options):
     """The gradient of one update: what a step of plain descent at rate 1 would subtract."""
-    taught = learner(policy, tmp_path, grad_norm=math.inf, **options)
+    taught = learner(policy, tmp_path, grad_norm=1e9, **options)
     seen = []
     taught.optimizer.step = lambda: seen.append(
         [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
