@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from agent_envs.endpoint import Endpoint
+from trainer.assignment import assignment
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -402,22 +403,6 @@ def changes(before: Recipe, after: Recipe) -> list[str]:
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
-def assignment(text: str) -> tuple[str, Any]:
-    """Key and value of `key=value`; the value is a TOML literal, and a string where it is none.
-
-    Raises:
-        RecipeError: There is no equals sign.
-    """
-    key, equals, literal = map(str.strip, text.partition("="))
-    if not equals:
-        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
-    try:
-        values = tomllib.loads(f"value = {literal}")
-    except tomllib.TOMLDecodeError:
-        return key, literal
-    return key, values["value"] if len(values) == 1 else literal
-
-
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -471,7 +456,10 @@ def _merged(base: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _override(tree: dict[str, Any], override: str) -> None:
-    key, value = assignment(override)
+    try:
+        key, value = assignment(override)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
     *sections, last = _full_key(key).split(".")
     for section in sections:
         tree = tree.setdefault(section, {})
