@@ -46,7 +46,7 @@ def problem_with(package: str) -> str:
     if found.parent.resolve() != ours.parent.resolve():
         owner = owner_of(found)
         remedy = f"pip uninstall {owner}" if owner else "rename it, or take it off PYTHONPATH"
-        return f"`import {package}` finds {found}, which is not part of agent-envs: {remedy}"
+        return f"`import {package}` finds {found} instead of {ours}: {remedy}"
     if is_overwritten(ours):
         owner = owner_of(ours)
         remedy = f"pip uninstall {owner}, then {REINSTALL}" if owner else REINSTALL
@@ -68,14 +68,17 @@ def is_overwritten(file: Path) -> bool:
 
 
 def owner_of(file: Path) -> str:
-    """The other distribution whose list of files has this one; "" if there is none."""
+    """The other distribution whose list of files has this one; "" if there is none.
+
+    It is another copy of agent-envs where that lies in another folder.
+    """
     from importlib.metadata import distributions
 
     for distribution in distributions():
         files = [entry for entry in distribution.files or () if entry.name == file.name]
         name = distribution.metadata["Name"]
-        if name != "agent-envs" and any(
-            Path(str(entry.locate())).resolve() == file.resolve() for entry in files
-        ):
+        if name == "agent-envs" and file.is_relative_to(HOME):
+            continue
+        if any(Path(str(entry.locate())).resolve() == file.resolve() for entry in files):
             return name
     return ""

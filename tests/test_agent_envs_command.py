@@ -87,24 +87,28 @@ def test_a_link_to_the_folder_starts(site, tmp_path):
 def test_a_distribution_that_comes_first_is_to_be_uninstalled(site, tmp_path, package):
     install(tmp_path / "user", f"the-{package}", {f"{package}/__init__.py": FOREIGN})
     assert start(tmp_path / "user", site) == (
-        f"agent-envs: `import {package}` finds {tmp_path}/user/{package}/__init__.py, which is "
-        f"not part of agent-envs: pip uninstall the-{package}"
+        f"agent-envs: `import {package}` finds {tmp_path}/user/{package}/__init__.py instead of "
+        f"{site}/{package}/__init__.py: pip uninstall the-{package}"
     )
 
 
 def test_a_distribution_in_site_packages_comes_before_an_editable_install(tmp_path):
     clone(tmp_path / "src")
     install(tmp_path / "site-packages", "trainer", {"trainer/__init__.py": FOREIGN})
-    assert "which is not part of agent-envs: pip uninstall trainer" in start(
-        tmp_path / "site-packages", tmp_path / "src"
-    )
+    said = start(tmp_path / "site-packages", tmp_path / "src")
+    assert said.endswith(f"instead of {tmp_path}/src/trainer/__init__.py: pip uninstall trainer")
+
+
+def test_an_older_copy_of_ours_that_comes_first_is_to_be_uninstalled(site, tmp_path):
+    install(tmp_path / "user", "agent-envs", {"trainer/__init__.py": FOREIGN})
+    assert start(tmp_path / "user", site).endswith("trainer/__init__.py: pip uninstall agent-envs")
 
 
 def test_a_folder_of_a_users_own_is_to_be_renamed(site, tmp_path):
     write(tmp_path / "mine" / "credit" / "__init__.py", FOREIGN)
     assert start(tmp_path / "mine", site) == (
-        f"agent-envs: `import credit` finds {tmp_path}/mine/credit/__init__.py, which is not part "
-        "of agent-envs: rename it, or take it off PYTHONPATH"
+        f"agent-envs: `import credit` finds {tmp_path}/mine/credit/__init__.py instead of "
+        f"{site}/credit/__init__.py: rename it, or take it off PYTHONPATH"
     )
     write(tmp_path / "mine" / "credit" / "__init__.py")
     (tmp_path / "mine" / "credit" / "__init__.py").unlink()  # a folder without it is no package

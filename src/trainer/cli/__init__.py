@@ -35,9 +35,10 @@ def main() -> None:
 
 def _of_the_user(error: Exception) -> bool:
     """Whether the message says enough; anything else is a fault of this program."""
+    if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
+        return True
     from gymnasium.error import Error as GymError
 
     from agent_envs.web import ServerError
 
-    known = (ValueError, OSError, ImportError, GymError, FloatingPointError, ServerError)
-    return isinstance(error, known)
+    return isinstance(error, (GymError, ServerError))

@@ -37,7 +37,7 @@ def _print_version(given: bool) -> None:
 
 
 @app.callback()
-def agent_envs(
+def command_line(
     *,
     show_version: Annotated[
         bool,

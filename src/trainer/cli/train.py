@@ -37,9 +37,10 @@ def train(
     """Train by a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
     from trainer import recipe as recipes
+
+    chosen = recipes.load(recipe, options or ())  # before torch: a mistake is answered at once
     from trainer.train import train as run
 
-    chosen = recipes.load(recipe, options or ())
     own = Path(recipe) if (Path(recipe) / "config.toml").is_file() else None
     folder = out or own or Path("runs") / chosen.name
     console = Console()
