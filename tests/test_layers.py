@@ -12,7 +12,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGES = ("agent_envs", "credit", "trainer")
 MAY_IMPORT = {"agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"}}
-MODULES = sorted(SOURCE.rglob("*.py"))
+COMMAND = SOURCE / "agent_envs_command.py"
+MODULES = sorted(set(SOURCE.rglob("*.py")) - {COMMAND})
 # Modules of credit whose maths is on log-probabilities or learned; `import credit` loads none.
 # What numpy and gymnasium bring along.
 LIGHT = {
@@ -77,6 +78,11 @@ def test_arrows_between_the_packages(module):
     package = module.relative_to(SOURCE).parts[0]
     others = (imported(ast.parse(module.read_text())) & set(PACKAGES)) - {package}
     assert others <= MAY_IMPORT[package]
+
+
+def test_the_command_starts_with_the_standard_library_and_calls_the_trainer():
+    assert not at_import(COMMAND)
+    assert imported(ast.parse(COMMAND.read_text())) & set(PACKAGES) == {"trainer"}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -48,6 +46,8 @@ class Checkpoints:
         Raises:
             CheckpointError: It could not be written; those before it are as they were.
         """
+        from safetensors import SafetensorError
+
         part, final = self.folder / f".step_{step}.part", self.folder / f"step_{step}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.endpoint import Endpoint
 from trainer import recipes
+from trainer.assignment import assignment
 from trainer.checkpoint import write_text
 from trainer.environments import Env, Prompt
 from trainer.evaluate import Eval
@@ -107,7 +108,7 @@ def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> 
     else:
         words = [recipe] if Path(recipe).is_file() else str(recipe).split()
         tree = recipes.compose(words).tree()
-    pairs = [recipes.assignment(override) for override in overrides]
+    pairs = [_assignment(override) for override in overrides]
     before = tree.get("credit", {}).get("name")
     if any(key == "credit.name" and value != before for key, value in pairs):
         tree["credit"].pop("options", None)  # they are another estimator's
@@ -174,6 +175,13 @@ def _override(tree: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(tree, dict):
             raise RecipeError(f"{key!r} is an option of {section!r}, which is a value, no section")
     tree[last] = value
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    try:
+        return assignment(text)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
 
 
 def _full_key(key: str) -> str:

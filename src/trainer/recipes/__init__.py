@@ -8,7 +8,6 @@ everything unconditional. The comment after a value is its source. Left out: wha
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from importlib.resources import files
 from itertools import permutations
@@ -149,22 +148,6 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
         _set(settings, layer)
     told = [one.about for one in [*ordered.values(), *above] if one.about]
     return Recipe("-".join(ordered), " ".join(told), settings)
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """Key and value of `key=value`; the value is a TOML literal, and a string where it is none.
-
-    Raises:
-        RecipeError: There is no equals sign.
-    """
-    key, equals, literal = map(str.strip, text.partition("="))
-    if not equals:
-        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
-    try:
-        values = tomllib.loads(f"value = {literal}")
-    except tomllib.TOMLDecodeError:
-        return key, literal
-    return key, values["value"] if len(values) == 1 else literal
 
 
 def _put(parts: dict[str, str], axis: str, name: str) -> None:

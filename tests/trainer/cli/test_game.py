@@ -12,8 +12,8 @@ from urllib.parse import urljoin
 import pytest
 from rich.console import Console
 
-from trainer import play as module
-from trainer.play import HELP, browse, find, play
+from trainer.cli import game as module
+from trainer.cli.game import HELP, browse, find, play
 
 SHOP = {"data": "embedded"}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,13 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from trainer import attribution, cli, parts, play, study, train
+from trainer import attribution, cli, parts, study, train
 from trainer import recipe as recipes
+from trainer.cli import game
 from trainer.policy import POCKETS
 
-from .test_train import quiet, short
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     str(path.relative_to(ROOT))
     for pattern in ("*.md", "docs/*.md", "env_assets/**/README.md")
@@ -72,12 +72,9 @@ class Started(Exception):
 
 
 @pytest.fixture(scope="module")
-def run(corridor, tiny_folder, tmp_path_factory):
-    """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("runs") / "one"
-    options = ["sft.steps=1", "run.steps=1", "eval.every=0"]
-    train.train(short(tiny_folder, *options), folder, console=quiet())
-    return folder
+def run(trained, tmp_path_factory):
+    """The folder of a finished run, to be written to."""
+    return shutil.copytree(trained, tmp_path_factory.mktemp("pages") / "one")
 
 
 def small(recipe, text_model, vision_model):
@@ -126,7 +123,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(study, "run", start.study)
     for module, name in ((parts, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
-    monkeypatch.setattr(play, "browse", start.stop)
+    monkeypatch.setattr(game, "browse", start.stop)
     monkeypatch.setattr("agent_envs.retrieval.server.serve", start.stop)
     monkeypatch.setattr("agent_envs.retrieval.opened.encoder_of", start.stop)
     monkeypatch.setattr(sys, "stdin", io.StringIO())

@@ -1,14 +1,13 @@
 """The commands of `agent-envs retrieval`: serve passages to many clients, make a dense index."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from agent_envs.retrieval.corpus import Corpus
-from agent_envs.retrieval.dense import INDEXES
-from agent_envs.retrieval.opened import NAMES
+if TYPE_CHECKING:
+    from agent_envs.retrieval.corpus import Corpus
 
 app = typer.Typer(help="Passages for queries: a server, and dense indexes.", no_args_is_help=True)
 
@@ -25,10 +24,10 @@ Model = Annotated[str, typer.Option(help="The encoder: a sentence-transformers p
 def serve(
     data: Data = "auto",
     *,
-    retriever: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = "bm25",
+    retriever: Annotated[str, typer.Option(help="bm25, dense or hybrid.")] = "bm25",
     model: Model = "",
     index: Annotated[
-        str, typer.Option(help=f"{', '.join(INDEXES)}, or a folder made by `index`.")
+        str, typer.Option(help="flat, hnsw, ivf_sq8, or a folder made by `index`.")
     ] = "flat",
     host: Annotated[str, typer.Option(help="Where to listen; there is no password.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, 0 for a free one.")] = 8000,
@@ -50,7 +49,7 @@ def index(
     out: Annotated[Path, typer.Argument(help="Folder for the index.")],
     data: Data = "auto",
     model: Model = "",
-    kind: Annotated[str, typer.Option(help=f"One of {', '.join(INDEXES)}.")] = "flat",
+    kind: Annotated[str, typer.Option(help="flat, hnsw or ivf_sq8.")] = "flat",
 ) -> None:
     """Encode a corpus and write a dense index, to be given as --index or index=."""
     from agent_envs.retrieval.dense import Dense
@@ -62,9 +61,10 @@ def index(
     Console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
 
 
-def _corpus(data: str) -> Corpus:
+def _corpus(data: str) -> "Corpus":
     """The corpus of a file, of a folder or of "auto"."""
     from agent_envs.assets import MissingAsset
+    from agent_envs.retrieval.corpus import Corpus
     from agent_envs.search_qa.data import open_data
 
     path = Path(data)

@@ -1,0 +1,44 @@
+"""The commands of `agent-envs`: an error of the user is one line, not a traceback.
+
+Importing this module needs only the standard library. Each command is in the module of its name
+and imports what it needs when it is called, so that every help page works without torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from trainer.cli.extras import MissingExtraError, require_extra
+
+TRACEBACK = "AGENT_ENVS_TRACEBACK"
+"""Set this variable to see where an error comes from."""
+
+
+def main() -> None:
+    """Run the command line; exits with 0, 1 after an error, or 2 after a wrong call."""
+    if (here := str(Path.cwd())) not in sys.path:  # for environments of a user's own
+        sys.path.append(here)
+    try:
+        require_extra("cli", "the command agent-envs")
+        from trainer.cli.app import app
+
+        app()
+    except MissingExtraError as error:
+        sys.exit(f"agent-envs: {error}")
+    except Exception as error:
+        if os.environ.get(TRACEBACK) or not _of_the_user(error):
+            raise
+        sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")
+
+
+def _of_the_user(error: Exception) -> bool:
+    """Whether the message says enough; anything else is a fault of this program."""
+    if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
+        return True
+    from gymnasium.error import Error as GymError
+
+    from agent_envs.web import ServerError
+
+    return isinstance(error, (GymError, ServerError))

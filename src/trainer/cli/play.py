@@ -1,0 +1,32 @@
+"""The command `agent-envs play`."""
+
+from typing import Annotated
+
+import typer
+
+from trainer.assignment import assignment
+
+
+def play(
+    env: Annotated[str, typer.Argument(help="An environment by id or name.")] = "alfworld",
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, e.g. split=valid_unseen."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
+    task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the site, 0 for a free one.")] = 0,
+    *,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Serve WebShop's site to your browser instead.")
+    ] = False,
+) -> None:
+    """Play an environment yourself and watch validity, progress, anchor and goal."""
+    from trainer.cli import game
+
+    number = int(task) if task and task.isdecimal() else task
+    env_kwargs = dict(map(assignment, options or ()))
+    if browser:
+        game.browse(env, seed=seed, task=number, env_kwargs=env_kwargs, port=port)
+    else:
+        game.play(env, seed=seed, task=number, env_kwargs=env_kwargs)

@@ -1,0 +1,175 @@
+"""The commands `agent-envs train`, `eval`, `study` and `report`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from trainer.cli.extras import require_extra
+
+Options = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
+    ),
+]
+
+
+def train(
+    recipe: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
+            help="Names that `agent-envs recipes` lists, a TOML file, or a run folder; then options "
+            "to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder, runs/RECIPE by default.", show_default=False)
+    ] = None,
+    *,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
+    ] = False,
+) -> None:
+    """Train by a recipe: warm start, reinforcement learning, evaluation, report."""
+    require_extra("train", "train")
+    from trainer import recipes as shipped
+
+    options = [word for word in recipe if "=" in word and not Path(word).exists()]
+    words = [word for word in recipe if word not in options]
+    own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
+    chosen_parts = own or shipped.compose(words)  # before torch: a mistake is answered at once
+    from trainer import recipe as recipes
+    from trainer.train import train as run
+
+    chosen = recipes.load(chosen_parts, options)
+    folder = out or own or Path("runs") / chosen.name
+    console = Console()
+    try:
+        run(chosen, folder, resume=resume, console=console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; continue with: agent-envs train {folder} --resume")
+        raise typer.Exit(130) from None
+    _summary(folder, console)
+
+
+def evaluate(
+    run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
+    options: Options = None,
+    recipe: Annotated[
+        str, typer.Option(help="Recipe to evaluate a model by; a run has its own.")
+    ] = "alfworld mgr pocket",
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the evaluation as JSON.")] = None,
+    *,
+    attribution: Annotated[
+        bool,
+        typer.Option(
+            "--attribution",
+            help="Tell instead what decisions rest on: goal, history or observation; of a run, "
+            "before and after reinforcement learning.",
+        ),
+    ] = False,
+) -> None:
+    """Play a fixed panel: success with 95% intervals, overall and by task type."""
+    require_extra("train", "eval")
+    from trainer import evaluate as evaluation
+    from trainer import recipe as recipes
+    from trainer.parts import evaluate_model
+
+    folder = Path(run_or_model)
+    if attribution:
+        _attribution(run_or_model, recipe, options or ())
+        return
+    if (folder / "config.toml").is_file():
+        result = evaluate_model(recipes.load(folder, options or ()), folder)
+    else:
+        chosen = recipes.load(recipe, options or ())
+        model = replace(chosen.policy, model=run_or_model)
+        result = evaluate_model(replace(chosen, policy=model))
+    other = None if against is None else evaluation.load(against)
+    console = Console()
+    console.print(evaluation.table(result, before=other))
+    if out is not None:
+        result.save(out)
+        console.print(f"saved in {out}")
+
+
+def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
+    from trainer import recipe as recipes
+    from trainer.attribution import attribute_model, table
+    from trainer.checkpoint import CheckpointError, Checkpoints
+
+    run = Path(run_or_model)
+    if (run / "config.toml").is_file():
+        chosen, steps = recipes.load(run, options), Checkpoints(run / "checkpoints").steps()
+        if not steps:
+            raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+        found = {
+            f"step {step}": attribute_model(chosen, run / "checkpoints" / f"step_{step}")
+            for step in dict.fromkeys((steps[0], steps[-1]))
+        }
+    else:
+        chosen = recipes.load(recipe, options)
+        chosen = replace(chosen, policy=replace(chosen.policy, model=run_or_model))
+        found = {run_or_model: attribute_model(chosen)}
+    Console().print(table(found))
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="A study that `agent-envs recipes` lists.")],
+    options: Options = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="A method of the study, may be repeated; all by default."),
+    ] = None,
+    *,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    level: Annotated[float, typer.Option(help="Success in training to count rollouts to.")] = 0.6,
+    curve: Annotated[str, typer.Option(help="A logged figure to draw over training.")] = "valid",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder, runs/study/NAME by default; continues what is there."),
+    ] = None,
+) -> None:
+    """Compare methods over seeds with equal budgets: one table, one figure."""
+    require_extra("train", "study")
+    from trainer import recipes as shipped
+    from trainer import study as studies
+
+    chosen = methods or list(shipped.study(name))
+    out = out or Path("runs/study") / name
+    studies.run(name, chosen, seeds, out, options or (), jobs=jobs)
+    results = studies.collect(chosen, seeds, out, level=level)
+    studies.save(results, out, level=level, seeds=seeds, curve=curve)
+    console = Console()
+    console.print(studies.table(results, level=level))
+    console.print(f"figure  {out / 'study.svg'}", highlight=False)
+
+
+def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
+    """Write report.html into a run folder, also of a run that is still going."""
+    require_extra("report", "report")
+    from trainer.report import write
+
+    typer.echo(write(run))
+
+
+def _summary(folder: Path, console: Console) -> None:
+    """What came out of a run: start against end, and where to look."""
+    from trainer.evaluate import table
+    from trainer.report import evaluations_of
+
+    found = evaluations_of(folder)
+    if found:
+        (first, start), (last, end) = found[0], found[-1]
+        console.print(f"\nheld out, step {first} against step {last}" if last > first else "")
+        console.print(table(end, before=start if last > first else None))
+    console.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)

@@ -1,0 +1,69 @@
+"""Calls of the command line in this process, and a run that it made."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from trainer import cli
+
+SHORT = [
+    "env.id=Corridor-v0",
+    "env.max_turns=3",
+    "sft.steps=2",
+    "sft.episodes=2",
+    "run.steps=1",
+    "run.threads=1",
+    "sampling.tasks=2",
+    "sampling.rollouts=2",
+    "sampling.max_reply_tokens=8",
+    "sampling.max_tokens=2000",
+    "eval.tasks=3",
+]
+
+
+@pytest.fixture(scope="session")
+def short():
+    """Options that make a run of the quickstart last seconds, on the corridor."""
+    return SHORT
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """One call: exit code, what was printed, what was complained about."""
+
+    def called(*arguments):
+        monkeypatch.setattr(sys, "argv", ["agent-envs", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        printed, code = capsys.readouterr(), stopped.value.code
+        said = code if isinstance(code, str) else ""
+        return (1 if said else code or 0), printed.out, printed.err + said
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return called
+
+
+@pytest.fixture(scope="session")
+def trained(corridor, tiny_folder, tmp_path_factory):
+    """A run folder made by the command line, and what the command printed."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    with pytest.MonkeyPatch.context() as patch:
+        model = f"policy.model={tiny_folder}"
+        call = [
+            "agent-envs",
+            "train",
+            "alfworld",
+            "mgr",
+            "pocket",
+            *SHORT,
+            model,
+            "--out",
+            str(folder),
+        ]
+        patch.setattr(sys, "argv", call)
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+    assert not stopped.value.code
+    return folder

@@ -1,0 +1,73 @@
+"""The command audit."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+AUDIT = ["--tasks", "2", "--episodes", "6", "--players", "6"]
+
+
+def test_audit_prints_its_tables_and_passes(call):
+    code, out, _ = call("audit", "EZPoints-v0", "split=test", *AUDIT)
+    assert code == 0
+    assert "contract of EZPoints-v0\nkept" in out
+    assert "anchors of EZPoints-v0, seed 0\n2 tasks, 12 episodes" in out
+    assert "says 2+10=" in out
+
+
+def test_audit_as_json(call):
+    code, out, _ = call("audit", "agent_envs:Sokoban-v0", "--json", "--seed", "3", *AUDIT)
+    found = json.loads(out)
+    assert (code, found["passed"], found["violation"], found["missing"]) == (0, True, "", [])
+    assert found["anchors"]["seed"] == 3
+    assert found["anchors"]["anchor"]["diverging"] == 0
+    assert found["rewards"]["players"]["circles"]["success"]["total"] == 6
+
+
+@pytest.mark.parametrize("option", ["max_turns=abc", "max_tuns=3", "max_turns=0"])
+def test_audit_answers_a_wrong_option_in_a_line(call, option):
+    code, _, err = call("audit", "Sokoban-v0", option, *AUDIT)
+    assert code == 1
+    assert option.partition("=")[0] in err
+    assert "Traceback" not in err
+
+
+OTHERS = """
+import gymnasium as gym
+from agent_envs import FreeText
+
+class Door(gym.Env):
+    action_space, observation_space = FreeText(), FreeText()
+
+    def __init__(self, code="12", render_mode=None):
+        self.code = code
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.typed = ""
+        return "A door with two keys.", {"success": False}
+
+    def step(self, action):
+        self.typed += action if action in ("1", "2") else ""
+        opened = self.typed.endswith(self.code)
+        return "Open." if opened else "Click.", float(opened), opened, False, {"success": opened}
+
+gym.register("Door-v0", entry_point=Door, max_episode_steps=8)
+"""
+
+
+def test_audit_of_someone_elses_environment(call, tmp_path, monkeypatch):
+    (tmp_path / "doors.py").write_text(OTHERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    words = ["--word", "1", "--word", "2", "--tasks", "3", "--episodes", "30", "--players", "5"]
+    code, out, _ = call("audit", "doors:Door-v0", "code='21'", *words)
+    assert code == 1
+    assert "info lacks goal, valid, invalid_reason, progress, anchor, admissible_actions" in out
+    assert "first violation:" in out
+    assert "anchor        info has no 'anchor'" in out
+    assert "lead to the anchor 'Click.', where '1' gives" in out
+    assert "random" in out

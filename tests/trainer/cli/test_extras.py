@@ -1,0 +1,153 @@
+"""Commands where packages are not installed: help works, and a call names the extra in a line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from trainer.cli import TRACEBACK
+from trainer.cli.extras import INCLUDES, PACKAGES, MissingExtraError, require_extra
+
+ROOT = Path(__file__).parents[3]
+OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
+CHILD = """
+import contextlib, io, json, sys
+from importlib.machinery import PathFinder
+
+absent, commands = json.loads(sys.argv[1])
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name in absent else find(name, *rest)
+from agent_envs_command import main
+
+for command in commands:
+    sys.argv = ["agent-envs", *command]
+    sys.stdin = io.StringIO("quit\\n")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            try:
+                main()
+                code = 0
+            except SystemExit as stopped:
+                code = stopped.code or 0
+    said = code if isinstance(code, str) else err.getvalue()
+    print(json.dumps([1 if isinstance(code, str) else code, out.getvalue(), said]))
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def without(absent, *commands):
+    """Exit code, output and complaint of each command without some packages; what it loaded."""
+    lines = [command.split() for command in commands]
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([sorted(absent), lines])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    *answers, loaded = map(json.loads, child.stdout.splitlines())
+    return answers, set(loaded)
+
+
+def packages_of(*extras):
+    return [name for extra in extras for name in PACKAGES[extra]]
+
+
+WITH_CLI_ONLY = {*packages_of("report", "train"), *OTHERS} - {"pydantic"}  # typer may need that one
+
+
+def test_the_base_installation_says_what_to_install():
+    commands = ("", "--help", "--version", "train alfworld mgr pocket", "play alfworld")
+    answers, loaded = without([*packages_of(*PACKAGES), *OTHERS], *commands)
+    for code, out, said in answers:
+        assert (code, out) == (1, "")
+        assert said == (
+            "agent-envs: the command agent-envs needs packages that are not installed "
+            "(rich, typer): pip install 'agent-envs[cli]', or pip install '.[cli]' in a clone"
+        )
+    assert not loaded & {"agent_envs", "gymnasium", "numpy"}
+
+
+def test_help_needs_only_the_command_lines_packages_and_loads_no_environment():
+    pages = ["--help", "--version", "retrieval --help", "retrieval index --help"]
+    pages += [
+        f"{name} --help" for name in ("train", "eval", "study", "report", "play", "audit", "assets")
+    ]
+    answers, loaded = without(WITH_CLI_ONLY, *pages)
+    assert all(code == 0 and out and not said for code, out, said in answers)
+    assert not loaded & {"agent_envs", "credit", "gymnasium", "numpy"}
+
+
+def test_play_audit_and_assets_need_no_more():
+    answers, _ = without(
+        WITH_CLI_ONLY,
+        "assets",
+        "play alfworld --seed 1",
+        "play sokoban max_turns=3",
+        "audit EZPoints-v0 split=test --tasks 2 --episodes 6 --players 6",
+    )
+    assert [(code, said) for code, _, said in answers] == [(0, "")] * 4
+    listed, household, puzzle, audited = (out for _, out, _ in answers)
+    assert "search_qa/corpus.jsonl.xz" in listed
+    assert "Stopped at turn 0" in household
+    assert "turn 0/3" in puzzle
+    assert "contract of EZPoints-v0\nkept" in audited
+
+
+def test_a_call_names_the_extra_it_needs_in_a_line():
+    extras = {
+        "train alfworld mgr pocket": "train",
+        "eval pocket": "train",
+        "study wiki": "train",
+        "report runs/none": "report",
+        "retrieval serve": "search",
+    }
+    answers, _ = without(WITH_CLI_ONLY, *extras)
+    for extra, (code, _, said) in zip(extras.values(), answers, strict=True):
+        line = said.partition(f"\n({TRACEBACK}=1 ")[0]
+        assert code == 1
+        assert f"pip install 'agent-envs[{extra}]'" in line
+        assert "\n" not in line
+
+
+def test_report_needs_no_torch(trained):
+    [(code, out, _)], loaded = without(PACKAGES["train"], f"report {trained}")
+    assert (code, out.strip()) == (0, str(trained / "report.html"))
+    assert "matplotlib" in loaded
+
+
+def test_the_packages_are_those_of_the_extras():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+
+    def names(extra):
+        found = set()
+        for requirement in extras[extra]:
+            name, more = re.match(r"([\w-]+)(?:\[(.*)\])?", requirement).groups()
+            if name == "agent-envs":
+                found = found.union(*map(names, more.split(",")))
+            else:
+                found.add(name.replace("-", "_"))
+        return found
+
+    for extra, packages in PACKAGES.items():
+        assert {*packages, *packages_of(*INCLUDES[extra])} == names(extra)
+
+
+def test_what_is_installed_is_not_missing():
+    for extra in PACKAGES:
+        require_extra(extra, "this test")
+
+
+def test_what_is_missing_is_listed_in_order(monkeypatch):
+    for name in ("typer", "torch", "jinja2"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"^train needs .*\(jinja2, torch, typer\): pip"):
+        require_extra("train", "train")

@@ -1,0 +1,78 @@
+"""The command line as a whole: help, mistakes, and packages that are not installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from agent_envs.retrieval import dense, opened
+from trainer import cli
+
+COMMANDS = ["train", "eval", "study", "report", "play", "audit", "assets", "retrieval"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(call, name):
+    code, out, _ = call(name, "--help")
+    assert code == 0
+    assert f"agent-envs {name}" in out
+    code, out, _ = call("--help")
+    assert name in out
+
+
+def test_the_version_is_the_distributions(call):
+    assert call("--version")[:2] == (0, f"agent-envs {version('agent-envs')}\n")
+
+
+def test_help_of_retrieval_names_what_there_is(call):
+    told = call("retrieval", "serve", "--help")[1]
+    assert all(name in told for name in (*opened.NAMES, *dense.INDEXES))
+    told = call("retrieval", "index", "--help")[1]
+    assert all(name in told for name in dense.INDEXES)
+
+
+def test_no_command_is_a_question_for_help(call):
+    assert "Usage" in "".join(call()[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "alfword", "mgr"], "did you mean 'alfworld'"),
+        (["train", "alfworld", "mgr", "pocket", "run.step=3"], "did you mean 'run.steps'"),
+        (["train", "alfworld", "mgr", "pocket", "credit.name=mgrr"], "mgr"),
+        (["train", "alfworld", "mgr", "pocket", "credit.options.beeta=1"], "beta"),
+        (["train", "alfworld", "mgr", "pocket", "env.id=AlfWord-v0"], "AlfWorld"),
+        (["train", "alfworld", "mgr", "pocket", "env.split=trian"], "train"),
+        (["train", "alfworld", "mgr", "pocket", "env.options.task_typ=x"], "task_types"),
+        (
+            ["train", "alfworld", "mgr", "pocket", "env.options.facts='no'"],
+            "facts must be a bool, got 'no'",
+        ),
+        (["train", "alfworld", "mgr", "pocket", "data=/no/such/folder"], "/no/such/folder"),
+        (["train", "alfworld", "mgr", "pocket", "policy.model=/no/model"], "/no/model"),
+        (["train", "alfworld", "mgr", "pocket", "eval.tasks=100000"], "eval.tasks=100000"),
+        (["eval", "/no/model"], "/no/model"),
+        (["report", "/no/run"], "holds no run"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, said = call(*arguments)
+    assert code == 1
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_wrong_call_exits_with_2(call):
+    assert call("trian")[0] == 2
+    assert call("train")[0] == 2
+
+
+def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):
+    monkeypatch.setenv(cli.TRACEBACK, "1")
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "report", str(tmp_path)])
+    with pytest.raises(FileNotFoundError):
+        cli.main()

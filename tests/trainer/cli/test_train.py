@@ -1,0 +1,92 @@
+"""The commands train, eval and report."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from trainer import evaluate
+
+
+def test_a_run_ends_with_a_summary(trained, call):
+    code, out, _ = call("train", trained, "--resume")
+    assert code == 0
+    assert "held out, step 2 against step 3" in out
+    for part in ("before", "now", "walk", "overall", "valid turns", "exact McNemar p = 1"):
+        assert part in out
+    assert f"{trained / 'report.html'}" in out
+
+
+def test_a_second_run_into_the_same_folder(trained, call, short):
+    code, _, said = call("train", "alfworld", "mgr", "pocket", *short, "--out", trained)
+    assert code == 1
+    assert "--resume continues it" in said
+    assert "Traceback" not in said
+
+
+def test_eval_of_a_run(trained, call, tmp_path):
+    saved = tmp_path / "now.json"
+    code, out, _ = call("eval", trained, "--out", saved)
+    assert code == 0
+    assert "overall" in out
+    assert evaluate.load(saved) == evaluate.load(trained / "eval" / "step_3.json")
+    code, out, _ = call("eval", trained, "--against", saved)
+    assert code == 0
+    assert "0 tasks newly solved, 0 newly failed" in out
+
+
+def test_eval_of_a_model(tiny_folder, corridor, call, short):
+    code, out, _ = call("eval", tiny_folder, *short)
+    assert code == 0
+    assert "train (embedded), 3 tasks, greedy" in " ".join(out.split())
+
+
+def test_other_panels_are_not_compared(trained, call, tmp_path):
+    other = tmp_path / "other.json"
+    tree = json.loads((trained / "eval" / "step_3.json").read_text())
+    other.write_text(json.dumps(tree | {"panel_hash": "another"}))
+    code, _, said = call("eval", trained, "--against", other)
+    assert code == 1
+    assert "panels differ" in said
+
+
+def test_report_says_where_it_is(trained, call):
+    code, out, _ = call("report", trained)
+    assert code == 0
+    assert out.strip() == str(trained / "report.html")
+
+
+def test_ctrl_c_says_how_to_go_on(call, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainer.train.train", interrupted)
+    code, out, _ = call("train", "alfworld", "mgr", "pocket", "--out", tmp_path)
+    assert code == 130
+    assert f"agent-envs train {tmp_path} --resume" in out
+
+
+def test_a_run_that_explodes_keeps_its_batch(call, corridor, tiny_folder, tmp_path, short):
+    options = [*short, f"policy.model={tiny_folder}", "sft.learning_rate=1e30"]
+    code, _, said = call("train", "alfworld", "mgr", "pocket", *options, "--out", tmp_path)
+    assert code == 1
+    (kept,) = tmp_path.glob("not_finite*.pt")
+    assert str(kept) in said
+
+
+@pytest.mark.parametrize("who", ["judge", "partner"])
+def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    endpoint = f'{{model="stub", url="{url}", retries=0, outage=0.2}}'
+    options = (
+        f"env.options.{who}={endpoint}", f"policy.model={tiny_folder}", "sft.steps=0",
+        "eval.tasks=2", "env.max_turns=1", "run.threads=1",
+    )  # fmt: skip
+    code, _, said = call("train", "sotopia", "grpo", "pocket", *options, "--out", tmp_path)
+    assert code == 1
+    assert f"stub at {url} gave no answer on the conversation" in said
+    assert "refused" in said
+    assert "Traceback (" not in said
