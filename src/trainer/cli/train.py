@@ -23,8 +23,8 @@ def train(
         list[str],
         typer.Argument(
             metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
-            help="Names that `agent-envs recipes` lists, a TOML file, or a run folder; then options "
-            "to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
+            help="Names that `agent-envs recipes` lists, a TOML file or a run folder; then "
+            "options to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
         ),
     ],
     out: Annotated[

@@ -8,6 +8,7 @@ import pytest
 
 from trainer import cli
 
+TRAIN = ("train", "alfworld", "mgr", "pocket")
 SHORT = [
     "env.id=Corridor-v0",
     "env.max_turns=3",
@@ -51,17 +52,7 @@ def trained(corridor, tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "one"
     with pytest.MonkeyPatch.context() as patch:
         model = f"policy.model={tiny_folder}"
-        call = [
-            "agent-envs",
-            "train",
-            "alfworld",
-            "mgr",
-            "pocket",
-            *SHORT,
-            model,
-            "--out",
-            str(folder),
-        ]
+        call = ["agent-envs", *TRAIN, *SHORT, model, "--out", str(folder)]
         patch.setattr(sys, "argv", call)
         with pytest.raises(SystemExit) as stopped:
             cli.main()

@@ -10,7 +10,9 @@ import pytest
 from agent_envs.retrieval import dense, opened
 from trainer import cli
 
-COMMANDS = ["train", "eval", "study", "report", "play", "audit", "assets", "retrieval"]
+TRAIN = ["train", "alfworld", "mgr", "pocket"]
+
+COMMANDS = ["train", "eval", "study", "report", "recipes", "play", "audit", "assets", "retrieval"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -41,19 +43,19 @@ def test_no_command_is_a_question_for_help(call):
     ("arguments", "message"),
     [
         (["train", "alfword", "mgr"], "did you mean 'alfworld'"),
-        (["train", "alfworld", "mgr", "pocket", "run.step=3"], "did you mean 'run.steps'"),
-        (["train", "alfworld", "mgr", "pocket", "credit.name=mgrr"], "mgr"),
-        (["train", "alfworld", "mgr", "pocket", "credit.options.beeta=1"], "beta"),
-        (["train", "alfworld", "mgr", "pocket", "env.id=AlfWord-v0"], "AlfWorld"),
-        (["train", "alfworld", "mgr", "pocket", "env.split=trian"], "train"),
-        (["train", "alfworld", "mgr", "pocket", "env.options.task_typ=x"], "task_types"),
+        ([*TRAIN, "run.step=3"], "did you mean 'run.steps'"),
+        ([*TRAIN, "credit.name=mgrr"], "mgr"),
+        ([*TRAIN, "credit.options.beeta=1"], "beta"),
+        ([*TRAIN, "env.id=AlfWord-v0"], "AlfWorld"),
+        ([*TRAIN, "env.split=trian"], "train"),
+        ([*TRAIN, "env.options.task_typ=x"], "task_types"),
         (
-            ["train", "alfworld", "mgr", "pocket", "env.options.facts='no'"],
+            [*TRAIN, "env.options.facts='no'"],
             "facts must be a bool, got 'no'",
         ),
-        (["train", "alfworld", "mgr", "pocket", "data=/no/such/folder"], "/no/such/folder"),
-        (["train", "alfworld", "mgr", "pocket", "policy.model=/no/model"], "/no/model"),
-        (["train", "alfworld", "mgr", "pocket", "eval.tasks=100000"], "eval.tasks=100000"),
+        ([*TRAIN, "data=/no/such/folder"], "/no/such/folder"),
+        ([*TRAIN, "policy.model=/no/model"], "/no/model"),
+        ([*TRAIN, "eval.tasks=100000"], "eval.tasks=100000"),
         (["eval", "/no/model"], "/no/model"),
         (["report", "/no/run"], "holds no run"),
     ],
