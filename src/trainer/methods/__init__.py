@@ -74,6 +74,11 @@ def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
         if ":" not in name:
             return credit.make(name, **options)
         found: Any = named(name, option="credit.name")
+        if not callable(found):
+            raise RecipeError(
+                f"credit.name={name!r} must be callable: (turns, rng) -> advantage of each turn "
+                "[N]; see credit.Estimator"
+            )
         made: Any = found(**options) if isclass(found) else partial(found, **options)
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
@@ -81,7 +86,7 @@ def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
         raise RecipeError(str(error)) from error
     if not callable(made):
         raise RecipeError(
-            f"credit.name={name!r} must be callable: (turns, rng) -> advantage of each turn [N]; "
-            "see credit.Estimator"
+            f"credit.name={name!r} makes objects that cannot be called: (turns, rng) -> advantage "
+            "of each turn [N]; see credit.Estimator"
         )
     return cast("credit.Estimator", made)
