@@ -10,7 +10,7 @@ import pytest
 
 from agent_envs.search_qa.accepted import REWARDS, Accepted, forms
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.wordings import ASKS
+from tools.encyclopaedia.wordings import ASKS
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
-from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
 from agent_envs.appworld.env import AppWorld
 from agent_envs.appworld.player import explorer as coder
@@ -32,6 +31,7 @@ from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
 from agent_envs.webshop.shop import Shop
+from tools.alfworld.generate import generate_game
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.search_qa.corrections import TERRITORIES
-from agent_envs.search_qa.sentences import sentence
-from agent_envs.search_qa.tables import key as letters
-from agent_envs.search_qa.wordings import ASKS, CONTESTS, PHRASES, SAME
+from tools.encyclopaedia.corrections import TERRITORIES
+from tools.encyclopaedia.sentences import sentence
+from tools.encyclopaedia.tables import key as letters
+from tools.encyclopaedia.wordings import ASKS, CONTESTS, PHRASES, SAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from agent_envs.search_qa.facts import Fact, Gold
-    from agent_envs.search_qa.sentences import Writer
+    from tools.encyclopaedia.facts import Fact, Gold
+    from tools.encyclopaedia.sentences import Writer
 
 
 @dataclass(frozen=True)

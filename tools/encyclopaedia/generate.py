@@ -1,39 +1,33 @@
 """Writes the encyclopaedia of SearchQA and WikiSearch: passages of true facts, and questions.
 
-    python -m agent_envs.search_qa.generate --out env_assets/search_qa
-
 The facts come from open tables in PyPI packages (`pip install agent-envs[encyclopaedia]`), the
 sentences are ours. The same versions of the packages give the same bytes on every machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
-import sys
 from hashlib import blake2b
 from itertools import count, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.search_qa.chemistry import chemistry
-from agent_envs.search_qa.countries import countries
-from agent_envs.search_qa.facts import Gold, all_facts
-from agent_envs.search_qa.places import place_key, places
-from agent_envs.search_qa.questions import chains, comparisons, gives_away, singles
-from agent_envs.search_qa.sentences import Writer
-from agent_envs.search_qa.tables import versions
-from agent_envs.search_qa.world import read_world
+from tools.encyclopaedia.chemistry import chemistry
+from tools.encyclopaedia.countries import countries
+from tools.encyclopaedia.facts import Gold, all_facts
+from tools.encyclopaedia.places import place_key, places
+from tools.encyclopaedia.questions import chains, comparisons, gives_away, singles
+from tools.encyclopaedia.sentences import Writer
+from tools.encyclopaedia.world import read_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from agent_envs.search_qa.questions import Question
-    from agent_envs.search_qa.sentences import Article
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.questions import Question
+    from tools.encyclopaedia.sentences import Article
+    from tools.encyclopaedia.world import World
 
 SEED = 20
 COUNTS = {"single": 1500, "comparison": 900, "2hop": 1400, "3hop": 700}
@@ -206,22 +200,3 @@ def pack(lines: Iterable[dict[str, Any]]) -> bytes:
     """JSON lines, compressed; the same bytes for the same lines."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     return lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=_FILTERS)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: write both files into a folder."""
-    parser = argparse.ArgumentParser(prog="agent_envs.search_qa.generate", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write into")
-    folder = parser.parse_args(arguments).out
-    corpus, questions = encyclopaedia()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in (("corpus", corpus), ("qa", questions)):
-        blob = pack(lines)
-        (folder / f"{name}.jsonl.xz").write_bytes(blob)
-        sys.stdout.write(f"{name}: {len(lines)} lines, {len(blob):,} bytes\n")
-    sys.stdout.write("".join(f"{name} {number}\n" for name, number in versions().items()))
-
-
-if __name__ == "__main__":
-    main()
