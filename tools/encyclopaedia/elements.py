@@ -35,7 +35,6 @@ class Element:
     period: int
     block: str
     series: str
-    weight: float
     configuration: str
     melting: float | None  # kelvin
     boiling: float | None
@@ -84,7 +83,6 @@ def read_elements() -> list[Element]:
                 row["period"],
                 row["block"],
                 row["series"],
-                row["atomic_weight"],
                 row["electronic_configuration"],
                 phase["melting_point"] if phase else None,
                 phase["boiling_point"] if phase else None,

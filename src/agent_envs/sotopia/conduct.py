@@ -97,7 +97,6 @@ _FOLK = _words(
     "so-called excuse lump bunch lot sort kind old little individual character i"
 )
 _CALLED = _words("call called calls calling think thinks thought consider considered make made")
-_INFLECTED = re.compile(r"(?:i?est|i?er|s|es)$")
 _THAN_YOU = re.compile(r"\b\w+er (?:\w+ )?than you\b")
 _POINTED = re.compile(  # what makes a name the other's beside "you are"
     r"^what (?:kind|sort) of\b|^(?:stop|quit) (?:being|acting)\b|^only an? \w+ (?:would|could)\b"

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from random import Random
 
 _FIRST = (
-    *((name, "woman", "she/her") for name in (
+    *((name, "she/her") for name in (
         "Adele", "Beatriz", "Chiara", "Dorothea", "Esi", "Freya", "Gulnara", "Hanako",
     )),
-    *((name, "man", "he/him") for name in (
+    *((name, "he/him") for name in (
         "Alun", "Bastien", "Cormac", "Dmitri", "Emeka", "Farid", "Gustav", "Hiroshi",
     )),
-    *((name, "nonbinary", "they/them") for name in ("Indigo", "Jules", "Kit", "Lior")),
+    *((name, "they/them") for name in ("Indigo", "Jules", "Kit", "Lior")),
 )  # fmt: skip
 _LAST = (
     "Abernathy", "Bianchi", "Castellan", "Dragomir", "Eriksen", "Fontaine", "Galloway",
@@ -164,12 +164,12 @@ def pair(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
     lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
 
     def person(side: int) -> Character:
-        name, gender, pronoun = first[side]
+        name, pronoun = first[side]
         occupation, public = lives[side]
         personality, decides = _TEMPERS[temper[side]]
         values = tuple(rng.sample(_VALUES, 2))
         return Character(
-            name, last[side], rng.randint(21, 67), occupation, gender, pronoun,
+            name, last[side], rng.randint(21, 67), occupation, pronoun,
             public, personality, values, decides, *secrets[side],
         )  # fmt: skip
 

@@ -475,14 +475,6 @@ _REMARKS = re.compile(
     r"|worse than)"
     r" \$?\d[\d,.]*)(?! (?:more|less))"
 )
-_ABOUT = re.compile(  # questions that name terms only to ask about them
-    r"^(?:why|how come|how did|how do|how much|how many|how long|how far|how is|who|whose"
-    r"|where|when"
-    r"|which|what (?:does|do|is|are|would|makes|did|was|happens|else|kind|sort|can|will|about the)"
-    r"|did|does|has|have|had|was|were)\b"
-    r"|\b(?:final|best|lowest|highest|bottom|last|negotiable|firm|serious|joking|kidding|really"
-    r"|mean|include|includes|included|everybody|normally|usually|your (?:\w+ )?(?:price|offer))\b"
-)
 _WITHDRAWS = _any(
     r"\b(?:take (?:that|it|this|my (?:offer|words?)) back|withdraw|i take back|scratch that"
     r"|never mind"
