@@ -337,8 +337,10 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     pages = env.retriever.search([question.text for question in asked], 1)
     texts = ["\n".join(p.text for p in env.pages.titled(found[0].title)) for found in pages]
     known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
-    words = Counter(word for found in pages for word in set(_WORD.findall(found[0].title)))
-    words.update(word for q in known for word in set(_WORD.findall(q.answers[0])))
+    words = Counter(
+        word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
+    )
+    words.update(word for q in known for word in dict.fromkeys(_WORD.findall(q.answers[0])))
     names = [word for word, times in words.items() if times <= RARE and word[0].isupper()]
     return env, known, names
 
