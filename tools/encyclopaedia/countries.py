@@ -35,7 +35,7 @@ _MORE = {
         "The first two are letters, so that people can read them; the last is for machines.",
     ),
 }
-"""What stands in short articles besides, by topic."""
+"""What short articles also contain, by topic."""
 
 
 def countries(world: World, writer: Writer) -> Iterator[Article]:

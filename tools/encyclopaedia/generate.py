@@ -62,7 +62,7 @@ def encyclopaedia(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str
 
 
 def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[int, str, Question]]:
-    """The questions, each with its number and the split of all that its passages are about."""
+    """The questions, each with its number and the split that all of its passages belong to."""
     split_of = splits(world, articles)
     facts = all_facts(world)
     texts = {Gold(article.entity, article.topic): article.text for article in articles}
@@ -94,9 +94,9 @@ def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[in
 def _unrepeated(
     asked: list[tuple[str, Question]], more: dict[tuple[str, str], Iterator[Question]]
 ) -> list[tuple[int, str, Question]]:
-    """The questions with their numbers; one that asks again what another does is exchanged.
+    """The questions with their numbers; a question that repeats another is replaced.
 
-    The one in its place is of the same type and split and has a number that was not yet used, so
+    Its replacement has the same type and split and a number that was not yet used, so
     that a number always means the same question.
     """
     first: dict[object, int] = {}
@@ -118,7 +118,7 @@ def _shuffled(writer: Writer, count: int) -> list[int]:
 
 
 def _varied(writer: Writer, families: dict[tuple[str, ...], list[Question]]) -> Iterator[Question]:
-    """The questions, of all families alike as far as they reach, none twice."""
+    """The questions without duplicates, drawn from the families in turn."""
     queues = []
     for _, questions in sorted(families.items()):
         first = {question.text: question for question in questions}
@@ -147,7 +147,7 @@ def splits(world: World, articles: Iterable[Article]) -> dict[str, str]:
 
 
 def _shared_out(weights: dict[str, int]) -> dict[str, str]:
-    """The owners in the order of their digests, shared out by weight."""
+    """The split of each owner: in the order of their digests, in shares by weight."""
     order = sorted(weights, key=lambda owner: blake2b(owner.encode(), digest_size=8).digest())
     total, before, found = sum(weights.values()), 0, {}
     for owner in order:

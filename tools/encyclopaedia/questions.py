@@ -56,7 +56,7 @@ FOLLOWS = {
 
 
 def ask(writer: Writer, fact: Fact, shown: str = "") -> str:
-    """A question for a fact; a subject described at length comes last in it, to be read easily."""
+    """A question for a fact; a long description of its subject comes last."""
     asks = ASKS[fact.relation].split("|")
     if shown:
         asks = [wording for wording in asks if wording.endswith("{x}?")]
@@ -77,7 +77,7 @@ def singles(writer: Writer, facts: Sequence[Fact]) -> Iterator[Question]:
 
 
 def chains(writer: Writer, facts: Sequence[Fact]) -> Iterator[Question]:
-    """Questions over two and three passages; none names what its passages have to tell."""
+    """Questions over two and three passages; none contains an answer of its steps."""
     told: dict[tuple[str, str], Fact] = {}
     for fact in facts:
         told.setdefault((fact.gold.entity, fact.relation), fact)
@@ -150,7 +150,7 @@ def _contest(writer: Writer, a: Fact, b: Fact) -> Iterator[Question]:
 
 
 def _alike(writer: Writer, pool: list[Fact], pairs: list[tuple[Fact, Fact]]) -> Iterator[Question]:
-    """As many pairs that agree as pairs that do not."""
+    """Equally many pairs that agree and that differ."""
     agreeing = []
     for a in pool:
         same = [b for b in pool if b.answers == a.answers and b.shown != a.shown]

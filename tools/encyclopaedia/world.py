@@ -125,7 +125,7 @@ def read_world() -> World:
 
 
 def spellings(name: str, others: str = "") -> tuple[str, ...]:
-    """A name, its other names (parted by `|`), and both without diacritics; each once."""
+    """A name, its other names (separated by `|`), and both without diacritics; each once."""
     names = [name, *(other for other in others.split("|") if other)]
     return tuple(dict.fromkeys([*names, *map(plain, names)]))
 
