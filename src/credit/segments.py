@@ -40,12 +40,6 @@ def count(ids: ArrayLike) -> Ids:
     return np.asarray(counts[dense], dtype=np.intp)
 
 
-def mean(x: ArrayLike, ids: ArrayLike) -> Array:
-    """Mean of each row's segment: [N], [N] -> [N]; exact where its values are all equal."""
-    segments = _segments(x, ids)
-    return segments.x - _centered(segments)
-
-
 def center(x: ArrayLike, ids: ArrayLike) -> Array:
     """Subtract the mean of the segment from x: [N], [N] -> [N]."""
     return _centered(_segments(x, ids))

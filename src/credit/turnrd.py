@@ -1,7 +1,7 @@
 """TurnRD: a small transformer that tells the credit of turns from the policy's hidden states.
 
-The model, its projection to credits, and probes of what the goal does. Losses are in `turnrd_loss`;
-the training loop and the replay are the trainer's.
+The model, the decomposer that projects its values to credits, and probes of what the goal does.
+Losses are in `turnrd_loss`; the training loop and the replay are the trainer's.
 """
 
 import copy
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from credit import decomposers
 from credit.segments import Array
-from credit.tokens import wide
 from credit.turns import Turns
 
 
@@ -109,17 +108,6 @@ class TurnRD(nn.Module):
                 f"goal is {'missing' if goal is None else 'given'}, and the model "
                 f"has goal_width={self.film.in_features if self.film else 0}"
             )
-
-
-def project(values: Tensor, mask: Tensor, returns: Tensor, *, clip: float = 2.0) -> Tensor:
-    """Values clipped to [-c, c], then shifted to sum to R: [B, T], [B, T], [B] -> [B, T]. Eq. 5.
-
-    Summed in float64, so that the drift from R is that of rounding to single precision or better.
-    """
-    alive = mask.bool()
-    bounded = values.double().clamp(-clip, clip).masked_fill(~alive, 0.0)
-    owed = (bounded.sum(-1) - returns.double()) / alive.sum(-1).clamp(min=1)
-    return (bounded - owed[:, None]).masked_fill(~alive, 0.0).to(wide(values).dtype)
 
 
 @dataclass(frozen=True)

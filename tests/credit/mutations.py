@@ -292,9 +292,6 @@ turnrd: FiLM without the 1 (turnrd)
 turnrd: places dropped (turnrd)
 -self.project(given) + places
 +self.project(given)
-turnrd: projection divides by padded length (turnrd)
--alive.sum(-1).clamp(min=1)
-+alive.shape[-1]
 turnrd_loss: margin subtracted (turnrd)
 -(margin - lead)
 +(-margin - lead)

@@ -1,4 +1,4 @@
-"""TurnRD: FiLM at zero, padding, order, projection, losses, probes."""
+"""TurnRD: FiLM at zero, padding, order, losses, probes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from credit import turnrd, turnrd_loss
 from credit.has import HAS
-from credit.turnrd import Decomposer, Reading, TurnRD, project
+from credit.turnrd import Decomposer, Reading, TurnRD
 from tests.credit.batches import batch
 
 torch.set_num_threads(1)
@@ -87,22 +87,6 @@ def test_half_precision_states():
     half = model()(states.bfloat16(), mask)
     assert half.values.dtype == torch.float32
     assert torch.allclose(half.values, model()(states.bfloat16().float(), mask).values)
-
-
-def test_projection():  # clipped to 2, 0.5, -1: 0.5 above R = 1, a sixth off each
-    values, mask = torch.tensor([[3.0, 0.5, -1.0, 9.0]]), torch.tensor([[1, 1, 1, 0]])
-    shares = project(values, mask, torch.ones(1))
-    assert shares[0].tolist() == pytest.approx([11 / 6, 1 / 3, -7 / 6, 0])
-
-
-def test_projection_keeps_the_return():
-    torch.manual_seed(0)
-    values, mask = torch.randn(64, 50) * 2, torch.rand(64, 50) < 0.7
-    mask[:, 0] = True
-    returns = torch.randn(64)
-    for given_values in (values, values.bfloat16()):
-        drift = project(given_values, mask, returns).sum(-1) - returns
-        assert drift.abs().max().item() < 1e-5
 
 
 def test_decomposer_sums_to_the_outcome_and_feeds_has():
@@ -199,7 +183,6 @@ def test_gradients_of_the_losses():
     goal = torch.randn(3, 2, dtype=torch.float64)
     states = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: small(x, mask, goal).predicted, states)
-    assert torch.autograd.gradcheck(lambda v: project(v, mask, returns, clip=9.0), values)
 
 
 def test_shuffled_goals_hurt_a_model_that_uses_them():

@@ -26,7 +26,6 @@ UNDONE = {
     re.compile(r"open (.+)"): r"close \1",
     re.compile(r"close (.+)"): r"open \1",
 }
-_WORDS = re.compile(r"[a-z]+")
 
 
 def actions(_: Env, rng: np.random.Generator) -> Actor:

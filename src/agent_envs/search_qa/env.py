@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
 """How many searches each allows before the answer."""
 TURNS = {"search_r1": 5, "verl_agent": 4}
-REWARDS = ("em", "f1", "sub_em", "format")
+REWARDS = (*METRICS, "format")
 ANCHORS = ("facts", "text")
 _KINDS = ("search", "answer")
 

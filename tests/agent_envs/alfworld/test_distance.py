@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from agent_envs.alfworld.distance import oracle, plan
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
-from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
+from tools.alfworld.generate import generate_game
 
 if TYPE_CHECKING:
     from pathlib import Path

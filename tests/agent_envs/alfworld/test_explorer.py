@@ -16,9 +16,9 @@ from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.explorer import Explorer, demonstration, explorer
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
-from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.memory import Task, read_task
 from agent_envs.alfworld.world import World
+from tools.alfworld.generate import generate_game
 
 if TYPE_CHECKING:
     from pathlib import Path

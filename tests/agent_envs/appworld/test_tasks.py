@@ -77,7 +77,7 @@ def test_who_does_nothing_and_answers_nothing_fails(family):
     for seed in range(60):
         task = tasks.task(f"{family}-{seed}")
         for answer in (None, 0, 0.0, False, "", " ", "0", "0.00", "zero", "none", "nothing", "$0"):
-            session = Session(task.household, task.instruction, wanted_effects(task.plan))
+            session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
             assert "value" in session.call("supervisor", "complete_task", {"answer": answer})
             failures = verdict(task.plan, session).failures
             assert [name for name in failures if name.startswith(("change ", "the answer "))], seed

@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
-from agent_envs.search_qa.corrections import ISOTOPE_YEARS
-from agent_envs.search_qa.discoveries import DISCOVERIES, PEOPLE
-from agent_envs.search_qa.tables import source
+from tools.encyclopaedia.corrections import ISOTOPE_YEARS
+from tools.encyclopaedia.discoveries import DISCOVERIES, PEOPLE
+from tools.encyclopaedia.tables import source
 
 _WEIGHED = 98  # no more than a few atoms were ever made of the elements beyond
 _HALF_LIVES = {"year": 1.0, "kyear": 1e3, "Myear": 1e6, "Gyear": 1e9, "day": 1 / 365.25}
@@ -35,7 +35,6 @@ class Element:
     period: int
     block: str
     series: str
-    weight: float
     configuration: str
     melting: float | None  # kelvin
     boiling: float | None
@@ -84,7 +83,6 @@ def read_elements() -> list[Element]:
                 row["period"],
                 row["block"],
                 row["series"],
-                row["atomic_weight"],
                 row["electronic_configuration"],
                 phase["melting_point"] if phase else None,
                 phase["boiling_point"] if phase else None,

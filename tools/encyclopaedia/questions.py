@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.search_qa.corrections import TERRITORIES
-from agent_envs.search_qa.sentences import sentence
-from agent_envs.search_qa.tables import key as letters
-from agent_envs.search_qa.wordings import ASKS, CONTESTS, PHRASES, SAME
+from tools.encyclopaedia.corrections import TERRITORIES
+from tools.encyclopaedia.sentences import sentence
+from tools.encyclopaedia.tables import key as letters
+from tools.encyclopaedia.wordings import ASKS, CONTESTS, PHRASES, SAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from agent_envs.search_qa.facts import Fact, Gold
-    from agent_envs.search_qa.sentences import Writer
+    from tools.encyclopaedia.facts import Fact, Gold
+    from tools.encyclopaedia.sentences import Writer
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ FOLLOWS = {
 
 
 def ask(writer: Writer, fact: Fact, shown: str = "") -> str:
-    """A question for a fact; a subject described at length comes last in it, to be read easily."""
+    """A question for a fact; a long description of its subject comes last."""
     asks = ASKS[fact.relation].split("|")
     if shown:
         asks = [wording for wording in asks if wording.endswith("{x}?")]
@@ -77,7 +77,7 @@ def singles(writer: Writer, facts: Sequence[Fact]) -> Iterator[Question]:
 
 
 def chains(writer: Writer, facts: Sequence[Fact]) -> Iterator[Question]:
-    """Questions over two and three passages; none names what its passages have to tell."""
+    """Questions over two and three passages; none contains an answer of its steps."""
     told: dict[tuple[str, str], Fact] = {}
     for fact in facts:
         told.setdefault((fact.gold.entity, fact.relation), fact)
@@ -150,7 +150,7 @@ def _contest(writer: Writer, a: Fact, b: Fact) -> Iterator[Question]:
 
 
 def _alike(writer: Writer, pool: list[Fact], pairs: list[tuple[Fact, Fact]]) -> Iterator[Question]:
-    """As many pairs that agree as pairs that do not."""
+    """Equally many pairs that agree and that differ."""
     agreeing = []
     for a in pool:
         same = [b for b in pool if b.answers == a.answers and b.shown != a.shown]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.sentences import Article, counted, degrees, listed, sentence
-from agent_envs.search_qa.tables import currency_name, distance
-from agent_envs.search_qa.tables import key as letters
+from tools.encyclopaedia.sentences import Article, counted, degrees, listed, sentence
+from tools.encyclopaedia.tables import currency_name, distance
+from tools.encyclopaedia.tables import key as letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_envs.search_qa.sentences import Writer
-    from agent_envs.search_qa.tables import Airport, Place
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.sentences import Writer
+    from tools.encyclopaedia.tables import Airport, Place
+    from tools.encyclopaedia.world import World
 
 _MANY = 12  # countries of a language, whose names fill the article
 

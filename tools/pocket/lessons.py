@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 from agent_envs.alfworld.explorer import Explorer, demonstration
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
-from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
 from agent_envs.appworld.env import AppWorld
 from agent_envs.appworld.player import explorer as coder
@@ -32,6 +31,7 @@ from agent_envs.webshop.catalogue import made_catalogue
 from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
 from agent_envs.webshop.shop import Shop
+from tools.alfworld.generate import generate_game
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:
@@ -337,8 +337,10 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     pages = env.retriever.search([question.text for question in asked], 1)
     texts = ["\n".join(p.text for p in env.pages.titled(found[0].title)) for found in pages]
     known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
-    words = Counter(word for found in pages for word in set(_WORD.findall(found[0].title)))
-    words.update(word for q in known for word in set(_WORD.findall(q.answers[0])))
+    words = Counter(
+        word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
+    )
+    words.update(word for q in known for word in dict.fromkeys(_WORD.findall(q.answers[0])))
     names = [word for word, times in words.items() if times <= RARE and word[0].isupper()]
     return env, known, names
 

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.alfworld.game import SHORT_NAMES
-from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, scenes, things
+from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, things
+from tools.alfworld.scenes import scenes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

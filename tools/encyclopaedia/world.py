@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa import corrections as fix
-from agent_envs.search_qa import elements, tables
-from agent_envs.search_qa.tables import plain
+from tools.encyclopaedia import corrections as fix
+from tools.encyclopaedia import elements, tables
+from tools.encyclopaedia.tables import plain
 
 if TYPE_CHECKING:
-    from agent_envs.search_qa.elements import Element, Isotope, Person
-    from agent_envs.search_qa.tables import Country, Language, Place
+    from tools.encyclopaedia.elements import Element, Isotope, Person
+    from tools.encyclopaedia.tables import Country, Language, Place
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def read_world() -> World:
 
 
 def spellings(name: str, others: str = "") -> tuple[str, ...]:
-    """A name, its other names (parted by `|`), and both without diacritics; each once."""
+    """A name, its other names (separated by `|`), and both without diacritics; each once."""
     names = [name, *(other for other in others.split("|") if other)]
     return tuple(dict.fromkeys([*names, *map(plain, names)]))
 

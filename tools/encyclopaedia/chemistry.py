@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.elements import daughter
-from agent_envs.search_qa.sentences import Article, counted, listed, sentence
-from agent_envs.search_qa.world import celsius, half_life
+from tools.encyclopaedia.elements import daughter
+from tools.encyclopaedia.sentences import Article, counted, listed, sentence
+from tools.encyclopaedia.world import celsius, half_life
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_envs.search_qa.elements import Element, Isotope, Person
-    from agent_envs.search_qa.sentences import Writer
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.elements import Element, Isotope, Person
+    from tools.encyclopaedia.sentences import Writer
+    from tools.encyclopaedia.world import World
 
 _SERIES = {
     "Nonmetals": "nonmetals",

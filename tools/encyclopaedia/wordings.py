@@ -1,4 +1,4 @@
-"""How questions are worded, by relation; wordings are parted by `|`."""
+"""Wordings of questions by relation, separated by `|`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ASKS = {
     "daughter": "Into which isotope does {x} decay?|Which isotope is left when {x} decays?|"
     "Which isotope results from the decay of {x}?",
 }
-"""Wordings of the question for a fact, parted by `|`; {x} is the subject."""
+"""Wordings of the question for a fact, separated by `|`; {x} is the subject."""
 
 PHRASES = {
     "capital of": "the country whose capital is {x}|the country with {x} as its capital",
@@ -96,7 +96,7 @@ PHRASES = {
     "the element left after the decay of {x}",
     "daughter": "the isotope that results from the decay of {x}|the decay product of {x}",
 }
-"""Wordings that stand for the answer of a fact, to ask for a fact on that in turn."""
+"""Wordings that describe the answer of a fact, as the subject of a further question."""
 
 
 class Contest(NamedTuple):
@@ -161,4 +161,4 @@ SAME = {
     "continent": "Are {a} and {b} on the same continent?",
     "zone": "Does the same tz database zone apply to {a} and {b}?",
 }
-"""Questions to be answered with yes or no."""
+"""Questions that are answered with yes or no."""

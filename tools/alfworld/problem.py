@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, scenes, things
-from agent_envs.alfworld.rooms import loose
+from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, things
+from tools.alfworld.rooms import loose
+from tools.alfworld.scenes import scenes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from agent_envs.alfworld.rooms import Item, Job, Room
+    from tools.alfworld.rooms import Item, Job, Room
 
 _PROPERTY = {"clean": "isClean", "heat": "isHot", "cool": "isCool"}
 _ABILITY = {"clean": "cleanable", "heat": "heatable", "cool": "coolable", "slice": "sliceable"}

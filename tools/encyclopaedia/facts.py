@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.search_qa import corrections as fix
-from agent_envs.search_qa.chemistry import isotope_key, share
-from agent_envs.search_qa.elements import daughter
-from agent_envs.search_qa.places import place_key
-from agent_envs.search_qa.tables import currency_name
-from agent_envs.search_qa.world import (
+from tools.encyclopaedia import corrections as fix
+from tools.encyclopaedia.chemistry import isotope_key, share
+from tools.encyclopaedia.elements import daughter
+from tools.encyclopaedia.places import place_key
+from tools.encyclopaedia.tables import currency_name
+from tools.encyclopaedia.world import (
     capital_spellings,
     celsius,
     country_spellings,
@@ -22,8 +22,8 @@ from agent_envs.search_qa.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_envs.search_qa.tables import Country, Place
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.tables import Country, Place
+    from tools.encyclopaedia.world import World
 
 
 class Gold(NamedTuple):

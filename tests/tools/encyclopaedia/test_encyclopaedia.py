@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from agent_envs.assets import MissingAsset, asset
-from agent_envs.search_qa.generate import encyclopaedia, pack
-from agent_envs.search_qa.tables import versions
+from tools.encyclopaedia.generate import encyclopaedia, pack
+from tools.encyclopaedia.tables import versions
 
 TYPES = {"single": 1, "comparison": 2, "2hop": 2, "3hop": 3}
 TOPICS = re.compile(

@@ -18,19 +18,20 @@ from hypothesis import strategies as st
 
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.game import SHORT_NAMES, Game, load_game, parse_game
-from agent_envs.alfworld.generate import (
+from agent_envs.alfworld.layouts import habits, things
+from agent_envs.alfworld.memory import read_task
+from agent_envs.alfworld.world import World
+from agent_envs.assets import MissingAsset, asset
+from tools.alfworld.__main__ import main
+from tools.alfworld.generate import (
     furnish,
     generate_game,
     generate_splits,
-    main,
     pack,
     read_rules,
 )
-from agent_envs.alfworld.layouts import habits, scenes, things
-from agent_envs.alfworld.memory import read_task
-from agent_envs.alfworld.rooms import KINDS, draw_job, draw_room, jobs
-from agent_envs.alfworld.world import World
-from agent_envs.assets import MissingAsset, asset
+from tools.alfworld.rooms import KINDS, draw_job, draw_room, jobs
+from tools.alfworld.scenes import scenes
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 
@@ -181,7 +182,7 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
     made = []
     for seed in ("0", "1"):
         folder = tmp_path / seed
-        command = [sys.executable, "-m", "agent_envs.alfworld.generate", "--seed", "4"]
+        command = [sys.executable, "-m", "tools.alfworld", "--seed", "4"]
         command += ["--train", "12", "--valid", "6", "--pack", str(folder)]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, env=environment, capture_output=True)
@@ -227,7 +228,7 @@ def test_folder_without_rules_is_refused(tmp_path: Path):
 
 
 def test_a_game_that_came_out_wrong_is_not_kept_quiet(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agent_envs.alfworld.generate.plan", lambda world: None)
+    monkeypatch.setattr("tools.alfworld.generate.plan", lambda world: None)
     rng = np.random.default_rng(0)
     room = draw_room(rng, kind="kitchen", size=0.2)
     with pytest.raises(RuntimeError, match="came out unsolvable"):

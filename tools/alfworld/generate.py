@@ -1,18 +1,13 @@
 """Makes AlfWorld games: rooms, what lies in them, a task, and the PDDL problem that says so.
 
-    python -m agent_envs.alfworld.generate --seed 1 --out games    # a tree as the public one
-    python -m agent_envs.alfworld.generate --pack env_assets/alfworld    # the embedded set
-
 Every game is solvable by construction and its walkthrough is a shortest solution. Only
 `Generator.random` is drawn from, so that a seed gives the same bytes on every machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
-import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +17,10 @@ import numpy as np
 from agent_envs.alfworld.data import FILE, FOLDER, TASK, logic, worded
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
-from agent_envs.alfworld.problem import problem
-from agent_envs.alfworld.rooms import KINDS, Draw, Job, Room, draw_job, draw_room, fill
 from agent_envs.alfworld.world import World
-from agent_envs.assets import MissingAsset, asset
+from agent_envs.assets import MissingAsset
+from tools.alfworld.problem import problem
+from tools.alfworld.rooms import KINDS, Draw, Job, Room, draw_job, draw_room, fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -194,44 +189,12 @@ def read_rules(folder: Path | None) -> dict[str, str]:
         MissingAsset: the folder lacks one of them.
     """
     if folder is None:
-        return {
-            "pddl_domain": asset("alfworld/household.pddl").read_text(encoding="utf-8"),
-            "grammar": asset("alfworld/household.twl2").read_text(encoding="utf-8"),
-        }
+        own = Path(__file__).with_name("household.pddl")
+        files = {"pddl_domain": own, "grammar": own.with_suffix(".twl2")}
+        return {key: file.read_text(encoding="utf-8") for key, file in files.items()}
     files = {"pddl_domain": folder / "alfred.pddl", "grammar": folder / "alfred.twl2"}
     for file in files.values():
         if not file.is_file():
             raise MissingAsset(f"{file} is not there; name the folder alfworld/data of ALFWorld")
     texts = {key: file.read_text(encoding="utf-8") for key, file in files.items()}
     return {key: text.replace(GENUINE_TASK, TASK) for key, text in texts.items()}
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: make games and write them as a tree or packed."""
-    parser = argparse.ArgumentParser(prog="agent_envs.alfworld.generate", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seed", type=int, default=0, help="draws everything (default: 0)")
-    parser.add_argument("--train", type=int, default=600, help="games in train (default: 600)")
-    parser.add_argument("--valid", type=int, default=120, help="games in each valid split")
-    parser.add_argument("--logic", type=Path, help="folder with alfred.pddl and alfred.twl2")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", type=Path, help="write a tree of game files into this folder")
-    where.add_argument("--pack", type=Path, help="write the embedded set into this folder")
-    options = parser.parse_args(arguments)
-    rules = read_rules(options.logic)
-    if options.pack:
-        options.pack.mkdir(parents=True, exist_ok=True)
-        (options.pack / "logic.json.xz").write_bytes(pack([rules]))
-    splits = generate_splits(options.seed, train=options.train, valid=options.valid)
-    if options.out:
-        number = write_tree(options.out, splits, rules)
-        sys.stdout.write(f"{number} games in {options.out / FOLDER}\n")
-        return
-    for split, lines in splits.items():
-        blob = pack(lines)
-        (options.pack / f"{split}.jsonl.xz").write_bytes(blob)
-        sys.stdout.write(f"{split}: {len(lines)} games, {len(blob)} bytes\n")
-
-
-if __name__ == "__main__":
-    main()

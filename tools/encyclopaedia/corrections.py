@@ -1,6 +1,6 @@
-"""What the source tables have wrong, out of date, disputed or in another spelling than ours.
+"""Corrections of the source tables by hand: wrong, outdated or disputed entries, and spellings.
 
-Facts on which two tables disagree are left out by `tables`; this is what only a person can tell.
+`tables` leaves out facts on which two tables disagree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = {
     "TL": "Timor-Leste",
     "VA": "Vatican City",
 }
-"""Our names where GeoNames has another."""
+"""Names that replace GeoNames'."""
 
 ALIASES = {
     "AE": "UAE|Emirates",
@@ -147,7 +147,7 @@ CURRENCIES = {
     "STN": "São Tomé and Príncipe dobra",
     "TTD": "Trinidad and Tobago dollar",
 }
-"""Our names where CLDR has another."""
+"""Names that replace CLDR's."""
 
 CURRENCY_ALIASES = {
     "AED": "United Arab Emirates dirham|Emirati dirham",
@@ -223,13 +223,13 @@ SCRIPT_ALIASES = {
 """Of the scripts of languages, by their codes."""
 
 HAN = _codes("zh ja ko")
-"""Languages whose writing has no one name."""
+"""Languages whose script has several names."""
 
 COMMON_WORDS = _codes("AS AT BE BY DO IN IS IT ME MY NO OR SO TO US")
 """Two-letter codes that a search engine takes for words: no question starts from one."""
 
 CITIES = {"Ulan Bator": "Ulaanbaatar"}
-"""Our names where GeoNames has an older one."""
+"""Names that replace older ones in GeoNames."""
 
 CLOSED = _codes("EDDT EDDI GOOY GQNN LCEN LKOL LTBA SCRD ZMUB")
 """Airports that are closed, replaced, for gliders, or in disputed places, by ICAO code."""
@@ -243,7 +243,7 @@ AIRPORTS = {
     "TXKF": "L.F. Wade International Airport",
     "VABB": "Chhatrapati Shivaji Maharaj International Airport",
 }
-"""Names of airports, by ICAO code, where the table has an older or a misspelled one."""
+"""Names of airports by ICAO code that replace older or misspelled ones."""
 
 ISOTOPE_YEARS = {(89, 227): 1902}
 """Years of discovery, by atomic and mass number, where the table is in error."""

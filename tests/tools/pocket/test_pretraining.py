@@ -16,12 +16,12 @@ from transformers import AutoTokenizer
 import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
-from trainer import lessons, pocket
+from tools.pocket import lessons, pretraining
 from trainer.policy import POCKETS, Policy
 from trainer.rollout import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
-SMALL = pocket.Pretraining(
+SMALL = pretraining.Pretraining(
     steps=4, grow=4, habit_steps=2, tokens_per_step=1024, warmup=1, vocabulary=400, hidden=16,
     layers=1, heads=2, key_value_heads=1, intermediate=16,
 )  # fmt: skip
@@ -38,7 +38,7 @@ def test_mistakes_are_seen_but_not_learned(tokenizer):
         [f"<think>mug</think><action>{name}" for name in "abc"],
         [False, True, False],
     )
-    ids, weights = pocket.encode(item, tokenizer, echo=0.25, thought=3.0)
+    ids, weights = pretraining.encode(item, tokenizer, echo=0.25, thought=3.0)
     end = tokenizer.convert_tokens_to_ids("<|end|>")
     closing = [weight for token, weight in zip(ids, weights, strict=True) if token == end]
     assert closing == [0.25, 1.0, 0.25, 0.0, 0.25, 1.0]  # message, reply, message, mistake, ...
@@ -133,7 +133,7 @@ def test_a_hasty_shopper_chooses_one_option():
 
 def test_what_is_to_be_copied_stands_in_the_row():
     config = replace(SMALL, steps=64, drill=32)
-    first, second = (pocket.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
+    first, second = (pretraining.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
     for ids, weights in (*first, *second):
         pairs = list(pairwise(ids))
         learned = [at for at in range(1, len(ids)) if weights[at]]
@@ -141,7 +141,9 @@ def test_what_is_to_be_copied_stands_in_the_row():
         assert all(pairs[at - 1] in pairs[: at - 1] for at in learned)
         assert set(ids) <= set(range(50))
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    lengths = [max(len(ids) for ids, _ in pocket.chunk(config, tokenizer, i)[0]) for i in range(3)]
+    lengths = [
+        max(len(ids) for ids, _ in pretraining.chunk(config, tokenizer, i)[0]) for i in range(3)
+    ]
     assert lengths[:2] == [16, 24]
     assert lengths[2] > 64  # then lessons
 
@@ -257,7 +259,7 @@ def test_a_request_is_coded_and_slips_are_put_right():
 
 def test_a_catalogue_is_spelled_one_way(tmp_path):
     texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
-    made = pocket.train_tokenizer(iter(texts * 9), 1400, "shop")
+    made = pretraining.train_tokenizer(iter(texts * 9), 1400, "shop")
     said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
     assert said == seen
     assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
@@ -267,14 +269,14 @@ def test_a_catalogue_is_spelled_one_way(tmp_path):
 
 
 def test_a_price_is_one_token():
-    config = pocket.POLICIES["pocket-talk"]
-    made = pocket.train_tokenizer(pocket.corpus(config), config.vocabulary, config.world)
+    config = pretraining.POLICIES["pocket-talk"]
+    made = pretraining.train_tokenizer(pretraining.corpus(config), config.vocabulary, config.world)
     for price in range(10, 1000):
         assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
 
 
 def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands():
-    made = pocket.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
+    made = pretraining.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
     for name in lessons.product_ids()[::50]:
         for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
             tokens = made.tokenize(text)
@@ -286,50 +288,50 @@ def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands()
 @pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])
 def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
     config = replace(SMALL, world=world, tokens_per_step=tokens)
-    one, two = (pocket.chunk(config, tokenizer, 1) for _ in range(2))
-    assert one == two != pocket.chunk(config, tokenizer, 2)
+    one, two = (pretraining.chunk(config, tokenizer, 1) for _ in range(2))
+    assert one == two != pretraining.chunk(config, tokenizer, 2)
     tokens = sum(len(ids) for rows in one for ids, _ in rows)
-    budget = config.tokens_per_step * pocket.STEPS_A_CHUNK
+    budget = config.tokens_per_step * pretraining.STEPS_A_CHUNK
     assert 0.85 * budget < tokens <= budget
 
 
 def test_padding_has_no_weight():
-    ids, weights = pocket.pad([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
+    ids, weights = pretraining.pad([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
     assert ids.shape == weights.shape == (2, 64)
     assert weights.sum(1).tolist() == [2.5, 1.0]
 
 
 def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
-    monkeypatch.setattr(pocket, "CORPUS", 3)
-    pocket.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    pretraining.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
     made = Policy.load(str(tmp_path)).model.state_dict()
-    start = pocket.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
+    start = pretraining.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
     assert any((made[name] - start[name]).abs().max() > 1e-3 for name in start)
     assert all(torch.isfinite(weight).all() for weight in made.values())
 
 
 @pytest.mark.parametrize("stop", [1, 3])  # in the first stage and in the second
 def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch, stop):
-    monkeypatch.setattr(pocket, "CORPUS", 3)
-    monkeypatch.setattr(pocket, "KEPT", 1)
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    monkeypatch.setattr(pretraining, "KEPT", 1)
     config = replace(SMALL, steps=2, habit_steps=2)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
     threads = torch.get_num_threads()
-    pocket.pretrain(config, whole, threads=threads, compiled=False)
-    learn = pocket.Learner.learn
+    pretraining.pretrain(config, whole, threads=threads, compiled=False)
+    learn = pretraining.Learner.learn
 
     def killed(learner, rows):
         if learner.step == stop:
             raise KeyboardInterrupt
         return learn(learner, rows)
 
-    monkeypatch.setattr(pocket.Learner, "learn", killed)
+    monkeypatch.setattr(pretraining.Learner, "learn", killed)
     with pytest.raises(KeyboardInterrupt):
-        pocket.pretrain(config, parts, threads=threads, compiled=False)
-    monkeypatch.setattr(pocket.Learner, "learn", learn)
-    pocket.pretrain(config, parts, threads=threads, compiled=False)
+        pretraining.pretrain(config, parts, threads=threads, compiled=False)
+    monkeypatch.setattr(pretraining.Learner, "learn", learn)
+    pretraining.pretrain(config, parts, threads=threads, compiled=False)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (whole, parts)]
     assert weights[0] == weights[1]
     assert not list(parts.glob("training.*"))
@@ -337,10 +339,10 @@ def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch,
 
 def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
     # AutoTokenizer rebuilds the tokenizers of some architectures by their own rules
-    monkeypatch.setattr(pocket, "CORPUS", 3)
-    made = pocket.train_tokenizer(pocket.corpus(SMALL), 500)
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    made = pretraining.train_tokenizer(pretraining.corpus(SMALL), 500)
     made.save_pretrained(tmp_path)
-    pocket.build_model(SMALL, made).save_pretrained(tmp_path)
+    pretraining.build_model(SMALL, made).save_pretrained(tmp_path)
     text = "<|user|>On the desk 12, you see a mug 3.<|end|><|assistant|><action>go to desk 12"
     assert AutoTokenizer.from_pretrained(tmp_path).tokenize(text) == made.tokenize(text)
 
@@ -350,7 +352,7 @@ def test_committed_weights_are_small_and_name_how_they_were_made(name):
     folder = FOLDER.parent / name
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 4 * 2**20
     told = json.loads((folder / "pretraining.json").read_text())
-    assert told == asdict(pocket.POLICIES[name])
+    assert told == asdict(pretraining.POLICIES[name])
     assert (folder / "README.md").is_file()
     assert Policy.load(name).model.num_parameters() < 1.5e6
 
@@ -362,7 +364,7 @@ def test_test_tasks_are_not_in_the_lessons():
         for library in [open_library("embedded", split)]
         for task_id in library.panel.task_ids
     }
-    rng = np.random.default_rng([pocket.Pretraining.seed, 0])  # the first chunk's generator
+    rng = np.random.default_rng([pretraining.Pretraining.seed, 0])  # the first chunk's generator
     for _ in range(300):
         item = lessons.household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
         assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.corrections import SHARED
-from agent_envs.search_qa.sentences import Article, counted, listed, sentence
-from agent_envs.search_qa.tables import currency_name
+from tools.encyclopaedia.corrections import SHARED
+from tools.encyclopaedia.sentences import Article, counted, listed, sentence
+from tools.encyclopaedia.tables import currency_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_envs.search_qa.sentences import Writer
-    from agent_envs.search_qa.tables import Country
-    from agent_envs.search_qa.world import World
+    from tools.encyclopaedia.sentences import Writer
+    from tools.encyclopaedia.tables import Country
+    from tools.encyclopaedia.world import World
 
 _SHOWN = 5  # names in a list of examples
 _MORE = {
@@ -35,7 +35,7 @@ _MORE = {
         "The first two are letters, so that people can read them; the last is for machines.",
     ),
 }
-"""What stands in short articles besides, by topic."""
+"""What short articles also contain, by topic."""
 
 
 def countries(world: World, writer: Writer) -> Iterator[Article]:
