@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings and their sources
 
-Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. A setting without a
-source is left out; "ours" is what no paper prints. "beside NAME" applies only together with that part.
+Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. A setting without
+a source is left out; "ours" is what no paper prints. "beside NAME" applies only together with that
+part.
 """
 
 

@@ -33,13 +33,13 @@ from trainer.batch import make_rows
 from trainer.checkpoint import Checkpoints
 from trainer.learner import Learner
 from trainer.methods import Play
-from trainer.methods import make as make_method
 from trainer.metrics import Metrics, describe
 from trainer.parts import (
     cores,
     derive,
     evaluate_policy,
     load_policy,
+    make_method,
     make_rollouts,
     make_sampler,
 )

@@ -20,7 +20,7 @@ from trainer.partner import PolicyPartner, prompt
 from trainer.parts import load_partner, make_rollouts, make_sampler
 from trainer.policy import Policy
 from trainer.rollout import draw_tasks
-from trainer.sampling import Reply
+from trainer.sampling import Decoding, Reply
 from trainer.train import train
 
 TALK = Talk(scene("bargain", 0)).after(0, speak("I pay $9."))
@@ -32,7 +32,7 @@ class Scripted(PolicyPartner):
     def __init__(self, *replies, limit=10_000):
         self.sampler = self
         self.policy = self.chat = self
-        self.max_reply_tokens, self.limit = 8, limit
+        self.decoding, self.limit = Decoding(max_reply_tokens=8), limit
         self.replies, self.batches = list(replies), []
 
     def opening(self, text):

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from trainer.batch import Batch, Row
     from trainer.episodes import Episode
     from trainer.methods.base import Play
-    from trainer.recipe import Recipe
+    from trainer.update import Update
 
 
-class Selective(Method):
+class WithSTAPO(Method):
     """GiGPO's advantage, and the selective terms on outliers."""
 
     needs_reference = True
 
-    def __init__(self, estimator: credit.STAPO, recipe: Recipe) -> None:
+    def __init__(self, estimator: credit.STAPO, update: Update, temperature: float) -> None:
         super().__init__(estimator)
-        self.stapo, self.recipe = estimator, recipe
+        self.stapo, self.tokens, self.temperature = estimator, update.tokens, temperature
         self.blind = () if estimator.masking == "none" else (estimator.masking,)
 
     def credit(self, play: Play) -> Credited:
@@ -71,7 +71,7 @@ class Selective(Method):
 class _Terms:
     """M (α R_TA - γ P_TI) of the outliers among some rows: the mean over all of their turns."""
 
-    method: Selective
+    method: WithSTAPO
     outliers: dict[int, tuple[Row, Row]]
     weights: NDArray[np.float64]
     figures: dict[str, float]
@@ -85,7 +85,7 @@ class _Terms:
         aware = [self.outliers[turn][0] for turn in here]
         longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
         total = 0.0
-        for part in microbatches(longer, self.method.recipe.update.tokens):
+        for part in microbatches(longer, self.method.tokens):
             full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
             weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
             loss = -self._gain(full, less, weights).sum() / len(turns)
@@ -102,7 +102,7 @@ class _Terms:
     def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
         """The weighted terms of each row: -> [B]."""
         policy, count = self.method.policy, len(weights)
-        temperature = self.method.recipe.sampling.temperature
+        temperature = self.method.temperature
         with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
             reference = token_scores(policy, blind, temperature=temperature)
         seeing, guessing = (
