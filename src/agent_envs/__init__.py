@@ -14,6 +14,7 @@ from agent_envs.contract import (
     Malformed,
     Turn,
 )
+from agent_envs.experts import Expert, expert
 from agent_envs.panels import Panel
 from agent_envs.parse import ParseReply
 from agent_envs.prompt import Prompt, Template
@@ -26,6 +27,7 @@ __all__ = [
     "AgentEnv",
     "BadAsset",
     "ContractError",
+    "Expert",
     "FreeText",
     "Malformed",
     "MissingAsset",
@@ -34,6 +36,7 @@ __all__ = [
     "Prompt",
     "Template",
     "Turn",
+    "expert",
     "make_vec",
 ]
 

@@ -87,8 +87,8 @@ class Prompt:
 
     Attributes:
         context: "history": the whole conversation; "turn": a prompt written anew for every turn.
-        template: Template of the turn's prompt, used with context "turn"; "" for the environment's
-            own, the only one that fits (`agent_envs.prompt.TEMPLATES` has the names).
+        template: Template of the turn's prompt, used with context "turn": the import string
+            `package.module:NAME` of a `Template`; "" for the environment's own.
         history: Past turns that prompt shows.
     """
 
@@ -166,16 +166,19 @@ class Sampling:
 
 @dataclass(frozen=True, config=_STRICT)
 class Sft:
-    """Warm start from the explorer's demonstrations.
+    """Warm start from an expert's demonstrations.
 
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
+        expert: Who demonstrates: the environment's "explorer", which knows only what it was shown,
+            its "oracle", which reads the solution, or a class `package.module:Name` of your own.
         episodes: Demonstrations a step.
         learning_rate: Peak of the warm start.
         warmup: Steps of linear increase.
     """
 
     steps: Count = 0
+    expert: str = "explorer"
     episodes: Positive = 16
     learning_rate: NonNegative = 1e-4
     warmup: Count = 0

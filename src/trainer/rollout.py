@@ -11,15 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from inspect import Parameter, isclass, signature
-from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar, cast
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from agent_envs.prompt import IMAGE, unmarked, without_goal
+import agent_envs
+from agent_envs.imports import named
+from agent_envs.prompt import IMAGE, Template, unmarked, without_goal
 from agent_envs.vector import at_once, waits
 from credit.wrappers import InvalidPenalty
 from trainer.episodes import Episode, Step
@@ -79,8 +80,6 @@ def make_env(
 
     `partner` plays the other side, in the environments that have one.
     """
-    import agent_envs
-
     given = _options(env, partner) | {"split": split, "max_turns": env.max_turns}
     try:
         made: gym.Env[str, str] = gym.make(env.id, disable_env_checker=True, **given)
@@ -91,7 +90,10 @@ def make_env(
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     if prompt.context == "turn":
-        made = agent_envs.Prompt(made, template=prompt.template or None, history=prompt.history)
+        template = None
+        if prompt.template:
+            template = named(prompt.template, Template, option="prompt.template")
+        made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
 
 
@@ -187,33 +189,6 @@ def _together(
     return at_once(calls) if any(map(waits, envs)) else [call() for call in calls]
 
 
-class Expert(Protocol):
-    """Who plays well from where an episode stands."""
-
-    def act(self) -> str:
-        """The next action."""
-
-    def think(self) -> str:
-        """What it is after, in a few words; "" for nothing to say."""
-
-
-def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], Expert]:
-    """The function `explorer(env) -> Expert` of the environment's module, or of its package.
-
-    Raises:
-        ValueError: There is none.
-    """
-    module = type(env.unwrapped).__module__
-    for name in (module, module.rpartition(".")[0]):
-        offered = vars(import_module(name)) if name else {}
-        if callable(offered.get("explorer")):
-            return cast("Callable[[gym.Env[str, str]], Expert]", offered["explorer"])
-    raise ValueError(
-        f"{env.unwrapped} has no explorer to learn from: {module} and its package offer no "
-        "function explorer(env); set sft.steps=0"
-    )
-
-
 @dataclass(frozen=True)
 class Rollouts:
     """Plays tasks of one split; environments are made once and used again.
@@ -254,35 +229,43 @@ class Rollouts:
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
 
-    def demonstrate(self, tasks: Sequence[Task], policy: Policy) -> list[Episode]:
-        """The episodes of the environment's explorer, those left out that it did not solve.
+    def demonstrate(
+        self, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
+    ) -> list[Episode]:
+        """The episodes of an expert, those left out that it did not solve.
+
+        Args:
+            tasks: What it plays.
+            policy: Its tokens are recorded.
+            expert: As `agent_envs.expert` takes it.
 
         Raises:
-            ValueError: The environment has no explorer, or it solved none of the tasks.
+            ValueError: The environment has no such expert, or it solved none of the tasks.
         """
         form = form_of(self._envs(1)[0])
         envs = self._envs(len(tasks)) if waits(self._pool[0]) else self._pool[:1] * len(tasks)
-        plays = [partial(self._explored, env, task) for env, task in zip(envs, tasks, strict=True)]
+        plays = [
+            partial(self._played, env, task, expert) for env, task in zip(envs, tasks, strict=True)
+        ]
         shown = [_demonstration(one, policy, form) for one in _together(envs, plays)]
         solved = [episode for episode in shown if episode is not None]
         if not solved:
             raise ValueError(
-                f"the explorer solved none of {len(tasks)} tasks in {self.env.max_turns} turns; "
-                "raise env.max_turns or sft.episodes"
+                f"the expert {expert!r} solved none of {len(tasks)} tasks in {self.env.max_turns} "
+                "turns; raise env.max_turns or sft.episodes, or choose another sft.expert"
             )
         return solved
 
-    def _explored(self, env: gym.Env[str, str], task: Task) -> _Explored:
-        """A task played by the explorer."""
+    def _played(self, env: gym.Env[str, str], task: Task, name: str) -> _Played:
+        """A task played by an expert."""
         from trainer.sampling import FORM
 
-        explorer, context = explorer_of(env), self.prompt.context
-        form = form_of(env) or FORM
+        context, form = self.prompt.context, form_of(env) or FORM
         observation, info = _reset(env, task)
-        played = _Explored(context, info)
+        expert = agent_envs.expert(env, name)
+        played = _Played(context, info)
         done = False
         while not done:
-            expert = explorer(env)
             action = expert.act()
             first = context == "history" and not played.turns
             text, seen = shown(env, observation, info["goal"] if first else "")
@@ -360,8 +343,8 @@ class Rollouts:
 
 
 @dataclass
-class _Explored:
-    """What the explorer saw, did and thought, turn by turn, and the last info."""
+class _Played:
+    """What an expert saw, did and thought, turn by turn, and the last info."""
 
     context: str
     info: dict[str, Any]
@@ -370,7 +353,7 @@ class _Explored:
     images: list[list[Picture]] = field(default_factory=list)
 
 
-def _demonstration(played: _Explored, policy: Policy, form: str) -> Episode | None:
+def _demonstration(played: _Played, policy: Policy, form: str) -> Episode | None:
     """The episode to learn from; None where the task was not solved."""
     from trainer.sampling import FORM
     from trainer.sft import demonstration

@@ -175,7 +175,7 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
-        shown = self.training.demonstrate(drawn, self.policy)
+        shown = self.training.demonstrate(drawn, self.policy, self.recipe.sft.expert)
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         return sft.imitate(self.learner, rows)
 
