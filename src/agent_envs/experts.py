@@ -91,13 +91,14 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
     )
 
 
-def experts_of(env_class: type[AgentEnv]) -> dict[str, Callable[[Env], Expert]]:
+def experts_of(env_class: type) -> dict[str, Callable[[Env], Expert]]:
     """The experts of an environment class by name, from the module that it names in `experts`.
 
     Raises:
         ImportError: there is no such module.
     """
-    module = vars(import_module(env_class.experts)) if env_class.experts else {}
+    path: str = getattr(env_class, "experts", "")
+    module = vars(import_module(path)) if path else {}
     return {name: module[name.title()] for name in EXPERTS if name.title() in module}
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 import agent_envs
+from agent_envs.experts import expert_class
 from agent_envs.imports import named
 from agent_envs.prompt import IMAGE, Template, unmarked, without_goal
 from agent_envs.vector import at_once, waits
@@ -228,6 +229,17 @@ class Rollouts:
         size = self.rows or len(tasks)
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
+
+    def require_expert(self, name: str) -> None:
+        """Check that the environment has an expert of this name.
+
+        Raises:
+            RecipeError: It has not; the message says what there is.
+        """
+        try:
+            expert_class(self._envs(1)[0], name)
+        except (TypeError, ValueError) as error:
+            raise RecipeError(f"sft.expert: {error}; sft.steps=0 learns from no expert") from error
 
     def demonstrate(
         self, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"

@@ -131,6 +131,8 @@ class _Run:
                 "learn from what the policy itself plays"
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
+        if recipe.sft.steps:
+            self.training.require_expert(recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)

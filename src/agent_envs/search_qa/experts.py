@@ -33,7 +33,7 @@ class Oracle:
     """Searches for the gold passages, then gives the first accepted answer."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env = playing(env, SearchQA, WikiSearch)
+        self._env: SearchQA | WikiSearch = playing(env, SearchQA, WikiSearch)
 
     def act(self) -> str:
         """The next action; nothing is done."""
