@@ -111,7 +111,7 @@ def playing(env: Env, *kinds: type[Kind]) -> Kind:
     inner = env.unwrapped
     if not isinstance(inner, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"this expert plays {names}, got {inner!r:.80}")
+        raise TypeError(f"this expert plays {names}, got {type(inner).__name__}")
     if not inner.transcript:
-        raise ValueError(f"an expert needs an episode: call reset() on {inner!r:.80} first")
+        raise ValueError(f"an expert follows an episode: call reset() of {type(inner).__name__}")
     return inner

@@ -8,7 +8,7 @@ more. Left out: an Explorer, which would have to understand questions and passag
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from agent_envs.experts import playing
 from agent_envs.search_qa.env import SearchQA
@@ -33,7 +33,7 @@ class Oracle:
     """Searches for the gold passages, then gives the first accepted answer."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env: SearchQA | WikiSearch = playing(env, SearchQA, WikiSearch)
+        self._env = cast("SearchQA | WikiSearch", playing(env, SearchQA, WikiSearch))
 
     def act(self) -> str:
         """The next action; nothing is done."""

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.combine import Scripted
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa import oracle
 from agent_envs.search_qa.answers import normalised
 from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.testing import check_agent_env
 
 P1 = Passage("p1", "Chad", "Chad is a country in Africa. Its capital is N'Djamena.", 2.0)
@@ -75,7 +75,7 @@ def last(env, *replies, task="q"):
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=protocol == "search_r1")
+    check_agent_env(env, oracle=Oracle, processes=protocol == "search_r1")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,7 @@ EPISODE = [SEARCH.format("chad"), "hm", SEARCH.format("capital of chad"), "hm"]
 CHILD = """
 import json, sys
 from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 folder, replies, calls = json.load(sys.stdin)
 def episode(env, actions):

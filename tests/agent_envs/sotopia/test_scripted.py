@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import agent_envs  # noqa: F401  registers the id
-from agent_envs.sotopia import explorer, oracle
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.experts import Explorer, Oracle
 from agent_envs.sotopia.families import FAMILIES, TEMPERS, scene
 from agent_envs.sotopia.reading import reading
 from agent_envs.sotopia.scripted import Scripted
@@ -170,7 +170,7 @@ def test_tempers_differ_in_what_the_same_player_gets_of_them():
     got = {}
     for temper in ("stubborn", "generous", "impatient"):
         infos = play(
-            lambda env: explorer(env).act(), family="bargain", partner=f"scripted:{temper}"
+            lambda env: Explorer(env).act(), family="bargain", partner=f"scripted:{temper}"
         )
         got[temper] = (
             np.mean([info["scores"]["goal"] for info in infos]),
@@ -237,8 +237,8 @@ def test_a_stranger_does_not_stand_lists_of_names(temper):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_oracle_wins_nearly_always_and_who_knows_less_wins_less(family):
-    best = play(lambda env: oracle(env)[0], family=family, split="hard", tasks=24)
-    fair = play(lambda env: explorer(env).act(), family=family, split="hard", tasks=24)
+    best = play(lambda env: Oracle(env).act(), family=family, split="hard", tasks=24)
+    fair = play(lambda env: Explorer(env).act(), family=family, split="hard", tasks=24)
     share = np.mean([info["success"] for info in best])
     assert share >= 0.8
     assert 0.1 < np.mean([info["success"] for info in fair]) < share
@@ -269,8 +269,8 @@ def test_no_fixed_sequence_of_a_random_search_wins_a_family(family):
 def test_the_oracle_needs_a_mind_to_read():
     env = gym.make("Sotopia-v0", partner="external")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="this one has none"):
-        oracle(env)
+    with pytest.raises(ValueError, match="this partner has none"):
+        Oracle(env)
 
 
 def test_an_unknown_temper_is_refused():
@@ -281,4 +281,4 @@ def test_an_unknown_temper_is_refused():
 def test_the_explorer_can_show_how_it_is_done_and_has_nothing_to_say_about_it():
     env = gym.make("Sotopia-v0", family="friend")
     env.reset(seed=0)
-    assert explorer(env).think() == ""
+    assert Explorer(env).think() == ""
