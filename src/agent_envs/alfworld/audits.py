@@ -1,6 +1,6 @@
 """Audits of AlfWorld: walks that come back to their states, and players that do not do the task.
 
-The walks go the explorer's way in part, take back what they did, and try what cannot be done.
+The walks go the Explorer's way in part, take back what they did, and try what cannot be done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS = re.compile(r"[a-z]+")
 
 
 def actions(_: Env, rng: np.random.Generator) -> Actor:
-    """An actor that is an explorer for a share of its turns, and else undoes, wanders and errs."""
+    """An actor that plays as the Explorer in part, and else undoes, wanders and errs."""
     return _Walker(rng)
 
 

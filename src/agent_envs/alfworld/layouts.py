@@ -2,7 +2,7 @@
 
 Type names are ALFRED's, so that generated games read like the public ones. The weights are our own
 common sense (roughly: of ten such things in a home, how many lie there). The generator places
-things by them and the explorer searches by them. What one room looks like is drawn in `generate`.
+things by them and the Explorer searches by them. What one room looks like is drawn in `generate`.
 """
 
 from __future__ import annotations

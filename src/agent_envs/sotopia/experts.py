@@ -95,8 +95,8 @@ class Oracle:
 def _shown(scene: Scene, side: int) -> Game:
     """The game as a side is shown it.
 
-    Of all games only its own half is read, which its goal states. A value of money also depends on
-    the other's limit, which follows from the amount that the goal hopes for.
+    The Explorer reads only its own half of a game, which its goal states. What an amount of money
+    is worth also depends on the other's limit: this is inferred from the amount that it hopes for.
     """
     game = cast("Game", scene.game)
     if isinstance(game, Amount):
