@@ -6,10 +6,12 @@ import contextlib
 import re
 from dataclasses import FrozenInstanceError, replace
 
+import gymnasium as gym
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.experts import experts_of
 from trainer import recipe
 from trainer.recipe import RecipeError
 from trainer.rollout import make_env
@@ -28,6 +30,18 @@ def test_shipped_recipes_survive_a_round_trip(name, tmp_path):
     assert recipe.load(tmp_path) == loaded
     assert loaded.name == name
     assert loaded.about
+
+
+def test_only_webshops_warm_starts_learn_from_an_oracle():
+    experts = {}
+    for name in recipe.names():
+        loaded = recipe.load(name)
+        if loaded.sft.steps:
+            made = gym.make(loaded.env.id, disable_env_checker=True)
+            assert loaded.sft.expert in experts_of(type(made.unwrapped))
+            experts.setdefault((loaded.env.id, loaded.sft.expert), []).append(name)
+    assert ("WebShop-v0", "oracle") in experts
+    assert {key for key in experts if key[1] != "explorer"} == {("WebShop-v0", "oracle")}
 
 
 def test_names_of_the_issue():

@@ -312,24 +312,6 @@ def test_refused_options(options, message):
         make(**options)
 
 
-def test_the_expert_says_what_for():
-    env = make()
-    play(env, TENTH, [])
-    thoughts = []
-    while env.unwrapped.said[-1:] != ["="]:
-        thoughts.append(Explorer(env).think())
-        *_, info = env.step(Explorer(env).act())
-    assert thoughts == ["10+2 would make 12"] * 3 + ["10+2 makes 12"]
-    assert info["success"]
-
-
-def test_the_expert_ends_what_cannot_be_won():
-    env = make()
-    play(env, TENTH, ["10", "*"])
-    assert Explorer(env).think() == "this cannot make 12 any more, so end it"
-    assert (Explorer(env).act(), Explorer(env).plan()) == ("=", ["="])
-
-
 @pytest.fixture(scope="module")
 def hands():
     """Numbers of 4,000 hands drawn from one seed, each solved by the expert in four turns."""

@@ -39,17 +39,6 @@ def told(steps, *keys):
     return [(step[1], *(step[4][key] for key in keys)) for step in steps[1:]]
 
 
-@pytest.fixture
-def level(tmp_path):
-    """Makes an environment of one level."""
-
-    def from_rows(*rows, env_id="Sokoban-v0", **options):
-        (tmp_path / "level.txt").write_text("\n".join(rows))
-        return make(env_id, levels=tmp_path / "level.txt", **options)
-
-    return from_rows
-
-
 CORRIDOR = ("#######", "#@$ .*#", "#######")
 NICHE = ("######", "#@   #", "# $ .#", "#    #", "######")
 
@@ -292,29 +281,6 @@ def test_10_000_random_steps_against_the_public_rules():
         if steps >= 10_000:
             break
     assert ends > 50
-
-
-def test_the_plan_is_what_progress_counts():
-    env = make(boxes=2, split="test")
-    for task in range(10):
-        env.reset(options={"task": task})
-        plan = Explorer(env).plan()
-        left = [env.step(action)[4]["remaining"] for action in plan]
-        assert left == list(range(len(plan) - 1, -1, -1))
-
-
-def test_the_explorer_says_its_plan(level):
-    env = level("#######", "#@ $ .#", "#     #", "#######", action_space="discrete9")
-    env.reset(seed=1)
-    said = []
-    for _ in range(3):
-        said.append((Explorer(env).think(), Explorer(env).act()))
-        env.step(said[-1][1])
-    assert said == [
-        ("push right push right push right", "push right"),
-        ("push right push right", "push right"),
-        ("push right", "push right"),
-    ]
 
 
 def test_images_show_what_the_text_shows():
