@@ -389,7 +389,7 @@ def test_a_whole_episode_by_http(served, lists):
 
 
 def test_prompts_hide_the_goal_from_the_blind():
-    env = Prompt(gym.make("AppWorld-v0", split="all"), template="appworld")
+    env = Prompt(gym.make("AppWorld-v0", split="all"))
     prompt, info = env.reset(options={"task_id": TASK})
     goal = info["goal"].removesuffix(".")
     for _ in range(2):
