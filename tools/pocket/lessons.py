@@ -13,34 +13,35 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from agent_envs.alfworld.explorer import Explorer, demonstration
+from agent_envs.alfworld.experts import Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.world import World
 from agent_envs.appworld.env import AppWorld
-from agent_envs.appworld.player import explorer as coder
+from agent_envs.appworld.experts import Explorer as Coder
 from agent_envs.ezpoints.env import EZPoints
-from agent_envs.ezpoints.player import oracle as signs
+from agent_envs.ezpoints.experts import Explorer as CardPlayer
 from agent_envs.search_qa.answers import in_any
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.sokoban.env import Sokoban
-from agent_envs.sokoban.oracle import oracle as pushes
+from agent_envs.sokoban.experts import Explorer as Pusher
 from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.env import Sotopia
-from agent_envs.webshop import pages, shopper
+from agent_envs.webshop import pages
 from agent_envs.webshop.catalogue import made_catalogue
+from agent_envs.webshop.experts import Shopper, read_request
 from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
 from agent_envs.webshop.shop import Shop
 from tools.alfworld.generate import generate_game
+from tools.pocket import slips
+from tools.pocket.slips import Shown
 from trainer.rollout import INSTRUCTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     import numpy as np
 
-    from agent_envs.alfworld.explorer import Shown
     from agent_envs.alfworld.memory import Task
     from agent_envs.search_qa.data import Question
     from agent_envs.sotopia.scene import Game
@@ -104,10 +105,10 @@ def household(
     data = generate_game(rng, size=size, task_type=task_type)
     world = World(parse_game(data, "pretraining", "pre-training"))
     lesson = Lesson([], [], [])
-    expert = Explorer(world.intro)
+    expert = Searcher(world.intro)
     if forget and rng.random() < forget:
         expert.task = replace(expert.task, count=1, verb="")
-    for turn in demonstration(world, rng, mistake=mistake, expert=expert, max_turns=MAX_TURNS):
+    for turn in slips.in_household(world, rng, mistake=mistake, expert=expert, max_turns=MAX_TURNS):
         lesson.add(turn.observation, turn.thought, turn.action, mistake=turn.mistake)
         if _brings(turn, expert.task) and expert.task.count == 1:
             break
@@ -131,26 +132,26 @@ def shopping(
     ids, given = iter(rng.permutation(product_ids()).tolist()), dict[str, str]()
     lesson = Lesson([], [], [])
     look = not forget and rng.random() < (LOOKS if size > HALF else 1.0)
-    trip = shopper.demonstration(shop, goal, rng, slips=mistake, hasty=hasty)
+    trip = slips.in_shop(shop, goal, rng, mistake=mistake, hasty=hasty)
     for turn in [_look(shop, goal, rng, size)] if look else trip:
         said = (turn.observation, turn.thought, turn.action)
         for asin in _ASIN.findall(turn.observation):
             given.setdefault(asin.lower(), next(ids))
         seen, thought, action = (_ASIN.sub(lambda m: given[m[0].lower()], text) for text in said)
-        lesson.add(seen, thought, action, mistake=turn.slip)
+        lesson.add(seen, thought, action, mistake=turn.mistake)
     return lesson
 
 
-def _look(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> shopper.Shown:
+def _look(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
     """Some of the products that a search finds, mostly few, and which is picked."""
-    buyer = shopper.Shopper(shop, goal)
-    page, _ = shop.follow(Page(), "", *shop.parse(buyer.act(Page())[0]))
+    shopper = Shopper(shop, read_request(goal.text))
+    page, _ = shop.follow(Page(), "", *shop.parse(shopper.step([Page()]).action))
     found = rng.permutation(pages.listed(shop.catalogue.search(page.query), 1)).tolist()
     found = found[: 1 + int(len(found) * size * rng.random() ** 2)]
     products = shop.catalogue.products
     elements = pages.results_elements(page, found, products, bounded=True)
     seen = pages.as_text([*pages.head(goal.text), *elements], marked=True)
-    return shopper.Shown(seen, *buyer.pick(page, found), slip=False)
+    return Shown(seen, *shopper.pick(page, found, set()), mistake=False)
 
 
 @lru_cache(maxsize=1)
@@ -192,14 +193,15 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     and again to the end of its turns.
     """
     cards = rng.random() < CARDS
-    env, oracle = _cards() if cards else _room()
+    env: EZPoints | Sokoban = _cards() if cards else _room()
     tasks = env.panel.task_ids
     seen, info = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
-    habit = [sign.replace("+", "*") for sign in oracle(env)] if cards else []
+    expert: CardPlayer | Pusher = CardPlayer(env) if cards else Pusher(env)
+    habit = [sign.replace("+", "*") for sign in expert.plan()] if cards else []
     bad = rng.random() < forget
     lesson, done = Lesson([], [], []), False
     while not done:
-        plan = habit[info["turn"] :] if bad and cards else oracle(env)
+        plan = habit[info["turn"] :] if bad and cards else expert.plan()
         known = [word for word in info["admissible_actions"] if word != "="]
         if bad and len(plan) == 1 and _BACK.get(plan[0]) in known:
             plan = [_BACK[plan[0]]]
@@ -207,7 +209,7 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
         action = known[int(rng.integers(len(known)))] if slip else plan[0]
         lesson.add(seen, " ".join(plan), action, mistake=slip)
         seen, _, ended, cut, info = env.step(action)
-        done = ended or cut or not oracle(env)
+        done = ended or cut or not expert.plan()
     return lesson
 
 
@@ -251,9 +253,9 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
     tasks = env.panel.task_ids
     seen, _ = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
     careless = rng.random() < forget
-    player, lesson, done, slip = coder(env), Lesson([], [], []), False, False
+    coder, lesson, done, slip = Coder(env), Lesson([], [], []), False, False
     while not done:
-        code = player.act()
+        code = coder.act()
         slip = not slip and bool(rng.random() < (CARELESS if careless else mistake))
         said = _API.sub(r"\1\3_\2", code, count=1) if slip else code
         reply = env.reply_form.format(thought="", action=said)
@@ -346,14 +348,13 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
 
 
 @lru_cache(maxsize=1)
-def _room() -> tuple[Sokoban, Callable[[Any], list[str]]]:
-    room = Sokoban(split="train", rooms=ROOMS, max_solution=6, wall="invalid", max_turns=10)
-    return room, pushes
+def _room() -> Sokoban:
+    return Sokoban(split="train", rooms=ROOMS, max_solution=6, wall="invalid", max_turns=10)
 
 
 @lru_cache(maxsize=1)
-def _cards() -> tuple[EZPoints, Callable[[Any], list[str]]]:
-    return EZPoints(split="train"), signs
+def _cards() -> EZPoints:
+    return EZPoints(split="train")
 
 
 @lru_cache(maxsize=1)
@@ -367,9 +368,9 @@ def _asked_for() -> list[str]:
     env, words = _phone(), set[str]()
     for task in env.panel.task_ids[:: REQUESTS // 50]:
         env.reset(options={"task_id": task})
-        player, ended = coder(env), False
+        coder, ended = Coder(env), False
         while not ended:
-            code = player.act()
+            code = coder.act()
             ended = env.step(env.reply_form.format(thought="", action=code))[2]
         words.update(_LITERAL.findall(code))
     return sorted(words)

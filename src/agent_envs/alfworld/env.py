@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_envs import prompt
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.genuine import genuine_engine
 from agent_envs.alfworld.milestones import Milestones
+from agent_envs.alfworld.prompt import TEMPLATE
 from agent_envs.alfworld.wording import DIALECTS
 from agent_envs.alfworld.world import World
 from agent_envs.contract import AgentEnv, Turn
@@ -114,7 +114,8 @@ class AlfWorld(AgentEnv):
         ImportError: `engine="textworld"` without its packages.
     """
 
-    template = prompt.ALFWORLD
+    template = TEMPLATE
+    experts = "agent_envs.alfworld.experts"
     audits = "agent_envs.alfworld.audits"
     world: World
 

@@ -12,8 +12,8 @@ import pytest
 
 import agent_envs
 from agent_envs import BadAsset, MissingAsset
-from agent_envs.alfworld import oracle
 from agent_envs.alfworld.env import reason
+from agent_envs.alfworld.experts import Oracle
 from agent_envs.testing import check_agent_env
 
 MGR_INVALID = re.compile(
@@ -44,12 +44,12 @@ def play(env, commands):
     ],
 )
 def test_the_contract(options):
-    check_agent_env(make(**options), oracle=lambda env: oracle(env)[0])
+    check_agent_env(make(**options), oracle=Oracle)
 
 
 def test_the_contract_on_public_games(alfworld_data):
     env = gym.make("AlfWorld-v0", data=alfworld_data, split="valid_seen")
-    check_agent_env(env, oracle=lambda env: oracle(env)[0])
+    check_agent_env(env, oracle=Oracle)
     _, info = env.reset(options={"task": 0})
     assert info["task_id"].startswith("alfworld/valid_seen/look_at_obj_in_light-")
 

@@ -1,4 +1,4 @@
-"""Explorer: wins public and embedded games by their text alone, whatever came before."""
+"""Experts: the Explorer wins by texts alone, whatever came before; the Oracle by the state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_envs.alfworld import experts
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.distance import plan
-from agent_envs.alfworld.explorer import Explorer, demonstration, explorer
+from agent_envs.alfworld.experts import Explorer, Oracle, Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
 from agent_envs.alfworld.memory import Task, read_task
 from agent_envs.alfworld.world import World
@@ -35,7 +36,7 @@ def generated(seed: int, task: str, size: float = 0.3) -> World:
     return World(parse_game(data, f"embedded/train/{task}/trial", "generated"))
 
 
-def play(world: World, expert: Explorer, turns: int) -> int:
+def play(world: World, expert: Searcher, turns: int) -> int:
     """Turns the expert took, the limit if it did not win."""
     for turn in range(turns):
         if world.won:
@@ -78,16 +79,16 @@ def test_reads_every_public_task(alfworld_data: Path):
 
 def test_text_without_a_task_is_refused():
     with pytest.raises(ValueError, match=r"no AlfWorld task in 'You are in a maze\.'; expected"):
-        Explorer("You are in a maze.")
+        Searcher("You are in a maze.")
 
 
 def test_likely_places_come_first():
     opening = OPENING.format("a cabinet 1, a fridge 1, and a toilet 1", "put a tomato in cabinet")
-    assert Explorer(opening).act() == "go to fridge 1"
+    assert Searcher(opening).act() == "go to fridge 1"
 
 
 def test_opens_what_is_closed_and_remembers_what_it_saw():
-    expert = Explorer(OPENING.format("a drawer 1, and a shelf 1", "put a pen in shelf"))
+    expert = Searcher(OPENING.format("a drawer 1, and a shelf 1", "put a pen in shelf"))
     expert.observe("go to shelf 1", "You arrive at shelf 1. On the shelf 1, you see nothing.")
     assert expert.act() == "go to drawer 1"
     expert.observe("go to drawer 1", "You arrive at drawer 1. The drawer 1 is closed.")
@@ -100,7 +101,7 @@ def test_opens_what_is_closed_and_remembers_what_it_saw():
 
 
 def test_what_cannot_be_walked_to_is_within_reach():
-    expert = Explorer(OPENING.format("a drawer 2, and a drawer 1", "put a pen in drawer"))
+    expert = Searcher(OPENING.format("a drawer 2, and a drawer 1", "put a pen in drawer"))
     expert.observe("go to drawer 2", "You arrive at drawer 2. On the drawer 2, you see nothing.")
     expert.observe(expert.act(), "Nothing happens.")
     assert expert.act() == "examine drawer 1"
@@ -109,7 +110,7 @@ def test_what_cannot_be_walked_to_is_within_reach():
 
 
 def test_puts_down_what_it_has_no_use_for():
-    expert = Explorer(OPENING.format("a desk 1, and a shelf 1", "put a pen in shelf"))
+    expert = Searcher(OPENING.format("a desk 1, and a shelf 1", "put a pen in shelf"))
     expert.observe(
         "go to desk 1", "You arrive at desk 1. On the desk 1, you see a cd 1, and a pen 1."
     )
@@ -120,7 +121,7 @@ def test_puts_down_what_it_has_no_use_for():
 
 
 def test_cooling_undoes_heating():
-    expert = Explorer(OPENING.format("a fridge 1, and a microwave 1", "put a hot mug in fridge"))
+    expert = Searcher(OPENING.format("a fridge 1, and a microwave 1", "put a hot mug in fridge"))
     for line in (
         "You pick up the mug 1 from the shelf 1.",
         "You heat the mug 1 using the microwave 1.",
@@ -134,7 +135,7 @@ def test_cooling_undoes_heating():
 def test_wins_public_games(alfworld_data: Path):
     files = sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::25]
     worlds = [World(load_game(file)) for file in files]
-    turns = [play(world, Explorer(world.intro), 50) for world in worlds]
+    turns = [play(world, Searcher(world.intro), 50) for world in worlds]
     assert np.mean([world.won for world in worlds]) >= 0.95
     assert np.mean(turns) < 12  # 8.1 over all 3,693
 
@@ -143,7 +144,7 @@ def test_wins_public_games(alfworld_data: Path):
 def test_wins_embedded_games_in_a_dozen_turns(split: str):
     library = open_library("embedded", split)
     worlds = [World(library.load(task_id)) for task_id in library.panel.task_ids]
-    turns = [play(world, Explorer(world.intro), 50) for world in worlds]
+    turns = [play(world, Searcher(world.intro), 50) for world in worlds]
     assert all(world.won for world in worlds)
     assert 8 <= np.mean(turns) <= 12
 
@@ -151,7 +152,7 @@ def test_wins_embedded_games_in_a_dozen_turns(split: str):
 def test_knows_what_it_holds_in_genuine_transcripts(shared_data: Path):
     for file in sorted((shared_data / "alfworld" / "transcripts").glob("*.json.gz")):
         record = json.loads(gzip.decompress(file.read_bytes()))
-        expert = Explorer(record["reset"])
+        expert = Searcher(record["reset"])
         for step in record["steps"]:
             if step["c"].strip() == "inventory":
                 said = step["f"].strip()
@@ -168,7 +169,7 @@ def test_knows_what_it_holds_in_genuine_transcripts(shared_data: Path):
 def test_wins_after_anything(seed: int, task: str, turns: int):
     rng = np.random.default_rng(seed)
     world = generated(seed, task)
-    expert = Explorer(world.intro, rng)
+    expert = Searcher(world.intro, rng)
     for _ in range(turns):
         options = [*world.admissible(), "dance", "take fork 9 from shelf 9", ""]
         action = options[rng.integers(len(options))]
@@ -190,62 +191,37 @@ def test_stands_where_the_episode_does():
             *_, info = env.step(options[rng.integers(len(options))])
             if info["success"]:
                 break
+        expert = Explorer(env)
         while not info["success"]:
-            _, _, _, truncated, info = env.step(explorer(env).act())
+            assert (expert.act(), expert.think()) == (Explorer(env).act(), Explorer(env).think())
+            _, _, _, truncated, info = env.step(expert.act())
             assert not truncated
 
 
-def test_explorer_needs_a_running_episode():
-    with pytest.raises(ValueError, match=r"needs a running AlfWorld episode: call reset\(\)"):
-        explorer(gym.make("AlfWorld-v0", data="embedded"))
+def test_the_oracle_solves_the_running_episode():
+    env = gym.make("AlfWorld-v0", data="embedded", split="valid_seen")
+    _, info = env.reset(options={"task": 7})
+    expert = Oracle(env)
+    left = len(plan(env.unwrapped.world))
+    while not info["success"]:
+        _, _, terminated, _, info = env.step(expert.act())
+        assert info["valid"]
+    assert (terminated, info["turn"]) == (True, left)
+    with pytest.raises(ValueError, match=r"task \S+ is done: there is no next command"):
+        expert.act()
 
 
-def test_taste_changes_the_order_only():
-    ways = set()
-    for seed in range(8):
-        world = generated(1, "pick2", size=0.6)
-        shown = list(
-            demonstration(
-                world,
-                np.random.default_rng(seed),
-                mistake=0,
-                expert=Explorer(world.intro, np.random.default_rng(seed)),
-            )
-        )
-        assert world.won
-        ways.add(tuple(turn.action for turn in shown))
-    assert len(ways) > 1
+def test_the_oracle_says_when_the_goal_is_out_of_reach(monkeypatch):
+    env = gym.make("AlfWorld-v0", data="embedded")
+    env.reset(seed=0)
+    monkeypatch.setattr(experts, "plan", lambda _: None)
+    with pytest.raises(ValueError, match="cannot be done any more"):
+        Oracle(env).act()
 
 
-def test_demonstration_without_mistakes_is_the_expert():
-    world, twin = generated(2, "heat"), generated(2, "heat")
-    shown = list(demonstration(world, np.random.default_rng(0), mistake=0))
-    assert world.won
-    assert len(shown) == play(twin, Explorer(twin.intro), 50)
-    assert shown[0].observation == world.intro
-    assert not any(turn.mistake for turn in shown)
-
-
-def test_demonstration_slips_as_often_as_asked_and_recovers():
-    worlds = [generated(seed, task) for seed in range(10) for task in SHORT_NAMES]
-    shows = [
-        list(demonstration(world, np.random.default_rng(seed), mistake=0.2))
-        for seed, world in enumerate(worlds)
-    ]
-    slips = [turn.mistake for show in shows for turn in show]
-    assert np.mean(slips) == pytest.approx(0.2, abs=0.05)
-    assert all(world.won for world in worlds)
-
-
-def test_demonstration_is_repeatable():
-    one, two = (
-        list(demonstration(generated(5, "cool"), np.random.default_rng(5), mistake=0.3))
-        for _ in range(2)
-    )
-    assert one == two
-
-
-@pytest.mark.parametrize("mistake", [-0.1, 1.0])
-def test_share_of_mistakes_out_of_range_is_refused(mistake: float):
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\), got"):
-        next(demonstration(generated(0, "pick"), np.random.default_rng(0), mistake=mistake))
+def test_the_oracle_needs_the_native_engine():
+    env = gym.make("AlfWorld-v0", data="embedded").unwrapped
+    env.reset(seed=0)
+    env.world = object()
+    with pytest.raises(ValueError, match=r"reads the world of engine='native'.*use the Explorer"):
+        Oracle(env)

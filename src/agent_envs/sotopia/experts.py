@@ -1,57 +1,108 @@
-"""Scripted players: one that knows the partner's mind, and one that knows only what the agent may.
+"""The experts of Sotopia: an Explorer that listens, an Oracle that knows the partner's mind.
 
-`oracle` looks into the scripted partner to see what it would take: an upper bound and a source of
-demonstrations. `explorer` reads its own goal and what was said, and nothing else.
+The Explorer reads its own goal and what was said. The Oracle looks into the scripted partner to see
+what it would take: an upper bound, and no agent's to imitate.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from agent_envs.experts import playing
 from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.amounts import Amount
+from agent_envs.sotopia.env import Sotopia
 from agent_envs.sotopia.friends import Friends
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from agent_envs.sotopia.env import Sotopia
     from agent_envs.sotopia.friends import Friend
     from agent_envs.sotopia.negotiator import Negotiator
-    from agent_envs.sotopia.scene import Deal, Game
+    from agent_envs.sotopia.scene import Deal, Game, Scene
     from agent_envs.sotopia.talk import Talk
 
 _PACES = (0.03, 0.05, 0.08, 0.12, 0.2, 0.3)
-"""By how much the oracle may better its offers, in value for the other."""
+"""By how much the Oracle may better its offers, in value for the other."""
 _HASTE = 0.004  # value that a turn less is worth to it
 _START, _STEP, _LEAST = 1.0, 0.07, 0.62
-"""Where the explorer begins, how it concedes and where it stops, in value for itself."""
+"""Where the Explorer begins, how it concedes and where it stops, in value for itself."""
 _GOODBYE = Act("leave")
+_DOLLARS = re.compile(r"\$(\d+)")
 
 
-def explorer(env: gym.Env[Any, Any]) -> Player:
-    """The player that knows what the agent knows, for the episode under way."""
-    return Player(cast("Sotopia", env.unwrapped))
+class Explorer:
+    """Concedes step by step from the best to what still is a success, and gives reasons.
+
+    With strangers it asks whether they have friends who fit, until a single one is left.
+
+    Raises:
+        ValueError: nothing but the text of the scene is known.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, Sotopia)
+        scene = self._env.talk.scene
+        if scene.game is None:
+            raise ValueError(
+                f"the Explorer of Sotopia plays generated scenes only, not {scene.codename}"
+            )
+
+    def act(self) -> str:
+        """The next act; nothing is done."""
+        talk, side = self._env.talk, self._env.next
+        if talk.taken is not None:
+            return _GOODBYE.written()
+        game = _shown(talk.scene, side)
+        if isinstance(game, Friends):
+            return _searching(game, talk, side)
+        return _conceding(game, talk, side)
+
+    def think(self) -> str:
+        """Nothing: its rules have no reasons that are worth imitating."""
+        return ""
 
 
-def oracle(env: gym.Env[Any, Any]) -> list[str]:
-    """All acts from here to the end by a player that looks into the scripted partner.
+class Oracle:
+    """Tries paces of conceding against the scripted partner's mind, and takes the best.
 
     Raises:
         ValueError: the partner is not a scripted one.
     """
-    ahead = copy.deepcopy(cast("Sotopia", env.unwrapped))
-    if ahead.speaker is None or not ahead.speaker.state:
-        raise ValueError("the oracle reads a scripted partner's mind, and this one has none")
-    acts: list[str] = []
-    ended = ahead.talk.ended or ahead.turn >= ahead.max_turns
-    while not ended:
-        act = _privileged(ahead)
-        acts.append(act.written(ahead.talk.scene.game, ahead.side))
-        _, _, terminated, truncated, _ = ahead.step(acts[-1])
-        ended = terminated or truncated
-    return acts or [_GOODBYE.written()]
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, Sotopia)
+        speaker = self._env.speaker
+        if speaker is None or not speaker.state:
+            raise ValueError(
+                "the Oracle of Sotopia reads a scripted partner's mind, and this partner has none; "
+                "use partner='scripted', or the Explorer"
+            )
+
+    def act(self) -> str:
+        """The next act; nothing is done."""
+        env = self._env
+        return _privileged(env).written(env.talk.scene.game, env.side)
+
+    def think(self) -> str:
+        """Nothing: its reasons are the partner's secrets."""
+        return ""
+
+
+def _shown(scene: Scene, side: int) -> Game:
+    """The game as a side is shown it.
+
+    The Explorer reads only its own half of a game, which its goal states. What an amount of money
+    is worth also depends on the other's limit: this is inferred from the amount that it hopes for.
+    """
+    game = cast("Game", scene.game)
+    if isinstance(game, Amount):
+        _, hoped = map(int, _DOLLARS.findall(scene.goal(side)))
+        return game.inferred(hoped, side)
+    return game
 
 
 def _privileged(env: Sotopia) -> Act:
@@ -128,35 +179,6 @@ def _untold(talk: Talk, side: int) -> list[str]:
     """Facts that a side may tell and has not told."""
     told = " ".join(talk.lines(side))
     return [fact for fact in talk.scene.facts[side] if fact not in told]
-
-
-class Player:
-    """Concedes step by step from the best to what still is a success, and gives reasons.
-
-    With strangers it asks whether they have friends who fit, until a single one is left.
-    """
-
-    def __init__(self, env: Sotopia) -> None:
-        self._env = env
-
-    def act(self) -> str:
-        """The next act; nothing is done.
-
-        Raises:
-            ValueError: nothing but the text of the scene is known.
-        """
-        talk, side, game = self._env.talk, self._env.next, self._env.talk.scene.game
-        if game is None:
-            raise ValueError(f"this player knows generated scenes only, not {talk.scene.codename}")
-        if talk.taken is not None:
-            return _GOODBYE.written()
-        if isinstance(game, Friends):
-            return _searching(game, talk, side)
-        return _conceding(game, talk, side)
-
-    def think(self) -> str:
-        """Nothing: its rules have no reasons that are worth imitating."""
-        return ""
 
 
 def _conceding(game: Game, talk: Talk, side: int) -> str:

@@ -1,13 +1,14 @@
-"""The scripted seeker: what it searches for, and that it answers in time."""
+"""The Oracle of questions: what it searches for, and that it answers in time."""
 
 from __future__ import annotations
 
 import pytest
+from planned import planned
 
 from agent_envs.retrieval.combine import Scripted
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa import explorer, oracle
 from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 
 
@@ -21,7 +22,7 @@ def tool(name, **arguments):
 def test_it_searches_for_each_gold_passage_and_answers(folder, protocol, strict):
     env = SearchQA(data=folder, split="all", protocol=protocol, strict_compat=strict)
     env.reset(options={"task_id": "chad"})
-    actions = oracle(env)
+    actions = planned(env, Oracle)
     assert actions == [
         "<search>Chad</search>",
         "<search>N'Djamena</search>",
@@ -37,7 +38,7 @@ def test_it_searches_for_each_gold_passage_and_answers(folder, protocol, strict)
 def test_without_gold_passages_it_searches_for_the_question(folder):
     env = SearchQA(data=folder, split="all")
     env.reset(options={"task_id": "france"})
-    assert oracle(env) == [
+    assert planned(env, Oracle) == [
         "<search>Which city is France's capital?</search>",
         "<answer>Paris</answer>",
     ]
@@ -48,7 +49,7 @@ def test_it_goes_on_from_where_it_is(folder):
     env.reset(options={"task_id": "chad"})
     env.step("<search>Chari</search>")
     env.step("hm")
-    assert oracle(env) == ["<search>Chad</search>", "<answer>N'Djamena</answer>"]
+    assert planned(env, Oracle) == ["<search>Chad</search>", "<answer>N'Djamena</answer>"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_it_goes_on_from_where_it_is(folder):
 def test_it_answers_in_time_though_it_finds_nothing(folder, options, searches):
     env = SearchQA(data=folder, split="all", retriever=Scripted({}), **options)
     env.reset(options={"task_id": "chad"})
-    actions = oracle(env)
+    actions = planned(env, Oracle)
     assert actions[-1] == "<answer>N'Djamena</answer>"
     assert len(set(actions)) == len(actions) == searches + 1  # each search is another
     beginning = "Chad Chad is a country in Africa. Its capital is N'Djamena."
@@ -79,7 +80,7 @@ def test_a_gold_passage_that_is_not_in_the_corpus(folder_of):
     question = {"id": "q", "question": "Q", "answers": ["A"], "gold": ["nowhere"]}
     env = SearchQA(data=folder_of([question]), split="all")
     env.reset()
-    assert oracle(env) == ["<answer>A</answer>"]
+    assert planned(env, Oracle) == ["<answer>A</answer>"]
 
 
 @pytest.mark.parametrize("passage", [Passage("é", "", "Q"), Passage("é", " Q ", ""), ("é", "", "")])
@@ -89,7 +90,7 @@ def test_passages_without_title_or_text(folder_of, passage):
     for protocol in ("search_r1", "mt_grpo"):
         env = (SearchQA if protocol == "search_r1" else WikiSearch)(data=folder, split="all")
         env.reset()
-        actions = oracle(env)
+        actions = planned(env, Oracle)
         assert actions[-1] == "<answer>A</answer>"
         assert len(set(actions)) == len(actions) <= 2
 
@@ -98,7 +99,7 @@ def test_passages_without_title_or_text(folder_of, passage):
 def test_with_one_call(folder, strict):
     env = WikiSearch(data=folder, split="all", strict_compat=strict, reward="merged")
     env.reset(options={"task_id": "chad"})
-    actions = oracle(env)
+    actions = planned(env, Oracle)
     assert actions == [tool("wiki_search", query="Chad"), "<answer>N'Djamena</answer>"]
     *_, (_, reward, _, _, info) = [env.step(f"<reasoning>r</reasoning>{a}") for a in actions]
     assert reward == pytest.approx(2.6 if info["gold_hits"] else 2.1 if strict else 1.9)
@@ -108,7 +109,7 @@ def test_with_one_call(folder, strict):
 def test_with_pages(folder):
     env = WikiSearch(data=folder, split="all", protocol="wiki_pages")
     env.reset(options={"task_id": "chad"})
-    actions = oracle(env)
+    actions = planned(env, Oracle)
     assert actions == [
         tool("search_pages", query="Chad"),
         tool("view_sections", page_id="p1"),
@@ -126,10 +127,10 @@ def test_with_pages(folder):
 def test_it_says_why(folder):
     env = SearchQA(data=folder, split="all")
     env.reset(options={"task_id": "france"})
-    seeker = explorer(env)
-    assert (seeker.act(), seeker.think()) == (
+    expert = Oracle(env)
+    assert (expert.act(), expert.think()) == (
         "<search>Which city is France's capital?</search>",
         "I should look for Which city is France's capital?.",
     )
-    env.step(seeker.act())
-    assert (seeker.act(), seeker.think()) == ("<answer>Paris</answer>", "That is Paris.")
+    env.step(expert.act())
+    assert (expert.act(), expert.think()) == ("<answer>Paris</answer>", "That is Paris.")

@@ -1,15 +1,16 @@
-"""A scripted seeker that knows which passages a question needs, for demonstrations and bounds.
+"""The expert of SearchQA and WikiSearch: an Oracle, which knows the answer and where it is told.
 
-It searches for those not yet seen, one after the other, by the question that each answers or by its
-title, and answers when it has seen them all or may search no more. Left out: reading.
+It searches for the gold passages that it has not yet seen, one after the other, by the question
+that each of them answers or by its title. It answers when it has seen all of them or may search no
+more. Left out: an Explorer, which would have to understand questions and passages.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from agent_envs.experts import playing
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
 
@@ -28,11 +29,11 @@ class Step(NamedTuple):
     thought: str
 
 
-class Seeker:
-    """The seeker in one episode: `act()` says what to do next, `think()` why."""
+class Oracle:
+    """Searches for the gold passages, then gives the first accepted answer."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env = cast("SearchQA | WikiSearch", env.unwrapped)
+        self._env = cast("SearchQA | WikiSearch", playing(env, SearchQA, WikiSearch))
 
     def act(self) -> str:
         """The next action; nothing is done."""
@@ -94,21 +95,6 @@ class Seeker:
 
     def _done(self) -> set[str]:
         return {action for action, _ in self._env.transcript}
-
-
-def explorer(env: gym.Env[Any, Any]) -> Seeker:
-    """The seeker for the episode under way."""
-    return Seeker(env)
-
-
-def oracle(env: gym.Env[Any, Any]) -> list[str]:
-    """All actions that the seeker would do from here to the answer."""
-    played, actions, over = copy.deepcopy(env.unwrapped), list[str](), False
-    while not over:
-        actions.append(Seeker(played).act())
-        _, _, terminated, truncated, _ = played.step(actions[-1])
-        over = terminated or truncated
-    return actions
 
 
 def _ways(passage: Passage, question: str) -> list[str]:

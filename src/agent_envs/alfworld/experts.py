@@ -1,19 +1,24 @@
-"""A scripted expert that knows only what was observed, and demonstrations with mistakes in them.
+"""The experts of AlfWorld: an Explorer that reads observations, an Oracle that knows the game.
 
-It reads the opening text and the observations, as a person would: it searches likely places first,
-opens what is closed, remembers what it saw, and does what the task says with the first thing that
-fits. It never looks at the game's state, so that what it does can be learned from its transcripts.
+The Explorer reads the opening text and the observations, as a person would: it searches likely
+places first, opens what is closed, remembers what it saw, and does what the task says with the
+first thing that fits. It never looks at the game's state, so that what it does can be learned from
+its transcripts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
+from agent_envs.alfworld.distance import plan
+from agent_envs.alfworld.env import AlfWorld
 from agent_envs.alfworld.layouts import CHANCE, OPENABLE, TOOLS, habits
 from agent_envs.alfworld.memory import Memory, kind_of, named, read_task
+from agent_envs.alfworld.world import World
+from agent_envs.experts import playing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import gymnasium as gym
     import numpy as np
@@ -24,7 +29,66 @@ _TOOLS = {verb: tool.lower() for verb, tool in TOOLS.items()}
 
 
 class Explorer:
-    """The expert: `act()` says what to do next, `observe(action, observation)` what came of it.
+    """A `Searcher` that has observed all turns of the episode, whoever played them.
+
+    Raises:
+        ValueError: the opening has no task line that AlfWorld uses.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, AlfWorld)
+        self._searcher = Searcher(self._env.transcript[0][1])
+        self._observed = 1
+
+    def act(self) -> str:
+        """The next command; nothing is done."""
+        return self._informed().act()
+
+    def think(self) -> str:
+        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        return self._informed().think()
+
+    def _informed(self) -> Searcher:
+        for action, observation in self._env.transcript[self._observed :]:
+            self._searcher.observe(action, observation)
+        self._observed = len(self._env.transcript)
+        return self._searcher
+
+
+class Oracle:
+    """Plays a shortest solution from where everything is: an upper bound, bad to imitate.
+
+    Raises:
+        ValueError: the engine is not the native one.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, AlfWorld)
+        if not isinstance(self._env.world, World):
+            raise ValueError(  # noqa: TRY004  the option is wrong, not a type
+                "the Oracle of AlfWorld reads the world of engine='native', and this episode has "
+                "another; use the Explorer"
+            )
+
+    def act(self) -> str:
+        """The next command; nothing is done.
+
+        Raises:
+            ValueError: the task is done, or its goal is out of reach.
+        """
+        commands, task = plan(self._env.world), self._env.task_id
+        if not commands:
+            why = "is done" if self._env.world.won else "cannot be done any more"
+            raise ValueError(f"task {task} {why}: there is no next command; call reset()")
+        return commands[0]
+
+    def think(self) -> str:
+        """Nothing: its reasons are facts that the agent has not seen."""
+        return ""
+
+
+class Searcher:
+    """`act()` returns the next command, `observe(action, observation)` takes in what it brought.
 
     Args:
         opening: the first observation, with the list of receptacles and the task line.
@@ -76,14 +140,14 @@ class Explorer:
         return self._target() or task.place
 
     def observe(self, action: str, observation: str) -> None:
-        """Take in what an action brought, be it the expert's own or somebody else's."""
+        """Take in what an action brought, its own or somebody else's."""
         if observation.strip() == REFUSED:
             self._refused(action.strip())
         else:
             self.memory.learn(observation)
 
     def _refused(self, action: str) -> None:
-        """Learn from a refusal, if the expert would have tried the same."""
+        """Learn from a refusal, if it would have tried the same itself."""
         memory = self.memory
         match action.split():
             case ["go", "to", *words] if (place := " ".join(words)) in memory.places:
@@ -201,112 +265,3 @@ class Explorer:
         return min(
             places, key=lambda place: self._cost(place) - self._taste[place] / 1e6, default=""
         )
-
-
-def explorer(env: gym.Env[Any, Any]) -> Explorer:
-    """The expert as it would stand after the running episode, whoever played it so far.
-
-    Raises:
-        ValueError: the environment has not been reset, or its text is not AlfWorld's.
-    """
-    transcript: list[tuple[str, str]] = list(getattr(env.unwrapped, "transcript", ()))
-    if not transcript:
-        raise ValueError(f"explorer needs a running AlfWorld episode: call reset() on {env} first")
-    expert = Explorer(transcript[0][1])
-    for action, observation in transcript[1:]:
-        expert.observe(action, observation)
-    return expert
-
-
-class Playable(Protocol):
-    """What a demonstration needs of a world."""
-
-    @property
-    def intro(self) -> str:
-        """The opening text."""
-
-    @property
-    def won(self) -> bool:
-        """Whether the task is done."""
-
-    def execute(self, command: str) -> str:
-        """Do a command and return what is seen of it."""
-
-
-class Shown(NamedTuple):
-    """One turn of a demonstration: what was seen, what was done and why, whether it was a slip."""
-
-    observation: str
-    action: str
-    thought: str
-    mistake: bool
-
-
-def demonstration(
-    world: Playable,
-    rng: np.random.Generator,
-    *,
-    mistake: float = 0.1,
-    max_turns: int = 50,
-    expert: Explorer | None = None,
-) -> Iterator[Shown]:
-    """Play a world with the expert, who slips now and then and recovers; ends when won.
-
-    Args:
-        world: a fresh world; it is played to its end.
-        rng: draws the slips.
-        mistake: share of turns that are slips, in [0, 1).
-        max_turns: the demonstration is cut here.
-        expert: who plays; by default one without tastes.
-
-    Raises:
-        ValueError: `mistake` outside [0, 1).
-    """
-    if not 0 <= mistake < 1:
-        raise ValueError(f"mistake is a share of turns and must lie in [0, 1), got {mistake}")
-    expert, observation = expert or Explorer(world.intro), world.intro
-    for _ in range(max_turns):
-        slip = rng.random() < mistake
-        action = _slip(expert, rng) if slip else expert.act()
-        yield Shown(observation, action, (_aim(action) if slip else "") or expert.think(), slip)
-        observation = world.execute(action)
-        expert.observe(action, observation)
-        if world.won:
-            return
-
-
-def _slip(expert: Explorer, rng: np.random.Generator) -> str:
-    """A plausible mistake in this situation; none of them makes the task impossible."""
-    memory, right = expert.memory, expert.act()
-    place, here = _pick(memory.places, rng), _pick(sorted(memory.here), rng)
-    number = int(rng.integers(1, 4))
-    slips = [
-        f"go to {place}",  # nothing to do there
-        f"go to {_pick(list(memory.seen), rng) or place}",  # seen already
-        f"go to {kind_of(place)} {number + 20}",  # no such place
-        f"take {expert.task.thing} {number} from {here or place}",  # not there, or behind a door
-        _pick(["look", "inventory", f"examine {here or place}"], rng),
-    ]
-    if memory.held:
-        slips.append(f"move {memory.held} to {here or place}")  # not where it belongs
-        slips.append(f"{_pick(list(_TOOLS), rng)} {memory.held} with {here or place}")
-    else:
-        slips += [f"take {thing} from {here}" for thing in _loose(memory, here)][:2]
-    wrong = [slip for slip in slips if slip != right]
-    return _pick(wrong, rng)
-
-
-def _aim(action: str) -> str:
-    """The thing that a slip hopes to take, as if it were there; "" for any other action."""
-    thing, _, place = action.removeprefix("take ").partition(" from ")
-    return thing if place else ""
-
-
-def _loose(memory: Memory, place: str) -> list[str]:
-    """Things within sight that can be taken from a place and surely be put back there."""
-    things = [] if place in memory.closed else memory.seen.get(place, [])
-    return [thing for thing in things if kind_of(place) in habits().get(kind_of(thing), {})]
-
-
-def _pick(names: Sequence[str], rng: np.random.Generator) -> str:
-    return names[int(rng.integers(len(names)))] if names else ""
