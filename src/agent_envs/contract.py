@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from agent_envs.prompt import Template
+    from agent_envs.template import Template
 
 INFO_KEYS = (
     "goal",
