@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from agent_envs.alfworld.generate import generate_game
+from tools.alfworld.generate import generate_game
 
 from agent_envs.alfworld.experts import Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
