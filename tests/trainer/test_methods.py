@@ -109,9 +109,9 @@ def same(one, other):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["critic.learning_rate=1e-3", "credit.name=grpo"], "'grpo' gives advantages, .* mgr, or"),
-        (["prm.learning_rate=1e-3"], "'mgr' reads no implicit rewards: take istar or prime"),
-        (["credit.name=istar"], "'istar' needs a model of rewards: set prm.learning_rate"),
+        (["critic.learning_rate=1e-3", "credit.name=grpo"], "GRPO returns advantages, .* mgr, or"),
+        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: take istar or prime"),
+        (["credit.name=istar"], "IStar needs a model of rewards: set prm.learning_rate"),
         (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "one model gives credit"),
     ],
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tools.alfworld.generate import generate_game
 
 from agent_envs.alfworld.experts import Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.world import World
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.shop import open_shop
+from tools.alfworld.generate import generate_game
 from tools.pocket.slips import in_household, in_shop
 
 
