@@ -232,7 +232,7 @@ def gigpo_similar(c: dict[str, Any]) -> list[float]:
 
 
 def mgr(c: dict[str, Any]) -> list[float]:
-    standing = left_out(c["outcome"], c["group"])
+    relative = left_out(c["outcome"], c["group"])
     rewards, before, seen = [], 0, {}
     for i, (owner, valid) in enumerate(zip(c["trajectory"], c["valid"], strict=True)):
         if i == 0 or owner != c["trajectory"][i - 1]:
@@ -243,7 +243,7 @@ def mgr(c: dict[str, Any]) -> list[float]:
         if valid:
             seen[c["action"][i]] += 1
             local -= 0.5 * max(seen[c["action"][i]] - 2, 0)
-        rewards.append(local * abs(standing[owner]))
+        rewards.append(local * abs(relative[owner]))
     return rewards
 
 

@@ -29,11 +29,9 @@ ON_LOG_PROBABILITIES = {
     "gae",
     "implicit",
     "kl",
-    "selective",
     "surrogate",
     "tokens",
     "turnrd",
-    "turnrd_loss",
 }
 
 

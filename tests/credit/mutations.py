@@ -63,25 +63,22 @@ turns: last turn one too early (turns)
 -ends[:-1] = np.diff
 +ends[1:] = np.diff
 turns: infinity is accepted (turns)
--finite(name, getattr(self, name))
+-as_finite(name, getattr(self, name))
 +getattr(self, name)
 turns: progress above 1 is accepted (turns)
 -| (self.progress > 1)
 turns: first verifier whatever the name (turns)
 -self.turn_reward_names.index(name)
 +0
-turns: the caller's array is kept (turns)
--np.array(plain, dtype=kind)
-+np.asarray(plain, dtype=kind)
 turns: anchors compared across groups (has relations)
--return segments.labels(self.group_of_turn, getattr(self, by))
-+return segments.labels(getattr(self, by))
+-return segments.make_ids(self.group_of_turn, getattr(self, by))
++return segments.make_ids(getattr(self, by))
 trajectory: REINFORCE++ by group (trajectory)
 -np.zeros(len(turns.outcome), dtype=np.intp)
 +turns.group
 trajectory: turn rewards of GRPO-MR subtracted (multi_turn)
--turns.outcome + np.bincount
-+turns.outcome - np.bincount
+-turns.outcome + paid
++turns.outcome - paid
 multi_turn: λ on the other term (multi_turn)
 -turn + self.lam * outcome
 +self.lam * turn + outcome
@@ -92,11 +89,11 @@ multi_turn: eps of the paper in the code variant (multi_turn)
 -else 1e-4
 +else 1e-6
 multi_turn: merged advantage everywhere at the end (multi_turn)
--alone = turns.last & (turns.position == 0)
-+alone = turns.last
+-only_turn = turns.last & (turns.position == 0)
++only_turn = turns.last
 mgr: β of the other sign (mgr)
--+ self.beta * sign * turned
-+- self.beta * sign * turned
+-+ self.beta * sign * changed
++- self.beta * sign * changed
 mgr: temporal term at the first turn (mgr)
 -(turns.position > 0) & (before != sign)
 +(before != sign)
@@ -104,8 +101,8 @@ mgr: repetition counted from 0 (mgr)
 -segments.rank_position(actions) + 1
 +segments.rank_position(actions)
 mgr: repetitions counted across trajectories (mgr)
--segments.labels(turns.trajectory[valid], turns.action[valid])
-+segments.labels(turns.action[valid])
+-segments.make_ids(turns.trajectory[valid], turns.action[valid])
++segments.make_ids(turns.action[valid])
 mgr: gate inverted (mgr)
 -< self.p_retain(turns), 1.0, -1.0
 +< self.p_retain(turns), -1.0, 1.0
@@ -113,9 +110,9 @@ mgr: gate where the trajectory succeeded (mgr)
 -np.where(signal > 0, np.asarray
 +np.where(signal < 0, np.asarray
 mgr: γ on concordant signs (mgr)
--np.where(conflict, conflict_scale * sign * fused, fused)
-+conflict_scale * np.where(conflict, sign * fused, fused)
-mgr: size of the standing dropped (mgr)
+-np.where(conflict, conflict_scale * sign * product, product)
++conflict_scale * np.where(conflict, sign * product, product)
+mgr: size of the outcome dropped (mgr)
 -signal * np.abs(size)
 +signal
 mgr: θ_C2 inclusive (mgr)
@@ -137,8 +134,8 @@ gigpo: outcome on every turn (gigpo)
 -np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
 +turns.outcome[turns.trajectory]
 gigpo: ω dropped (gigpo)
--self.omega * self.step(turns)
-+self.step(turns)
+-self.omega * self.step_advantage(turns)
++self.step_advantage(turns)
 gigpo: γ = 1 by default (gigpo)
 -gamma: float = 0.95
 +gamma: float = 1.0
@@ -178,21 +175,21 @@ stapo: mask dropped (stapo)
 stapo: singleton not raw (stapo)
 -segments.count(states) == 1
 +segments.count(states) == 0
-selective: penalty added (selective)
--reward * aware - penalty * blind
-+reward * aware + penalty * blind
-selective: KL the other way round (selective)
+stapo: penalty added (stapo_terms)
+-reward_weight * reward - penalty_weight * penalty
++reward_weight * reward + penalty_weight * penalty
+stapo: KL the other way round (stapo_terms)
 -kl.categorical(logits, reference)
 +kl.categorical(reference, logits)
 empg: bonus for this turn's clarity (empg)
 -np.roll(entropy, -1)
 +entropy
 empg: bonus after the last turn (empg)
--following = np.where(turns.last, 0.0
-+following = np.where(False, 0.0
+-bonus = np.where(turns.last, 0.0
++bonus = np.where(False, 0.0
 empg: g not normalised (empg)
--(sure / sure.mean())
-+sure
+-(certainty / certainty.mean())
++certainty
 has: α and 1 - α swapped (has)
 -self.alpha * whole + (1 - self.alpha) *
 +(1 - self.alpha) * whole + self.alpha *
@@ -200,13 +197,13 @@ decomposers: first turn counted from its own progress (has)
 -np.where(turns.position == 0, 0.0,
 +np.where(turns.position == 0, turns.progress,
 decomposers: not clipped (has)
--np.clip(finite("values", values), -clip, clip)
-+finite("values", values)
+-np.clip(as_finite("values", values), -clip, clip)
++as_finite("values", values)
 decomposers: shift of the other sign (has)
--return bounded - (owed
-+return bounded + (owed
+-return bounded - (excess
++return bounded + (excess
 judge: malformed answers are 0 (judge)
--        raise JudgeError(f"{where} is no JSON list of labels: {answer[:80]!r}")
+-        raise JudgeError(f"{where} has no JSON list of labels: {answer[:80]!r}")
 +        return [0.0] * count
 judge: one retry too few (judge)
 -tries = self.retries + 1
@@ -227,26 +224,26 @@ istar: PRIME sums instead of means (istar)
 -np.bincount(trajectory, rewards, count) / np.maximum(length, 1)
 +np.bincount(trajectory, rewards, count)
 implicit: β dropped (implicit)
--return beta * (wide
-+return (wide
+-return beta * (upcast
++return (upcast
 implicit: reference minus policy (implicit)
--(wide(logprobs) - wide(reference))
-+(wide(reference) - wide(logprobs))
+-(upcast(logprobs) - upcast(reference))
++(upcast(reference) - upcast(logprobs))
 implicit: better and worse swapped (implicit)
--returns[chosen[:, 0]] - returns[chosen[:, 1]]
-+returns[chosen[:, 1]] - returns[chosen[:, 0]]
+-returns[pairs[:, 0]] - returns[pairs[:, 1]]
++returns[pairs[:, 1]] - returns[pairs[:, 0]]
 implicit: threshold inclusive (implicit)
 -turns.outcome > threshold
 +turns.outcome >= threshold
 gae: γ forgotten in the carry (gae)
--gamma * lam * carried
-+lam * carried
+-gamma * lam * advantage
++lam * advantage
 gae: value added (gae)
 -+ gamma * following - value[:, step]
 ++ gamma * following + value[:, step]
 gae: masked places discount (gae)
--torch.where(here, error + gamma * lam * carried, carried)
-+error + gamma * lam * carried
+-torch.where(here, error + gamma * lam * advantage, advantage)
++error + gamma * lam * advantage
 surrogate: max instead of min (surrogate)
 -return torch.minimum(ratios
 +return torch.maximum(ratios
@@ -254,8 +251,8 @@ surrogate: low and high swapped (surrogate)
 -ratios.clamp(1 - low, 1 + high)
 +ratios.clamp(1 - high, 1 + low)
 surrogate: old over new (surrogate)
--gap = wide(logprobs) - wide(old)
-+gap = wide(old) - wide(logprobs)
+-gap = upcast(logprobs) - upcast(old)
++gap = upcast(old) - upcast(logprobs)
 surrogate: value loss takes the smaller error (surrogate)
 -torch.maximum(error, (near
 +torch.minimum(error, (near
@@ -278,30 +275,27 @@ tokens: mask dropped from the mean (surrogate)
 -masked_fill(~chosen, 0.0)
 +masked_fill(chosen & ~chosen, 0.0)
 turnrd: attention sees padding (turnrd)
--src_key_padding_mask=~alive
+-src_key_padding_mask=~inside
 +src_key_padding_mask=None
 turnrd: softmax over padding (turnrd)
--masked_fill(~alive, -torch.inf)
-+masked_fill(~alive, 0.0)
+-masked_fill(~inside, -torch.inf)
++masked_fill(~inside, 0.0)
 turnrd: FiLM does not start at zero (turnrd)
 -nn.init.zeros_(self.film.weight)
 +nn.init.ones_(self.film.weight)
 turnrd: FiLM without the 1 (turnrd)
 -(1 + scale)[:, None]
 +scale[:, None]
-turnrd: places dropped (turnrd)
--self.project(given) + places
-+self.project(given)
-turnrd: projection divides by padded length (turnrd)
--alive.sum(-1).clamp(min=1)
-+alive.shape[-1]
-turnrd_loss: margin subtracted (turnrd)
--(margin - lead)
-+(-margin - lead)
-turnrd_loss: ranked both ways (turnrd)
+turnrd: positions dropped (turnrd)
+-self.input(given) + positions
++self.input(given)
+turnrd: margin subtracted (turnrd)
+-(margin - difference)
++(-margin - difference)
+turnrd: ranked both ways (turnrd)
 -returns[:, None] > returns[None, :]
 +returns[:, None] != returns[None, :]
-turnrd_loss: prior where nothing moved (turnrd)
+turnrd: prior where nothing moved (turnrd)
 -total[:, 0] > 0)
 +total[:, 0] >= 0)
 filters: dead groups kept (filters)
@@ -331,7 +325,10 @@ wrappers: terms of inner wrappers lost (wrappers)
 wrappers: count not forgotten at reset (wrappers)
 -        self._seen = Counter()
 +        pass
-choices: NaN lies in every range (has relations)
+validation: the caller's array is kept (turns)
+-np.array(plain, dtype=kind)
++np.asarray(plain, dtype=kind)
+validation: NaN lies in every range (has relations)
 -if not low <= value <= high:
 +if value < low or value > high:
 """
