@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.validation import as_array, as_finite, as_texts, as_vector, nearest
+from credit.validation import as_finite, as_table, as_texts, as_vector, nearest
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -220,7 +220,7 @@ class Turns:
             columns["entropy"] = as_vector("entropy", self.entropy, np.float64)
         names = _verifier_names(self.turn_reward_names)
         if self.turn_reward is not None:
-            columns["turn_reward"] = _verifier_table(self.turn_reward, names)
+            columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
         elif names:
             raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
         return columns | {"turn_reward_names": names}
@@ -296,19 +296,6 @@ def _verifier_names(given: Any) -> tuple[str, ...]:
     if not texts or len(set(names)) < len(names):
         raise ValueError(f"turn_reward_names must be a tuple of unique texts, got {given!r:.80}")
     return names
-
-
-def _verifier_table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
-    rewards = np.array(as_array("turn_reward", given), dtype=np.float64)
-    if rewards.shape == (0,):  # an empty list
-        rewards = rewards.reshape(-1 if names else 0, len(names))
-    if rewards.shape[1:] != (len(names),):
-        raise ValueError(
-            f"turn_reward has shape {rewards.shape}, turn_reward_names has {len(names)} names; "
-            f"give [N, R] rewards and R names"
-        )
-    rewards.flags.writeable = False
-    return rewards
 
 
 def _verifier_columns(rows: Sequence[Any]) -> dict[str, Any]:

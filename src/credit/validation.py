@@ -140,6 +140,25 @@ def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
     return plain
 
 
+def as_table(name: str, given: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Copy numbers into a read-only table with a column for each name: [N, R] -> [N, R].
+
+    Raises:
+        TypeError: NumPy cannot read the values.
+        ValueError: The table has not one column for each name.
+    """
+    table = np.array(as_array(name, given), dtype=np.float64)
+    if table.shape == (0,):  # an empty list
+        table = table.reshape(-1 if names else 0, len(names))
+    if table.shape[1:] != (len(names),):
+        raise ValueError(
+            f"{name} has shape {table.shape}, {name}_names has {len(names)} names; "
+            f"give [N, R] numbers and R names"
+        )
+    table.flags.writeable = False
+    return table
+
+
 def as_texts(name: str, given: Any) -> NDArray[np.object_]:
     """Copy texts into a read-only vector of str: [N] -> [N].
 

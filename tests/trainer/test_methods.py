@@ -511,7 +511,7 @@ def test_a_judge_that_sends_the_key_back_does_not_make_it_known(endpoint, tmp_pa
 def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):
     endpoint.script = ["garbage"] * 100
     method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=2")
-    with pytest.raises(JudgeError, match="is no JSON list of labels: 'I think it went"):
+    with pytest.raises(JudgeError, match="has no JSON list of labels: 'I think it went"):
         method.credit(refusing(tiny()))
 
 
