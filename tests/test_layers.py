@@ -14,7 +14,6 @@ PACKAGES = ("agent_envs", "credit", "trainer")
 MAY_IMPORT = {"agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"}}
 COMMAND = SOURCE / "agent_envs_command.py"
 MODULES = sorted(set(SOURCE.rglob("*.py")) - {COMMAND})
-# Modules of credit whose maths is on log-probabilities or learned; `import credit` loads none.
 # What numpy and gymnasium bring along.
 LIGHT = {
     "numpy",

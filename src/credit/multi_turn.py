@@ -29,7 +29,7 @@ class _MultiTurn:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        turn_reward = turns.verifier_reward()
+        turn_reward = turns.summed_verifier_reward()
         outcome = self.normalized(turns.outcome, turns.group)[turns.trajectory]
         turn = self.normalized(turn_reward, turns.segment_ids(self.normalize))
         if self.variant == "paper":

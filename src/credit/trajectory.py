@@ -128,6 +128,6 @@ class MergedGRPO:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        paid = np.bincount(turns.trajectory, turns.verifier_reward(), len(turns.group))
+        paid = np.bincount(turns.trajectory, turns.summed_verifier_reward(), len(turns.group))
         merged = turns.outcome + paid
         return segments.standardize(merged, turns.group, eps=self.eps)[turns.trajectory]

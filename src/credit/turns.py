@@ -119,19 +119,32 @@ class Turns:
             return segments.make_ids(self.group_of_turn)
         return segments.make_ids(self.group_of_turn, getattr(self, by))
 
-    def verifier_reward(self, name: str | None = None) -> NDArray[np.float64]:
-        """Reward of one verifier, or by default the sum over all verifiers: [N].
+    def verifier_reward(self, name: str) -> NDArray[np.float64]:
+        """Reward of one verifier: [N].
 
         Raises:
-            ValueError: The batch has no `turn_reward`, or none of that name.
+            ValueError: The batch has no `turn_reward` of that name.
         """
         if not len(self):
             return np.zeros(0)
-        if self.turn_reward is None or (name and name not in self.turn_reward_names):
-            wanted = f"a turn_reward named {name!r}" if name else "the column turn_reward"
-            raise ValueError(f"this method reads {wanted}{nearest('', self.turn_reward_names)}")
-        if name:
-            return self.turn_reward[:, self.turn_reward_names.index(name)]
+        if self.turn_reward is None or name not in self.turn_reward_names:
+            known = nearest(name, self.turn_reward_names)
+            raise ValueError(f"this method reads a turn_reward named {name!r}{known}")
+        return self.turn_reward[:, self.turn_reward_names.index(name)]
+
+    def summed_verifier_reward(self) -> NDArray[np.float64]:
+        """Sum of the rewards of all verifiers: [N].
+
+        Raises:
+            ValueError: The batch has no `turn_reward`.
+        """
+        if not len(self):
+            return np.zeros(0)
+        if self.turn_reward is None:
+            raise ValueError(
+                "this method reads the column turn_reward, which is None; credit.wrappers."
+                'TurnVerifier records verifiers in info["turn_reward"]'
+            )
         total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
         return total
 
