@@ -68,7 +68,7 @@ def checked_credit(decomposer: Decomposer, turns: Turns) -> Array:
 
 
 def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
-    """Clip values, then shift those of a trajectory alike so that they sum to its outcome.
+    """Clip values and shift them by one amount per trajectory to sum to its outcome: [N] -> [N].
 
     credit_t = clip(V_t, -c, c) - (Σ_s clip(V_s, -c, c) - R) / T, for a trajectory of T turns
 

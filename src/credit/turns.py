@@ -255,7 +255,7 @@ class Turns:
         if len(wrong):
             raise ValueError(
                 f"trajectory row {wrong[0]} is {owners[wrong[0]]} after "
-                f"{owners[wrong[0] - 1] if wrong[0] else 'nothing'}; "
+                f"{owners[wrong[0] - 1] if wrong[0] else 'no row'}; "
                 f"rows of a trajectory must be contiguous and in order, from trajectory 0"
             )
         missing = np.setdiff1d(np.arange(expected), owners)

@@ -183,7 +183,7 @@ def as_texts(name: str, given: Any) -> NDArray[np.object_]:
 
 
 def _check_texts(name: str, rows: Sequence[Any]) -> None:
-    """Raise TypeError at a row that is not text: different values may look alike as text."""
+    """Raise TypeError at a row that is not str: different values may have the same text."""
     for row, value in enumerate(rows):
         if not isinstance(value, str):
             remedy = "text, or all integers"
