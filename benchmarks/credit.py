@@ -1,9 +1,10 @@
-"""Credit of a batch, one thread: python benchmarks/credit.py [--turns 1000000] [--no-reference].
+"""Time and memory of `credit`: python benchmarks/credit.py [--turns 1000000] [--no-reference].
 
-One table. Times are CPU time of this process. Beside each method stands the same formula written
-the way public trainers write it, a dict of lists and a scalar a row, on the same batch in the same
-run; where the two disagree the benchmark stops. Comparing every pair of texts by difflib takes
-minutes: that reference plays one group. Memory is the peak of a call over the bytes of the columns.
+It prints one table, measured on one thread. Times are CPU time of this process. The reference is
+the same formula as public trainers write it, with a dict of lists and a scalar for each row, on the
+same batch in the same run. If the two disagree, the benchmark stops. Comparing every pair of texts
+by difflib takes minutes; that reference runs on one group. Memory is the peak of a call, divided by
+the size of the columns.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ INVALID = 0.2  # share of turns
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--turns", type=int, default=1_000_000, help="turns of the largest batch")
-    options.add_argument("--no-reference", action="store_true", help="ours only")
+    options.add_argument("--no-reference", action="store_true", help="leave out the reference")
     given = options.parse_args()
     table = Table("trajectories", "method", "seconds", "reference", "ratio", "memory")
     largest = given.turns // LENGTH
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def row(turns: credit.Turns, method: Any, plain: Callable[..., list[float]] | None) -> list[str]:
-    """Seconds, those of the reference, their ratio, and memory."""
+    """Cells of a method: seconds, seconds of the reference, their ratio, memory."""
     spent, ours = cpu(lambda: method(turns))
     size = sum(
         getattr(turns, name).nbytes
@@ -81,7 +82,7 @@ def row(turns: credit.Turns, method: Any, plain: Callable[..., list[float]] | No
 
 
 def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of a call, the best of up to three, and what it returned."""
+    """CPU seconds of a call, the best of up to three, and its result."""
     best, result = math.inf, None
     for _ in range(3):
         start = time.process_time()
@@ -93,7 +94,7 @@ def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def make_turns(trajectories: int) -> credit.Turns:
-    """Rollouts of tasks, eight each; a task has 200 observations of its own, rooms in words."""
+    """A batch of eight rollouts per task; each task has 200 observations, rooms in words."""
     rng = np.random.default_rng(0)
     total = trajectories * LENGTH
     owner = np.repeat(np.arange(trajectories), LENGTH)
@@ -126,7 +127,7 @@ def make_turns(trajectories: int) -> credit.Turns:
 
 
 def methods(trajectories: int) -> dict[str, Any]:
-    """What is timed: all turn-level estimators, GRPO beside them, and STAPO's mask."""
+    """Methods to time: all turn-level estimators, GRPO, and STAPO's mask."""
     similar = {"gigpo similar": credit.make("gigpo", anchors="similar")}
     if trajectories == MEMBERS:
         return similar
@@ -138,7 +139,7 @@ def methods(trajectories: int) -> dict[str, Any]:
 
 
 def reference_of(name: str, trajectories: int) -> Callable[..., list[float]] | None:
-    """The reference of a method, but for similar texts of more than one group."""
+    """Reference of a method; None for similar texts of more than one group."""
     if name == "gigpo similar" and trajectories > MEMBERS:
         return None
     return REFERENCES[name]
@@ -232,7 +233,7 @@ def gigpo_similar(c: dict[str, Any]) -> list[float]:
 
 
 def mgr(c: dict[str, Any]) -> list[float]:
-    standing = left_out(c["outcome"], c["group"])
+    relative = left_out(c["outcome"], c["group"])
     rewards, before, seen = [], 0, {}
     for i, (owner, valid) in enumerate(zip(c["trajectory"], c["valid"], strict=True)):
         if i == 0 or owner != c["trajectory"][i - 1]:
@@ -243,7 +244,7 @@ def mgr(c: dict[str, Any]) -> list[float]:
         if valid:
             seen[c["action"][i]] += 1
             local -= 0.5 * max(seen[c["action"][i]] - 2, 0)
-        rewards.append(local * abs(standing[owner]))
+        rewards.append(local * abs(relative[owner]))
     return rewards
 
 

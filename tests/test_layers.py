@@ -41,11 +41,9 @@ ON_LOG_PROBABILITIES = {
     "gae",
     "implicit",
     "kl",
-    "selective",
     "surrogate",
     "tokens",
     "turnrd",
-    "turnrd_loss",
 }
 
 

@@ -1,9 +1,9 @@
 """Turn-level credit assignment and reward shaping on plain arrays.
 
-Columns of a batch go into `Turns`; an estimator is a frozen dataclass that is its own configuration
-and, called with turns, gives one advantage a turn. What works on log-probabilities needs torch and
-is imported by name: `credit.surrogate`, `kl`, `gae`, `selective`, `implicit`, `turnrd`,
-`turnrd_loss`. Reward wrappers are in `credit.wrappers`.
+`Turns` holds the columns of a batch. An estimator is a frozen dataclass of its options. Called with
+turns, it returns one advantage for each turn. The modules `credit.surrogate`, `kl`, `gae`,
+`implicit`, `turnrd` and `tokens` need torch and are not imported here. Reward wrappers are in
+`credit.wrappers`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from credit import anchors, decomposers, filters, segments
-from credit.choices import nearest
 from credit.decomposers import Progressive
 from credit.empg import EMPG
 from credit.gigpo import GiGPO
@@ -26,11 +25,12 @@ from credit.segments import Array
 from credit.stapo import STAPO, STAPODynamic
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
 from credit.turns import Turns
+from credit.validation import nearest
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
-"""Turns, and a generator for what draws, to one advantage a turn: [N].
+"""Function from turns and a random generator to the advantage of each turn: [N] float64.
 
-An estimator that reads an optional column of `Turns` names it in an attribute `needs`, a tuple.
+An estimator that reads an optional column of `Turns` lists it in a tuple attribute `needs`.
 """
 
 __all__ = [
@@ -85,15 +85,21 @@ _METHODS: dict[str, type[Any]] = {
 
 
 def names() -> tuple[str, ...]:
-    """Names that `make` knows, sorted."""
+    """Sorted names of the estimators that `make` makes."""
     return tuple(sorted(_METHODS))
 
 
 def make(name: str, **options: Any) -> Estimator:
-    """The estimator of a name, with its options.
+    """Make an estimator from its name and options.
+
+    Args:
+        name: A name of `names()`.
+        options: Options of the estimator, as in its class.
 
     Raises:
-        ValueError: an unknown name or option; the message has the nearest known one.
+        ValueError: The name or an option is unknown, or an option is out of range. The message has
+            the nearest known name.
+        TypeError: An option has another type.
     """
     if name not in _METHODS:
         raise ValueError(f"unknown credit method {name!r}{nearest(name, _METHODS)}")

@@ -1,9 +1,10 @@
-"""Anchor groups: which turns were taken in the same state of the same task.
+"""Anchor states: which turns were taken in the same state of the same task.
 
-`exact` compares keys, `similar` joins keys whose texts are much alike. The latter gives exactly
-what comparing each key with every cluster by `difflib.SequenceMatcher.ratio` would, but bounds the
-ratio from above first, so that few pairs are compared: the characters that two texts share in any
-order, then the length of their longest common subsequence for all clusters at once.
+`exact` compares keys, `similar` also joins keys whose texts are similar. The clusters of `similar`
+are those of comparing each key with the first member of every cluster by
+`difflib.SequenceMatcher.ratio`. To compare few pairs, upper bounds of the ratio are computed first:
+from the characters that two texts have in common in any order, then from the length of their
+longest common subsequence, for all clusters at once.
 """
 
 from collections.abc import Sequence
@@ -14,17 +15,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, within
+from credit.validation import check_choice, check_similarity
 
 ASSIGN = ("best", "first")
 _BUCKETS = 128  # characters are counted by code modulo this: merging some only loosens the bound
-_MANY = 1  # candidates beyond which bounding all clusters at once is cheaper than comparing them
+_MANY = 1  # with more candidates, bounding all clusters at once is cheaper than comparing each
 _AUTOJUNK = 200  # from this length on, difflib ignores popular characters
 
 
 def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> segments.Ids:
-    """Ids of equal (group, key) pairs: [N], [N] -> [N], numbered from 0. GiGPO's anchor states."""
-    return segments.labels(group, keys)
+    """Ids of equal keys within groups: [N], [N] -> [N].
+
+    Source: GiGPO (Feng et al., 2025), anchor states.
+
+    Args:
+        keys: [N] keys of the states.
+        group: [N] task group of each turn.
+
+    Returns:
+        [N] int, numbered from 0; two turns have one id if group and key are equal.
+    """
+    return segments.make_ids(group, keys)
 
 
 def similar(
@@ -34,57 +45,63 @@ def similar(
     *,
     assign: str = "best",
 ) -> segments.Ids:
-    """Ids of clusters of like texts within groups: [N], [N] -> [N]. STAPO §3.1.
+    """Ids of clusters of similar texts within groups: [N], [N] -> [N].
 
-    In order of rows, a key joins the cluster of its group whose first member it is most like, by
-    `SequenceMatcher(None, key, first).ratio() >= threshold` (the earlier one if two are equal), or
-    opens one.
+    In row order, a key joins the cluster of its group whose first member f is most similar to it,
+    if `SequenceMatcher(None, key, f).ratio() >= threshold`. Otherwise it starts a cluster. Of two
+    equally similar clusters the earlier one is joined.
+
+    Source: STAPO §3.1.
 
     Args:
-        keys: texts of the states.
-        group: task groups; clusters do not cross them.
-        threshold: in (0, 1].
-        assign: "best" joins the most similar cluster, "first" the first that is similar enough.
+        keys: [N] texts of the states.
+        group: [N] task group of each turn; a cluster never spans two groups.
+        threshold: Similarity in (0, 1].
+        assign: "best" joins the most similar cluster, "first" the first one that is similar enough.
+
+    Returns:
+        [N] int, numbered from 0.
 
     Raises:
-        ValueError: an option out of range, or unequal lengths.
+        ValueError: An option out of range, or `keys` and `group` have different lengths.
     """
-    choose("assign", assign, ASSIGN)
-    within("threshold", threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
+    check_choice("assign", assign, ASSIGN)
+    check_similarity("threshold", threshold)
     groups = np.asarray(group)
     if len(groups) != len(keys):
-        raise ValueError(f"keys has {len(keys)} rows, group has {len(groups)}; give as many")
+        raise ValueError(f"keys has {len(keys)} rows, group has {len(groups)}; both need the same")
     clusters: dict[Any, _Clusters] = {}
-    places = [
-        clusters.setdefault(of, _Clusters(threshold, first=assign == "first")).place(str(key))
+    found = [
+        clusters.setdefault(of, _Clusters(threshold, first=assign == "first")).add(str(key))
         for of, key in zip(groups.tolist(), keys, strict=True)
     ]
-    return segments.labels(groups, np.asarray(places, dtype=np.intp))
+    return segments.make_ids(groups, np.asarray(found, dtype=np.intp))
 
 
 class _Clusters:
-    """The clusters of one group, grown key by key."""
+    """The clusters of one group; keys are added one by one."""
 
     def __init__(self, threshold: float, *, first: bool) -> None:
         self.threshold, self.first = threshold, first
-        self.heads: list[str] = []
-        self.known: dict[str, tuple[int, float, int]] = {}  # cluster, ratio, clusters seen
+        self.heads: list[str] = []  # the first member of each cluster
+        # of each key: its cluster, the ratio, and the number of clusters that it was compared with
+        self.known: dict[str, tuple[int, float, int]] = {}
         self.counts = np.zeros((8, _BUCKETS), dtype=np.int32)
         self.pool = _Pool()
 
-    def place(self, key: str) -> int:
-        """The cluster of a key; opens one if none is similar enough."""
+    def add(self, key: str) -> int:
+        """Index of the cluster that a key joins or starts."""
         cluster, ratio, seen = self.known.get(key, (-1, 0.0, 0))
         if ratio < 1 and seen < len(self.heads) and not (self.first and cluster >= 0):
             cluster, ratio = self._search(key, cluster, ratio, seen)
         if cluster < 0:
             cluster, ratio = len(self.heads), 1.0
-            self._open(key)
+            self._start(key)
         self.known[key] = cluster, ratio, len(self.heads)
         return cluster
 
     def _search(self, key: str, cluster: int, ratio: float, seen: int) -> tuple[int, float]:
-        """The best of what was found before and the clusters from `seen` on."""
+        """Best of the cluster found before and the clusters from `seen` on, with its ratio."""
         bounds = _bound(_counts(key), self.counts[: len(self.heads)])
         bounds[:seen] = 0.0
         if np.count_nonzero(bounds >= self.threshold) > _MANY:
@@ -107,7 +124,7 @@ class _Clusters:
                 return candidate, found
         return -1, 0.0
 
-    def _open(self, key: str) -> None:
+    def _start(self, key: str) -> None:
         if len(self.heads) == len(self.counts):
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
         self.counts[len(self.heads)] = _counts(key)
@@ -116,7 +133,7 @@ class _Clusters:
 
 
 class _Pool:
-    """Texts side by side in one long bit vector, a zero bit after each."""
+    """Texts concatenated in one bit vector, with a zero bit after each."""
 
     def __init__(self) -> None:
         self.masks: dict[str, int] = {}
@@ -128,8 +145,8 @@ class _Pool:
     def add(self, text: str) -> None:
         """Append a text."""
         bits: dict[str, int] = {}
-        for place, character in enumerate(text):
-            bits[character] = bits.get(character, 0) | 1 << place
+        for position, character in enumerate(text):
+            bits[character] = bits.get(character, 0) | 1 << position
         for character, mask in bits.items():
             self.masks[character] = self.masks.get(character, 0) | mask << self.end
         self.full |= ((1 << len(text)) - 1) << self.end
@@ -138,10 +155,13 @@ class _Pool:
         self.end += len(text) + 1
 
     def bounds(self, text: str) -> NDArray[np.float64]:
-        """2 LCS / (sum of lengths) with each text of the pool: [K], at least difflib's ratio.
+        """Upper bound of difflib's ratio with each text of the pool: [K].
 
-        Hyyrö's bit-parallel LCS (2004) for all texts at once: a bit is cleared for each character
-        of a longest common subsequence, and the zero bit after a text stops its carry.
+        2 LCS / (sum of lengths), where LCS is the length of the longest common subsequence
+
+        It is computed for all texts at once by the bit-parallel algorithm of Hyyrö (2004): a bit
+        is cleared for each character of a longest common subsequence. The zero bit after each text
+        stops the carry.
         """
         row = full = self.full
         for character in text:
@@ -162,7 +182,7 @@ def _counts(text: str) -> NDArray[np.int32]:
 
 
 def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
-    """2 (characters in common) / (sum of lengths): [V], [K, V] -> [K], at least the ratio."""
+    """2 (characters in common) / (sum of lengths), a bound of the ratio: [V], [K, V] -> [K]."""
     common = np.minimum(heads, counts).sum(axis=1)
     total = heads.sum(axis=1) + counts.sum()
     bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1)
@@ -170,14 +190,14 @@ def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.fl
 
 
 def _ratio(key: str, head: str, least: float = 0.0) -> float:
-    """`SequenceMatcher(None, key, head).ratio()`; where that is below `least`, it may be 0."""
+    """`SequenceMatcher(None, key, head).ratio()`; 0 is possible if that is below `least`."""
     if len(head) >= _AUTOJUNK:
         return SequenceMatcher(None, key, head).ratio()
     total = len(key) + len(head)
     if not total:
         return 1.0
     pieces, possible = [(key, head)], min(len(key), len(head))
-    while pieces:  # each is split at its longest common block, which is what difflib counts
+    while pieces:  # as difflib does, split each at its longest common block
         a, b = pieces.pop()
         at, there, size = _longest(a, b)
         possible += size - min(len(a), len(b))
@@ -191,7 +211,7 @@ def _ratio(key: str, head: str, least: float = 0.0) -> float:
 
 
 def _longest(a: str, b: str) -> tuple[int, int, int]:
-    """Where the longest common block of two texts is in each, the earliest, and its length."""
+    """Start in `a`, start in `b` and length of the longest common block; the earliest of equals."""
     size = at = there = start = 0
     end_a, end_b = len(a), len(b)
     while start + size < end_a:

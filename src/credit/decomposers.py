@@ -1,7 +1,7 @@
-"""Decomposers: how much each turn of a finished trajectory contributed, Turns -> [N].
+"""Decomposers: the contribution of each turn to the outcome of a finished trajectory.
 
-Any callable of that kind will do. `judge.Judge` asks a language model, `turnrd.Decomposer` a
-trained model.
+A decomposer is any callable from `Turns` to one credit per turn, [N]. `judge.Judge` is one that
+asks a language model, `turnrd.TurnRDDecomposer` one that uses a trained model.
 """
 
 from collections.abc import Callable
@@ -11,64 +11,83 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from credit.choices import finite, nearest, positive
 from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import as_finite, check_positive, nearest
 
-Decompose: TypeAlias = Callable[[Turns], ArrayLike]
+Decomposer: TypeAlias = Callable[[Turns], ArrayLike]
 
-_MADE_WITH = {
+_NEED_ARGUMENTS = {
     "judge": "credit.judge.Judge(ask), where ask sends a prompt to a language model",
-    "turnrd": "credit.turnrd.Decomposer(model, states), from the policy's hidden states",
+    "turnrd": "credit.turnrd.TurnRDDecomposer(model, states), from the policy's hidden states",
 }
 
 
 @dataclass(frozen=True)
 class Progressive:
-    """Progress made by the turn: [N]. The first turn's is counted from 0, that of the reset."""
+    """Progress made by the turn.
+
+    credit_t = progress_t - progress_{t-1}, with progress 0 before the first turn
+
+    Source: HAS §3.2 (Progressive).
+    """
 
     def __call__(self, turns: Turns) -> Array:
-        """progress_t - progress_{t-1}."""
+        """Credit of each turn: [N]."""
         before = np.where(turns.position == 0, 0.0, np.roll(turns.progress, 1))
         return turns.progress - before
 
 
-def named(name: str) -> Decompose:
-    """The decomposer of a name.
+def from_name(name: str) -> Decomposer:
+    """Make a decomposer from its name.
 
     Raises:
-        ValueError: an unknown name, or one that needs more than a name.
+        ValueError: The name is unknown, or the decomposer needs arguments.
     """
-    if name in _MADE_WITH:
-        raise ValueError(f"decomposer {name!r} needs more than a name: pass {_MADE_WITH[name]}")
-    if name != "progressive":
+    if name in _NEED_ARGUMENTS:
         raise ValueError(
-            f"unknown decomposer {name!r}{nearest(name, ['progressive', *_MADE_WITH])}"
+            f"decomposer {name!r} needs more than a name: pass {_NEED_ARGUMENTS[name]}"
         )
+    if name != "progressive":
+        known = nearest(name, ["progressive", *_NEED_ARGUMENTS])
+        raise ValueError(f"unknown decomposer {name!r}{known}")
     return Progressive()
 
 
-def checked(decomposer: Decompose, turns: Turns) -> Array:
-    """What a decomposer says of the turns: [N].
+def checked_credit(decomposer: Decomposer, turns: Turns) -> Array:
+    """Call a decomposer and check what it returns: [N].
 
     Raises:
-        ValueError: it has another length, or is not finite.
+        ValueError: The credit has another length, or is not finite.
     """
     who = getattr(decomposer, "__name__", type(decomposer).__name__)
-    credit = finite(f"credit of {who}", decomposer(turns))
+    credit = as_finite(f"credit of {who}", decomposer(turns))
     if credit.shape != (len(turns),):
         raise ValueError(f"{who} gave credit of shape {credit.shape} for {len(turns)} turns")
     return credit
 
 
 def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
-    """Values shifted so that each trajectory's sum is its outcome: [N] -> [N]. HAS Eq. 5.
+    """Clip values and shift them by one amount per trajectory to sum to its outcome: [N] -> [N].
 
-    Each is first clipped to [-c, c]; all turns of a trajectory are shifted alike.
+    credit_t = clip(V_t, -c, c) - (Σ_s clip(V_s, -c, c) - R) / T, for a trajectory of T turns
+
+    Source: HAS Eq. 5.
+
+    Args:
+        values: [N] value V of each turn.
+        turns: The batch, with outcomes R.
+        clip: Bound c > 0.
+
+    Returns:
+        [N] credit.
+
+    Raises:
+        ValueError: A value is not finite, or `clip` is not positive.
     """
-    positive("clip", clip, "it bounds values on both sides")
-    bounded = np.clip(finite("values", values), -clip, clip)
+    check_positive("clip", clip, "it bounds values on both sides")
+    bounded = np.clip(as_finite("values", values), -clip, clip)
     count = len(turns.group)
-    owed = np.bincount(turns.trajectory, bounded, count) - turns.outcome
+    excess = np.bincount(turns.trajectory, bounded, count) - turns.outcome
     length = np.bincount(turns.trajectory, minlength=count)
-    return bounded - (owed / np.maximum(length, 1))[turns.trajectory]
+    return bounded - (excess / np.maximum(length, 1))[turns.trajectory]

@@ -1,17 +1,20 @@
-"""EMPG: sure turns count more, and turns that lead to sure ones get a bonus."""
+"""EMPG: advantages weighted by the certainty of the policy, measured by token entropy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from credit import segments
-from credit.choices import nonnegative
 from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import check_nonnegative
 
 
 def min_max(x: Array) -> Array:
-    """X scaled to [0, 1] over the batch: [N] -> [N]; 0 if all are equal."""
+    """Scale to [0, 1] over the batch: [N] -> [N].
+
+    y = (x - min) / (max - min), and 0 if all values are equal
+    """
     spread = np.ptp(x) if len(x) else 0.0
     scaled: Array = (x - x.min(initial=np.inf)) / spread if spread else np.zeros(len(x))
     return scaled
@@ -19,16 +22,22 @@ def min_max(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class EMPG:
-    """A = A^E g(H_t) + ζ f(H_{t+1}), minus its mean over the batch: [N]. EMPG (Wang et al., 2025).
+    """EMPG: GRPO weighted by certainty, plus a bonus for turns that lead to a certain one.
 
-    H is the entropy scaled to [0, 1] over the batch, g(H) = e^{-kH} / mean e^{-kH},
-    f(H) = e^{-k'H}, and 0 after a trajectory's last turn.
+    A_t = A^E g(H_t) + ζ f(H_{t+1}), minus the mean over the batch. A^E is the outcome, standardized
+    over the group. H is the entropy, scaled to [0, 1] over the batch. g(H) = e^{-kH} / mean e^{-kH}
+    and f(H) = e^{-k'H}; the bonus is 0 on the last turn of a trajectory.
+
+    Source: EMPG (Wang et al., 2025).
 
     Args:
-        k: k ≥ 0 of g.
-        k_prime: k' ≥ 0 of f.
-        zeta: ζ ≥ 0, weight of the bonus for clarity to come.
-        eps: added to the deviation in A^E.
+        k: k ≥ 0 in g.
+        k_prime: k' ≥ 0 in f.
+        zeta: ζ ≥ 0, weight of the bonus.
+        eps: Added to the standard deviation in A^E.
+
+    Raises:
+        ValueError: A negative option. At the call: `turns` has no `entropy`.
     """
 
     k: float = 1.0
@@ -38,21 +47,17 @@ class EMPG:
 
     def __post_init__(self) -> None:
         for name in ("k", "k_prime", "zeta"):
-            nonnegative(name, getattr(self, name), "it weighs entropy")
-        nonnegative("eps", self.eps, "it is added to a deviation")
+            check_nonnegative(name, getattr(self, name), "it weights entropy")
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used.
-
-        Raises:
-            ValueError: `turns` has no entropy.
-        """
+        """Advantage of each turn: [N]. `rng` is not used."""
         if not len(turns):
             return np.zeros(0)
-        entropy = min_max(turns.uncertainty())
-        sure = np.exp(-self.k * entropy)
+        entropy = min_max(turns.require_entropy())
+        certainty = np.exp(-self.k * entropy)
         episode = segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
-        following = np.where(turns.last, 0.0, np.exp(-self.k_prime * np.roll(entropy, -1)))
-        advantage = episode * (sure / sure.mean()) + self.zeta * following
-        whole = np.zeros(len(turns), dtype=np.intp)
-        return segments.center(advantage, whole)
+        bonus = np.where(turns.last, 0.0, np.exp(-self.k_prime * np.roll(entropy, -1)))
+        advantage = episode * (certainty / certainty.mean()) + self.zeta * bonus
+        batch = np.zeros(len(turns), dtype=np.intp)
+        return segments.center(advantage, batch)

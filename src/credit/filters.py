@@ -1,36 +1,48 @@
-"""DAPO's filters: which trajectories carry a signal, and what too long a reply costs."""
+"""DAPO's filters: trajectories that carry a learning signal, and a penalty of overlong replies."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import finite, within
 from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import as_finite, check_range
 
 
 def informative(turns: Turns) -> NDArray[np.bool_]:
-    """Trajectories whose group has different outcomes: [M] bool. DAPO Eq. 11, dynamic sampling.
+    """Mask of the trajectories whose group has different outcomes: [M] bool.
 
-    The others' advantages are 0 under every method that compares outcomes within a group.
+    All other trajectories have advantage 0 under every method that compares outcomes in a group.
+
+    Source: DAPO Eq. 11 (dynamic sampling).
     """
-    spread: NDArray[np.bool_] = segments.center(turns.outcome, turns.group) != 0
-    if not len(spread):
-        return spread
+    different: NDArray[np.bool_] = segments.center(turns.outcome, turns.group) != 0
+    if not len(different):
+        return different
     _, dense = np.unique(turns.group, return_inverse=True)
-    living: NDArray[np.bool_] = np.bincount(dense, spread)[dense] > 0
-    return living
+    mask: NDArray[np.bool_] = np.bincount(dense, different)[dense] > 0
+    return mask
 
 
 def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:
-    """Soft penalty of long replies, from 0 to -1: [K] -> [K]. DAPO Eq. 13.
+    """Penalty of long replies, from 0 to -1: [K] -> [K].
 
-    0 up to maximum - buffer tokens, then linear to -1 at the maximum, and -1 beyond.
+    0 up to maximum - buffer tokens, then linear to -1 at the maximum, and -1 beyond
+
+    Source: DAPO Eq. 13.
+
+    Args:
+        length: [K] lengths of replies in tokens.
+        maximum: Length with the full penalty, in tokens.
+        buffer: Length of the linear part, in tokens.
+
+    Returns:
+        [K] penalties, to be added to rewards.
 
     Raises:
-        ValueError: a buffer outside [1, maximum].
+        ValueError: `buffer` lies outside [1, maximum], or a length is not finite.
     """
-    within("buffer", buffer, 1, maximum, "it is a part of the maximum")
-    over = finite("length", length) - (maximum - buffer)
+    check_range("buffer", buffer, 1, maximum, "it is a part of the maximum")
+    over = as_finite("length", length) - (maximum - buffer)
     penalty: Array = -np.clip(over / buffer, 0.0, 1.0)
     return penalty + 0.0

@@ -1,69 +1,92 @@
-"""Generalized advantage estimation (Schulman et al., 2016), for padded and for ragged batches.
+"""Generalized advantage estimation (torch), for padded and for ragged batches.
 
-A_t = Σ_k (γλ)^k δ_{t+k} with δ_t = r_t + γ V_{t+1} - V_t, and V = 0 after the end. Returns for the
-critic are A + V.
+A_t = Σ_k (γλ)^k δ_{t+k}, with δ_t = r_t + γ V_{t+1} - V_t, and V = 0 after the end of the
+trajectory. The returns that a critic is trained on are A + V.
+
+Source: Schulman et al., 2016.
 """
 
 import torch
 from torch import Tensor
 
-from credit.choices import within
-from credit.tokens import wide
+from credit.tokens import upcast
+from credit.validation import check_range
 
 
 def padded(
     rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> Tensor:
-    """Advantages of the places where the mask is set: three times [B, T] -> [B, T], else 0.
+    """GAE of padded trajectories: three times [B, T] -> [B, T].
 
-    Places without mask are skipped wherever they are, so that tokens of the environment between
-    two replies neither discount nor end anything; what rewards and values hold there is not read.
+    Positions outside the mask are skipped wherever they are: tokens of the environment between two
+    replies neither discount nor end a trajectory. Rewards and values are not read there.
+
+    Args:
+        rewards: [B, T] rewards.
+        values: [B, T] values V.
+        mask: [B, T], nonzero at the positions of the trajectory.
+        gamma: Discount γ in [0, 1].
+        lam: λ in [0, 1].
+
+    Returns:
+        [B, T] advantages, 0 outside the mask; at least float32.
 
     Raises:
-        ValueError: shapes that differ, or γ or λ outside [0, 1].
+        ValueError: Shapes that differ, or γ or λ outside [0, 1].
     """
     if not rewards.shape == values.shape == mask.shape or len(rewards.shape[1:]) != 1:
         raise ValueError(
-            f"rewards, values and mask are of one shape [B, T], got {tuple(rewards.shape)}, "
+            f"rewards, values and mask must have one shape [B, T], got {tuple(rewards.shape)}, "
             f"{tuple(values.shape)} and {tuple(mask.shape)}"
         )
-    within("gamma", gamma, 0, 1, "it discounts later rewards")
-    within("lam", lam, 0, 1, "it discounts later errors")
-    alive = mask.bool()
-    paid = wide(rewards).masked_fill(~alive, 0.0)
-    value = wide(values).masked_fill(~alive, 0.0)
-    carried = following = paid.new_zeros(len(paid))
+    check_range("gamma", gamma, 0, 1, "it discounts later rewards")
+    check_range("lam", lam, 0, 1, "it discounts later errors")
+    inside = mask.bool()
+    reward = upcast(rewards).masked_fill(~inside, 0.0)
+    value = upcast(values).masked_fill(~inside, 0.0)
+    advantage = following = reward.new_zeros(len(reward))
     columns = []
-    for step in range(paid.shape[1] - 1, -1, -1):
-        here = alive[:, step]
-        error = paid[:, step] + gamma * following - value[:, step]
-        carried = torch.where(here, error + gamma * lam * carried, carried)
+    for step in range(reward.shape[1] - 1, -1, -1):
+        here = inside[:, step]
+        error = reward[:, step] + gamma * following - value[:, step]
+        advantage = torch.where(here, error + gamma * lam * advantage, advantage)
         following = torch.where(here, value[:, step], following)
-        columns.append(torch.where(here, carried, 0.0))
-    return torch.stack(columns[::-1], dim=1) if columns else paid
+        columns.append(torch.where(here, advantage, 0.0))
+    return torch.stack(columns[::-1], dim=1) if columns else reward
 
 
 def ragged(
     rewards: Tensor, values: Tensor, segment: Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> Tensor:
-    """Advantages of rows whose segments stand together, in order: three times [P] -> [P].
+    """GAE of concatenated trajectories: three times [P] -> [P].
 
-    `segment` is the trajectory of each turn or token.
+    Args:
+        rewards: [P] rewards of turns or tokens.
+        values: [P] values V.
+        segment: [P] int, trajectory of each row; rows of a trajectory are contiguous and in order.
+        gamma: Discount γ in [0, 1].
+        lam: λ in [0, 1].
+
+    Returns:
+        [P] advantages; at least float32.
 
     Raises:
-        ValueError: lengths that differ, a segment in two pieces, or γ or λ outside [0, 1].
+        ValueError: Lengths that differ, a trajectory in two pieces, or γ or λ outside [0, 1].
     """
     ids, length = torch.unique_consecutive(segment, return_counts=True)
     if len(ids) != len(torch.unique(segment)):
-        raise ValueError(f"segment has {len(ids)} pieces of {len(torch.unique(segment))} segments")
+        raise ValueError(
+            f"segment has {len(ids)} pieces of {len(torch.unique(segment))} segments; rows of a "
+            f"segment must be contiguous"
+        )
     if not len(rewards) == len(values) == len(segment):
         raise ValueError(
-            f"rewards, values and segment are of one length, got {len(rewards)}, {len(values)} "
+            f"rewards, values and segment must have one length, got {len(rewards)}, {len(values)} "
             f"and {len(segment)}"
         )
     if not len(rewards):
-        return wide(rewards)
-    place = torch.arange(int(length.max()), device=segment.device)
-    mask = place < length[:, None]
-    paid, value = (x.new_zeros(mask.shape).masked_scatter(mask, x) for x in (rewards, values))
-    return padded(paid, value, mask, gamma=gamma, lam=lam)[mask]
+        return upcast(rewards)
+    position = torch.arange(int(length.max()), device=segment.device)
+    mask = position < length[:, None]
+    reward, value = (x.new_zeros(mask.shape).masked_scatter(mask, x) for x in (rewards, values))
+    return padded(reward, value, mask, gamma=gamma, lam=lam)[mask]

@@ -1,41 +1,61 @@
-"""GiGPO: a trajectory's advantage plus, at states a group met more than once, a turn's own."""
+"""GiGPO: the trajectory's advantage plus an advantage among turns that start in the same state."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from credit import anchors, segments
-from credit.choices import choose, nonnegative, within
+from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import check_choice, check_nonnegative, check_range, check_similarity
 
 BASELINES = ("trajectory", "step")
 MODES = ("mean_std_norm", "mean_norm")
 ANCHORS = ("exact", "similar")
 
 
-def returns_to_go(turns: Turns, gamma: float) -> NDArray[np.float64]:
-    """R_t = Σ_k γ^k r_{t+k}: [N], r being the turn's reward, plus the outcome on the last turn."""
+def returns_to_go(turns: Turns, gamma: float) -> Array:
+    """Discounted return from each turn on: [N].
+
+    R_t = Σ_k γ^k r_{t+k}, where r is the turn's reward, plus the outcome on the last turn
+
+    Source: GiGPO (Feng et al., 2025).
+
+    Args:
+        turns: The batch.
+        gamma: Discount γ.
+
+    Returns:
+        [N] returns.
+    """
     paid = turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
-    return segments.discounted(paid, turns.trajectory, gamma)
+    return segments.discounted_returns(paid, turns.trajectory, gamma)
 
 
 @dataclass(frozen=True)
 class GiGPO:
-    """A = A^E + ω A^S: [N]. GiGPO (Feng et al., 2025); STAPO Eq. 6-7.
+    """GiGPO: episode-level plus step-level advantage.
 
-    A^E is `grpo`. A^S standardizes the discounted return from the turn on within (group, anchor): a
-    state that was visited once gives 0, so with all anchors distinct this is GRPO.
+    A = A^E + ω A^S. A^E is the outcome, standardized over the group. A^S is the discounted return
+    from the turn on (`returns_to_go`), standardized over the turns of the group in the same anchor
+    state. A state that occurs once gives 0; if all states differ, this is GRPO.
+
+    Source: GiGPO (Feng et al., 2025), STAPO Eq. 6-7.
 
     Args:
-        mode: "mean_std_norm" divides both by the deviation; "mean_norm" subtracts means only, as
-            verl-agent's scripts for WebShop, Sokoban and EZPoints do.
-        omega: ω, weight of A^S.
-        gamma: γ, discount of the return, in [0, 1].
-        baseline: A^E's mean and deviation count each "trajectory" once, or weigh it by its "step"s.
-        anchors: states are the same if their keys are "exact"ly equal, or "similar" texts.
-        threshold: similarity from which texts are of one state, in (0, 1].
-        eps: added to deviations.
+        omega: ω ≥ 0, weight of A^S.
+        gamma: Discount γ of the return, in [0, 1].
+        baseline: Mean and deviation of A^E count each "trajectory" once, or once per "step" as in
+            verl-agent.
+        anchors: Two states are the same if their keys are "exact" matches, or "similar" texts.
+        threshold: Similarity in (0, 1] from which on two texts are the same state.
+        eps: Added to standard deviations.
+        mode: "mean_std_norm" divides by the standard deviation, "mean_norm" only subtracts the
+            mean. verl-agent's scripts for WebShop, Sokoban and EZPoints use the latter.
+
+    Raises:
+        ValueError: An option out of range.
     """
 
     omega: float = 1.0
@@ -47,36 +67,36 @@ class GiGPO:
     mode: str = "mean_std_norm"
 
     def __post_init__(self) -> None:
-        within("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        nonnegative("omega", self.omega, "it weighs an advantage")
-        within("threshold", self.threshold, np.nextafter(0, 1), 1, "it is a similarity above 0")
-        choose("baseline", self.baseline, BASELINES)
-        choose("anchors", self.anchors, ANCHORS)
-        choose("mode", self.mode, MODES)
-        nonnegative("eps", self.eps, "it is added to a deviation")
+        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        check_nonnegative("omega", self.omega, "it weights an advantage")
+        check_similarity("threshold", self.threshold)
+        check_choice("baseline", self.baseline, BASELINES)
+        check_choice("anchors", self.anchors, ANCHORS)
+        check_choice("mode", self.mode, MODES)
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
-        return self.episode(turns) + self.omega * self.step(turns)
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
+        return self.episode_advantage(turns) + self.omega * self.step_advantage(turns)
 
-    def episode(self, turns: Turns) -> NDArray[np.float64]:
-        """A^E: [N]."""
+    def episode_advantage(self, turns: Turns) -> Array:
+        """A^E of each turn's trajectory: [N]."""
         if self.baseline == "step":
-            return self._relative(turns.outcome[turns.trajectory], turns.group_of_turn)
-        return self._relative(turns.outcome, turns.group)[turns.trajectory]
+            return self._normalized(turns.outcome[turns.trajectory], turns.group_of_turn)
+        return self._normalized(turns.outcome, turns.group)[turns.trajectory]
 
-    def step(self, turns: Turns) -> NDArray[np.float64]:
-        """A^S: [N]."""
-        return self._relative(returns_to_go(turns, self.gamma), self.states(turns))
+    def step_advantage(self, turns: Turns) -> Array:
+        """A^S of each turn: [N]."""
+        return self._normalized(returns_to_go(turns, self.gamma), self.state_ids(turns))
 
-    def _relative(self, x: NDArray[np.float64], ids: ArrayLike) -> NDArray[np.float64]:
-        """Values among those of their segment: [N], [N] -> [N]."""
-        if self.mode == "mean_norm":
-            return segments.center(x, ids)
-        return segments.standardize(x, ids, eps=self.eps)
-
-    def states(self, turns: Turns) -> segments.Ids:
-        """Ids of the states that turns were taken in: [N]."""
+    def state_ids(self, turns: Turns) -> segments.Ids:
+        """Id of the anchor state of each turn, different for different groups: [N]."""
         if self.anchors == "exact":
             return anchors.exact(turns.anchor, turns.group_of_turn)
         return anchors.similar(turns.anchor, turns.group_of_turn, self.threshold)
+
+    def _normalized(self, x: Array, ids: ArrayLike) -> Array:
+        """Values relative to those of their segment: [N], [N] -> [N]."""
+        if self.mode == "mean_norm":
+            return segments.center(x, ids)
+        return segments.standardize(x, ids, eps=self.eps)

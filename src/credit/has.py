@@ -1,62 +1,65 @@
-"""HAS: the trajectory's advantage blended with that of each turn, from a decomposer of credit."""
+"""HAS, hybrid advantage shaping: a blend of the trajectory's advantage and that of each turn."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from credit import segments
-from credit.choices import choose, nonnegative, within
-from credit.decomposers import Decompose, checked, named
+from credit.decomposers import Decomposer, checked_credit, from_name
 from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import check_choice, check_nonnegative, check_range
 
 NORMALIZE = ("position", "anchor", "group")
 
 
 @dataclass(frozen=True)
 class HAS:
-    """A_t = α A_traj + (1 - α) A_turn,t: [N]. HAS Eq. 2.
+    """HAS: a convex blend of trajectory-level and turn-level advantage.
 
-    A_traj is `grpo`, A_turn standardizes the decomposer's credit over the turns that it is compared
-    with. The blend is not standardized again. With α = 1 this is `grpo` bit for bit, and the
-    decomposer is not asked.
+    A_t = α A_traj + (1 - α) A_turn,t. A_traj is the outcome, standardized over the group. A_turn is
+    the decomposer's credit, standardized over a set of turns that `normalize` chooses. The blend is
+    not standardized again. With α = 1 this equals `GRPO` bit for bit, and the decomposer is not
+    called.
+
+    Source: HAS Eq. 1-2.
 
     Args:
         alpha: α in [0, 1].
-        decomposer: a callable `Turns -> [N]` credit, or a name ("progressive").
-        normalize: compare credit at the same "position" of the group's trajectories that reached
-            it, in the same "anchor", or over the whole "group".
-        eps: added to deviations.
+        decomposer: Callable from `Turns` to [N] credit, or the name "progressive".
+        normalize: Compare the credit of turns at the same "position" in the trajectories of the
+            group that are long enough, in the same "anchor" state, or of the whole "group".
+        eps: Added to standard deviations.
 
     Raises:
-        TypeError: a decomposer that is neither a name nor callable.
-        ValueError: an option out of range, or credit of another length or not finite.
+        TypeError: `decomposer` is neither a name nor callable.
+        ValueError: An option out of range. At the call: credit of another length, or not finite.
     """
 
     alpha: float = 0.5
-    decomposer: Decompose | str = "progressive"
+    decomposer: Decomposer | str = "progressive"
     normalize: str = "position"
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        within("alpha", self.alpha, 0, 1, "it blends two advantages")
-        choose("normalize", self.normalize, NORMALIZE)
-        nonnegative("eps", self.eps, "it is added to a deviation")
+        check_range("alpha", self.alpha, 0, 1, "it blends two advantages")
+        check_choice("normalize", self.normalize, NORMALIZE)
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
         if isinstance(self.decomposer, str):
-            named(self.decomposer)
+            from_name(self.decomposer)
         elif not callable(self.decomposer):
-            raise TypeError(f"decomposer is a name or a callable, got {self.decomposer!r}")
+            raise TypeError(f"decomposer must be a name or a callable, got {self.decomposer!r}")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used."""
+        """Advantage of each turn: [N]. `rng` is not used."""
         whole = segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
         if self.alpha == 1:
             return whole
-        return self.alpha * whole + (1 - self.alpha) * self.turn(turns)
+        return self.alpha * whole + (1 - self.alpha) * self.turn_advantage(turns)
 
-    def turn(self, turns: Turns) -> Array:
-        """A_turn: [N]."""
-        chosen = self.decomposer
-        decompose = named(chosen) if isinstance(chosen, str) else chosen
-        ids = turns.segment(self.normalize)
-        return segments.standardize(checked(decompose, turns), ids, eps=self.eps)
+    def turn_advantage(self, turns: Turns) -> Array:
+        """A_turn of each turn: [N]."""
+        given = self.decomposer
+        decomposer = from_name(given) if isinstance(given, str) else given
+        ids = turns.segment_ids(self.normalize)
+        return segments.standardize(checked_credit(decomposer, turns), ids, eps=self.eps)

@@ -1,7 +1,8 @@
-"""iStar and PRIME: advantages from implicit rewards, log-ratios of a learned model to the policy.
+"""iStar and PRIME: advantages from implicit rewards.
 
-The rewards come as a verifier's column of `Turns`, named "implicit"; `implicit` (torch) makes them
-from log-probabilities and has the losses.
+Implicit rewards are log-ratios of a trained model to a reference. `implicit` (torch) computes them
+from log-probabilities and has the losses of the model. Here they are a verifier's column of
+`Turns`, named "implicit".
 """
 
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
-from credit.choices import choose, finite, nonnegative, text, within
 from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import as_finite, check_choice, check_nonnegative, check_range, check_text
 
 BASES = ("grpo", "rloo", "reinforce_pp")
 VARIANTS = ("step", "merged", "environment")
@@ -20,18 +21,25 @@ VARIANTS = ("step", "merged", "environment")
 
 @dataclass(frozen=True)
 class IStar:
-    """A = A^E + α A^S: [N]. iStar Eq. 3-5.
+    """iStar: a trajectory-level method plus the standardized implicit reward of each turn.
 
-    A^E is the base method, A^S standardizes the implicit rewards of all turns of the group. Where
-    the model is the old policy, rewards are 0 and this is the base method.
+    A_t = A^E + α A^S_t. A^E is the advantage of the base method. A^S is the implicit reward,
+    standardized over all turns of the group. As long as the model equals the old policy, implicit
+    rewards are 0 and this is the base method.
+
+    Source: iStar Eq. 3-5.
 
     Args:
         alpha: α ≥ 0, weight of A^S.
-        base: "grpo", "rloo" or "reinforce_pp" for A^E.
-        variant: "step"; or of Table 3 "merged", the base method of outcome + Σ implicit rewards,
-            and "environment", the environment's rewards as A^S. (For "token" see `tokens`.)
-        column: name of the implicit rewards in `turn_reward`.
-        eps: added to the deviation in A^S.
+        base: Base method: "grpo", "rloo" or "reinforce_pp".
+        variant: "step" is the paper's method, the others are ablations of its Table 3: "merged" is
+            the base method on the outcome plus all implicit rewards, "environment" takes the
+            environment's rewards for A^S. For token-level rewards see `token_advantage`.
+        column: Name of the implicit rewards in `turn_reward_names`.
+        eps: Added to the standard deviation in A^S.
+
+    Raises:
+        ValueError: An option out of range. At the call: `turns` has no column of that name.
     """
 
     alpha: float = 1.0
@@ -41,74 +49,95 @@ class IStar:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        nonnegative("alpha", self.alpha, "it weighs an advantage")
-        choose("base", self.base, BASES)
-        choose("variant", self.variant, VARIANTS)
-        nonnegative("eps", self.eps, "it is added to a deviation")
-        text("column", self.column)
+        check_nonnegative("alpha", self.alpha, "it weights an advantage")
+        check_choice("base", self.base, BASES)
+        check_choice("variant", self.variant, VARIANTS)
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+        check_text("column", self.column)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used.
-
-        Raises:
-            ValueError: `turns` has no such column.
-        """
+        """Advantage of each turn: [N]. `rng` is not used."""
         if self.variant == "environment":
             return self.advantage(turns, turns.reward)
-        return self.advantage(turns, turns.verified(self.column))
+        return self.advantage(turns, turns.verifier_reward(self.column))
 
     def advantage(self, turns: Turns, implicit: ArrayLike) -> Array:
-        """Advantage of turns with these implicit rewards: [N] -> [N]."""
-        rewards = finite("implicit", implicit)
+        """Advantage of each turn from given implicit rewards: [N] -> [N]."""
+        rewards = as_finite("implicit", implicit)
         if self.variant == "merged":
             total = np.bincount(turns.trajectory, rewards, len(turns.group))
-            return self._episode(turns, turns.outcome + total)
+            return self._episode_advantage(turns, turns.outcome + total)
         step = segments.standardize(rewards, turns.group_of_turn, eps=self.eps)
-        return self._episode(turns, turns.outcome) + self.alpha * step
+        return self._episode_advantage(turns, turns.outcome) + self.alpha * step
 
-    def tokens(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
-        """Advantage of each token, from token rewards and their turns: [P], [P] -> [P]. Table 3."""
+    def token_advantage(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
+        """Advantage of each token from token-level implicit rewards: [P], [P] -> [P].
+
+        Source: iStar Table 3 (ablation).
+
+        Args:
+            turns: The batch.
+            implicit: [P] implicit reward of each token.
+            turn: [P] int, turn of each token.
+
+        Returns:
+            [P] advantages; A^S is standardized over all tokens of the group.
+        """
         owner = np.asarray(turn, dtype=np.intp)
         step = segments.standardize(implicit, turns.group_of_turn[owner], eps=self.eps)
-        return self._episode(turns, turns.outcome)[owner] + self.alpha * step
+        return self._episode_advantage(turns, turns.outcome)[owner] + self.alpha * step
 
-    def _episode(self, turns: Turns, outcome: Array) -> Array:
+    def _episode_advantage(self, turns: Turns, outcome: Array) -> Array:
         if self.base == "rloo":
             return segments.leave_one_out(outcome, turns.group)[turns.trajectory]
-        whole = turns.group if self.base == "grpo" else np.zeros(len(outcome), dtype=np.intp)
-        return segments.standardize(outcome, whole)[turns.trajectory]
+        ids = turns.group if self.base == "grpo" else np.zeros(len(outcome), dtype=np.intp)
+        return segments.standardize(outcome, ids)[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class Prime:
-    """Return-to-go of implicit rewards plus the outcome, each against the others: [N].
+    """PRIME: leave-one-out outcome plus the return-to-go of relative implicit rewards.
 
-    PRIME (Cui et al., 2025), Eq. 5: each implicit reward minus the mean over the group's other
-    trajectories of their mean reward, summed from the turn on; plus the outcome's leave-one-out.
+    A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
+    trajectories of the group. b is the mean implicit reward of each of the other trajectories,
+    averaged over them. Both are 0 for a trajectory that is alone in its group.
+
+    Source: PRIME (Cui et al., 2025) Eq. 5.
 
     Args:
-        gamma: discount of implicit rewards to come, in [0, 1].
-        column: name of the implicit rewards in `turn_reward`.
+        gamma: Discount γ of later implicit rewards, in [0, 1].
+        column: Name of the implicit rewards in `turn_reward_names`.
 
     Raises:
-        ValueError: an outcome that is not 0 or 1, or no such column.
+        ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or
+            `turns` has no column of that name.
     """
 
     gamma: float = 1.0
     column: str = "implicit"
 
     def __post_init__(self) -> None:
-        within("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        text("column", self.column)
+        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        check_text("column", self.column)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used."""
-        turns.check_binary("PRIME learns its model by cross-entropy against success")
-        return self.advantage(turns, turns.verified(self.column), np.arange(len(turns)))
+        """Advantage of each turn: [N]. `rng` is not used."""
+        turns.check_binary("PRIME trains its model by cross-entropy against success")
+        rewards = turns.verifier_reward(self.column)
+        return self.advantage(turns, rewards, np.arange(len(turns)))
 
     def advantage(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
-        """Advantage of turns or tokens, from their rewards and turns: [P], [P] -> [P]."""
-        rewards, owner = finite("implicit", implicit), np.asarray(turn, np.intp)
+        """Advantage of each turn or token from given implicit rewards: [P], [P] -> [P].
+
+        Args:
+            turns: The batch.
+            implicit: [P] implicit reward of each turn or token, in order.
+            turn: [P] int, turn of each reward.
+
+        Returns:
+            [P] advantages.
+        """
+        rewards, owner = as_finite("implicit", implicit), np.asarray(turn, np.intp)
         trajectory, count = turns.trajectory[owner], len(turns.group)
         length = np.bincount(trajectory, minlength=count)
         mean = np.bincount(trajectory, rewards, count) / np.maximum(length, 1)
@@ -116,4 +145,4 @@ class Prime:
         alone = segments.count(turns.group) == 1
         relative = np.where(alone[trajectory], 0.0, rewards - others[trajectory])
         outcome = segments.leave_one_out(turns.outcome, turns.group)[trajectory]
-        return outcome + segments.discounted(relative, trajectory, self.gamma)
+        return outcome + segments.discounted_returns(relative, trajectory, self.gamma)

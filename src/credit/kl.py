@@ -1,29 +1,31 @@
-"""KL divergence between a policy and a reference (torch): exact from logits, or from samples.
+"""KL divergence between a policy and a reference (torch), exact from logits or from samples.
 
-The estimators k1, k2, k3 (Schulman, 2020) read the log-probabilities of tokens drawn from the first
-distribution. Their mean is the divergence (k2: about so); k3 is never negative.
+The estimators k1, k2 and k3 read the log-probabilities of tokens that were drawn from the first
+distribution. k1 and k3 are unbiased, k2 is biased a little. k3 is never negative.
+
+Source: Schulman, "Approximating KL divergence", 2020.
 """
 
 from collections.abc import Callable
 
 from torch import Tensor
 
-from credit.choices import positive
-from credit.tokens import wide
+from credit.tokens import upcast
+from credit.validation import check_positive
 
 
 def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Log p - log q of each token: [...], [...] -> [...]."""
-    return wide(logprobs) - wide(reference)
+    """Estimator log p - log q of each token: [...], [...] -> [...]."""
+    return upcast(logprobs) - upcast(reference)
 
 
 def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """(log p - log q)² / 2 of each token: [...], [...] -> [...]."""
+    """Estimator (log p - log q)² / 2 of each token: [...], [...] -> [...]."""
     return k1(logprobs, reference) ** 2 / 2
 
 
 def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """q/p - 1 - log(q/p) of each token, at least 0: [...], [...] -> [...]."""
+    """Estimator q/p - 1 - log(q/p) of each token, at least 0: [...], [...] -> [...]."""
     gap = -k1(logprobs, reference)
     return gap.expm1() - gap
 
@@ -32,22 +34,42 @@ ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": k1, "k2": k2,
 
 
 def categorical(logits: Tensor, reference: Tensor) -> Tensor:
-    """KL(softmax(logits) || softmax(reference)) at each token: [..., V], [..., V] -> [...].
+    """Exact KL divergence at each token: [..., V], [..., V] -> [...].
 
-    A token that both forbid (logits of -inf) counts nothing.
+    Σ_v p_v (log p_v - log q_v), with p = softmax(logits) and q = softmax(reference)
+
+    Args:
+        logits: [..., V] logits of the policy; -inf where a token is forbidden.
+        reference: [..., V] logits of the reference.
+
+    Returns:
+        [...] divergence in nats; a token that both forbid adds 0.
     """
-    p, q = wide(logits).log_softmax(-1), wide(reference).log_softmax(-1)
-    both = p.isneginf()
-    gap = p.masked_fill(both, 0.0) - q.masked_fill(both, 0.0)
+    p, q = upcast(logits).log_softmax(-1), upcast(reference).log_softmax(-1)
+    forbidden = p.isneginf()
+    gap = p.masked_fill(forbidden, 0.0) - q.masked_fill(forbidden, 0.0)
     return (p.exp() * gap).sum(-1)
 
 
-def adapted(coefficient: float, divergence: float, *, target: float = 0.04) -> float:
-    """The next coefficient of a KL penalty that is to hold a target. PPO §4 (Schulman, 2017).
+def adaptive_coefficient(coefficient: float, divergence: float, *, target: float = 0.04) -> float:
+    """Next coefficient of a KL penalty that keeps the divergence near a target.
 
-    Doubled if the divergence is above 1.5 targets, halved if below two thirds of one.
+    2 c if divergence > 1.5 target, c / 2 if divergence < target / 1.5, else c
+
+    Source: PPO §4 (Schulman et al., 2017).
+
+    Args:
+        coefficient: Current coefficient c.
+        divergence: Divergence measured after the update, in nats.
+        target: Divergence to keep, in nats.
+
+    Returns:
+        The coefficient of the next update.
+
+    Raises:
+        ValueError: `target` is not positive.
     """
-    positive("target", target, "it is a divergence to hold")
+    check_positive("target", target, "it is a divergence to keep")
     if divergence > 1.5 * target:
         return 2 * coefficient
     return coefficient / 2 if divergence < target / 1.5 else coefficient

@@ -1,27 +1,35 @@
-"""MGR, multiplicative gated rewards: validity gives the sign, the trajectory the size."""
+"""MGR, multiplicative gated rewards: validity sets the sign, the trajectory's outcome the size."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from credit import segments
-from credit.choices import choose, count, nonnegative, positive, within
+from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import (
+    check_choice,
+    check_count,
+    check_nonnegative,
+    check_positive,
+    check_range,
+)
 
 GATES = ("trajectory", "turn", "none")
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What the gate saw and did in one batch.
+    """State and effect of the gate in one batch.
 
     Attributes:
         completion: C, mean success of the trajectories.
         validity: V, share of valid turns.
-        p_retain: Probability that a failed trajectory's valid turns keep their sign.
-        flipped: Share of the gated turns (valid, in a failed trajectory) whose sign was flipped.
-        positive, negative: Turns with a positive and with a negative reward.
+        p_retain: Probability that a valid turn of a failed trajectory keeps its positive sign.
+        flipped: Share of the gated turns (positive R_local, negative R_global) that were flipped.
+        positive: Number of turns with a positive reward.
+        negative: Number of turns with a negative reward.
     """
 
     completion: float
@@ -32,40 +40,68 @@ class Diagnostics:
     negative: int
 
 
-def fuse(
-    local: ArrayLike, standing: ArrayLike, gate: ArrayLike, conflict_scale: float
-) -> NDArray[np.float64]:
-    """R_final of R_local, R_global and the gate's sign g: [N], [N], [N] -> [N]. Eq. 7.
+def combine(
+    local_reward: ArrayLike, global_reward: ArrayLike, gate: ArrayLike, conflict_scale: float
+) -> Array:
+    """Combine validity and outcome to the final reward of each turn: three times [N] -> [N].
 
-    L·|G| where the signs agree, γ·L·G where G > 0 > L, γ·g·L·|G| where G < 0 < L, else 0.
+    With L = R_local, G = R_global, and c = `conflict_scale` (γ in the paper):
+
+        R_final = L |G|      if L and G have the same sign
+                  c L G      if G > 0 > L (invalid turn of a good trajectory)
+                  c g L |G|  if L > 0 > G (valid turn of a bad trajectory)
+                  0          if L = 0 or G = 0
+
+    Source: MGR Eq. 7.
+
+    Args:
+        local_reward: [N] R_local.
+        global_reward: [N] R_global of the turn's trajectory.
+        gate: [N] sign g of the gate, +1 keeps and -1 flips.
+        conflict_scale: c.
+
+    Returns:
+        [N] R_final.
     """
-    signal, size = np.asarray(local, dtype=np.float64), np.asarray(standing, dtype=np.float64)
-    fused = signal * np.abs(size)
+    signal = np.asarray(local_reward, dtype=np.float64)
+    size = np.asarray(global_reward, dtype=np.float64)
+    product = signal * np.abs(size)
     conflict = np.sign(signal) * np.sign(size) < 0
     sign = np.where(signal > 0, np.asarray(gate, dtype=np.float64), 1.0)
-    return np.where(conflict, conflict_scale * sign * fused, fused)
+    return np.where(conflict, conflict_scale * sign * product, product)
 
 
 @dataclass(frozen=True)
 class MGR:
-    """Multiplicative gated rewards: [N].
+    """MGR: the validity of a turn times the relative outcome of its trajectory.
 
-    Called, it gives the GRPO-style advantage (every token of the turn gets R_final). With a critic,
-    `rewards` is the reward at each turn's last token and GAE makes the advantage.
+    R_final of Eq. 7 (see `combine`) from R_local (see `local_reward`) and R_global (see
+    `global_reward`). Called with turns it returns R_final as a GRPO-style advantage, the same for
+    every token of the turn. With a critic, `rewards` is the reward at the last token of each turn,
+    and GAE computes the advantage.
 
-    The gate draws a sign for each failed trajectory from `rng`, which is therefore required unless
-    `gate="none"`. Make one generator for a run and pass it at every step.
+    The gate draws a sign for each failed trajectory. Unless `gate` is "none", every call needs an
+    `rng`: make one generator for a run and pass it at every step.
+
+    Source: MGR Eq. 3-8.
 
     Args:
-        beta: β ≥ 0, bonus for a valid turn after an invalid one, and penalty the other way round.
-        alpha: α ≥ 0, penalty of each repetition of a valid action beyond the first `q`. Eq. 4.
-        q: Occurrences of an action that are free.
-        conflict_scale: the paper's γ > 0, scale where the signs of turn and trajectory conflict.
-        gate: One draw per failed "trajectory" (§3.4), one per "turn" (Algorithm 1), or "none".
-        theta_v, theta_c1, theta_c2, delta, p_min: Schedule of the gate. Eq. 8.
+        beta: β ≥ 0, bonus of a valid turn after an invalid one, and penalty of the reverse.
+        alpha: α ≥ 0, penalty of each repetition of a valid action beyond `q`. Eq. 4.
+        q: Number of times that an action may occur without penalty.
+        conflict_scale: γ > 0 in the paper, scale of R_final if R_local and R_global have opposite
+            signs.
+        gate: Draw one sign for each failed "trajectory" (§3.4) or for each "turn" (Algorithm 1),
+            or "none".
+        theta_v: θ_V, validity below which the gate keeps every sign. Eq. 8.
+        theta_c1: θ_C1, completion below which the gate keeps every sign.
+        theta_c2: θ_C2, completion from which on a sign is kept with probability `p_min`.
+        delta: δ ≥ 0, decrease of the probability per unit of completion between the two.
+        p_min: Probability from `theta_c2` on.
 
     Raises:
-        ValueError: an option out of range, an outcome that is not 0 or 1, or a call without `rng`.
+        ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or no
+            `rng`.
     """
 
     beta: float = 0.1
@@ -80,52 +116,74 @@ class MGR:
     p_min: float = 0.1
 
     def __post_init__(self) -> None:
-        choose("gate", self.gate, GATES)
-        nonnegative("beta", self.beta, "it is a bonus")
-        nonnegative("alpha", self.alpha, "it is a penalty")
-        count("q", self.q, "it counts occurrences")
-        within("p_min", self.p_min, 0, 1, "it is a probability")
-        positive("conflict_scale", self.conflict_scale, "it scales rewards")
+        check_choice("gate", self.gate, GATES)
+        check_nonnegative("beta", self.beta, "it is a bonus")
+        check_nonnegative("alpha", self.alpha, "it is a penalty")
+        check_count("q", self.q, "it counts occurrences")
+        check_range("p_min", self.p_min, 0, 1, "it is a probability")
+        check_positive("conflict_scale", self.conflict_scale, "it scales rewards")
         for name in ("theta_v", "theta_c1", "theta_c2"):
-            within(name, getattr(self, name), 0, 1, "it is compared with a share")
-        nonnegative("delta", self.delta, "it lowers a probability")
+            check_range(name, getattr(self, name), 0, 1, "it is compared with a share")
+        check_nonnegative("delta", self.delta, "it lowers a probability")
         if self.theta_c1 > self.theta_c2:
             raise ValueError(
-                f"theta_c1={self.theta_c1} must be at most theta_c2={self.theta_c2}, since the "
-                f"gate closes as completion rises from one to the other"
+                f"theta_c1={self.theta_c1} must be at most theta_c2={self.theta_c2} because the "
+                f"probability decreases from one to the other"
             )
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn."""
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]; the same as `rewards`."""
         return self.rewards(turns, rng)
 
-    def rewards(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """R_final of each turn: [N]. Eq. 7."""
-        return fuse(
-            self.local(turns), self.standing(turns), self._gates(turns, rng), self.conflict_scale
-        )
+    def rewards(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """R_final of each turn: [N]. Eq. 7.
 
-    def local(self, turns: Turns) -> NDArray[np.float64]:
-        """R_local = v + h: [N]. Eq. 3-5."""
+        Args:
+            turns: The batch.
+            rng: Draws the signs of the gate; not needed if `gate` is "none".
+
+        Returns:
+            [N] rewards. An invalid turn never gets a positive one.
+
+        Raises:
+            ValueError: An outcome is neither 0 nor 1, or `rng` is missing.
+        """
+        local, relative = self.local_reward(turns), self.global_reward(turns)
+        return combine(local, relative, self._gates(turns, rng), self.conflict_scale)
+
+    def local_reward(self, turns: Turns) -> Array:
+        """R_local of each turn: [N]. Eq. 3-5.
+
+        R_local = v + h_temporal + h_repeat. v is +1 for a valid turn and -1 for an invalid one.
+        h_temporal is +β for a valid turn after an invalid one, -β for the reverse. h_repeat is
+        -α (N - q) when a valid action occurs for the N-th time in the trajectory and N > q.
+        """
         valid = turns.valid
         sign = np.where(valid, 1.0, -1.0)
         before = np.r_[np.zeros(min(len(turns), 1)), sign[:-1]]
-        turned = (turns.position > 0) & (before != sign)
+        changed = (turns.position > 0) & (before != sign)
         occurrences = np.zeros(len(turns))
-        actions = segments.labels(turns.trajectory[valid], turns.action[valid])
+        actions = segments.make_ids(turns.trajectory[valid], turns.action[valid])
         occurrences[valid] = segments.rank_position(actions) + 1
-        local: NDArray[np.float64] = (
-            sign + self.beta * sign * turned - self.alpha * np.maximum(occurrences - self.q, 0)
+        local: Array = (
+            sign + self.beta * sign * changed - self.alpha * np.maximum(occurrences - self.q, 0)
         )
         return local
 
-    def standing(self, turns: Turns) -> NDArray[np.float64]:
-        """R_global of each turn's trajectory: [N]. Eq. 6."""
+    def global_reward(self, turns: Turns) -> Array:
+        """R_global of each turn's trajectory, its leave-one-out outcome: [N]. Eq. 6.
+
+        Raises:
+            ValueError: An outcome is neither 0 nor 1.
+        """
         turns.check_binary("S(τ) of MGR is success (Eq. 6)")
         return segments.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
 
     def p_retain(self, turns: Turns) -> float:
-        """Probability that the gate keeps the positive sign. Eq. 8."""
+        """Probability that the gate keeps the positive sign. Eq. 8.
+
+        1 if V < θ_V or C < θ_C1, 1 - δ C if θ_C1 ≤ C < θ_C2, p_min otherwise.
+        """
         if not len(turns):
             return 1.0
         completion, validity = float(turns.outcome.mean()), float(turns.valid.mean())
@@ -134,11 +192,11 @@ class MGR:
         return max(1 - self.delta * completion, 0) if completion < self.theta_c2 else self.p_min
 
     def diagnostics(self, turns: Turns, rng: np.random.Generator | None = None) -> Diagnostics:
-        """What `rewards` with the same `rng` state does to this batch."""
+        """Describe what `rewards` does to this batch with an `rng` in the same state."""
         gates = self._gates(turns, rng)
-        local, standing = self.local(turns), self.standing(turns)
-        gated = (local > 0) & (standing < 0)
-        final = fuse(local, standing, gates, self.conflict_scale)
+        local, relative = self.local_reward(turns), self.global_reward(turns)
+        gated = (local > 0) & (relative < 0)
+        final = combine(local, relative, gates, self.conflict_scale)
         return Diagnostics(
             completion=float(turns.outcome.mean()) if len(turns) else 0.0,
             validity=float(turns.valid.mean()) if len(turns) else 0.0,
@@ -148,7 +206,7 @@ class MGR:
             negative=int((final < 0).sum()),
         )
 
-    def _gates(self, turns: Turns, rng: np.random.Generator | None) -> NDArray[np.float64]:
+    def _gates(self, turns: Turns, rng: np.random.Generator | None) -> Array:
         """Sign g of each turn, +1 or -1: [N]."""
         if self.gate == "none":
             return np.ones(len(turns))

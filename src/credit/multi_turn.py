@@ -1,4 +1,4 @@
-"""MT-GRPO and MT-RLOO: the advantage of a turn's own reward beside the outcome's."""
+"""MT-GRPO and MT-RLOO: an advantage from the rewards of single turns, added to the outcome's."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from credit import segments
-from credit.choices import choose, nonnegative
 from credit.segments import Array, Ids
 from credit.turns import Turns
+from credit.validation import check_choice, check_nonnegative
 
 NORMALIZE = ("position", "anchor")
 VARIANTS = ("paper", "code")
@@ -23,45 +23,48 @@ class _MultiTurn:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        nonnegative("lam", self.lam, "it weighs an advantage")
-        choose("normalize", self.normalize, NORMALIZE)
-        choose("variant", self.variant, VARIANTS)
+        check_nonnegative("lam", self.lam, "it weights an advantage")
+        check_choice("normalize", self.normalize, NORMALIZE)
+        check_choice("variant", self.variant, VARIANTS)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used.
-
-        Raises:
-            ValueError: `turns` has no turn_reward.
-        """
-        own = turns.verified()
-        outcome = self.relative(turns.outcome, turns.group)[turns.trajectory]
-        turn = self.relative(own, turns.segment(self.normalize))
+        """Advantage of each turn: [N]. `rng` is not used."""
+        turn_reward = turns.summed_verifier_reward()
+        outcome = self.normalized(turns.outcome, turns.group)[turns.trajectory]
+        turn = self.normalized(turn_reward, turns.segment_ids(self.normalize))
         if self.variant == "paper":
             return np.where(turns.last, outcome, turn + self.lam * outcome)
-        whole = turns.outcome + np.bincount(turns.trajectory, own, len(turns.group))
-        merged = self.relative(whole, turns.group)[turns.trajectory]
-        alone = turns.last & (turns.position == 0)
-        ending = np.where(alone, merged, outcome)
+        total = turns.outcome + np.bincount(turns.trajectory, turn_reward, len(turns.group))
+        merged = self.normalized(total, turns.group)[turns.trajectory]
+        only_turn = turns.last & (turns.position == 0)
+        ending = np.where(only_turn, merged, outcome)
         return np.where(turns.last, ending, outcome + self.lam * turn)
 
-    def relative(self, x: Array, ids: Ids) -> Array:
-        """What a value is worth among those of its segment: [N], [N] -> [N]."""
+    def normalized(self, x: Array, ids: Ids) -> Array:
+        """Values relative to those of their segment: [N], [N] -> [N]."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class MTGRPO(_MultiTurn):
-    """A_t = A^T_t + λ A^O, and A^O on the last turn: [N]. MT-GRPO Eq. 9-11.
+    """MT-GRPO: the standardized turn reward plus the standardized outcome.
 
-    A^T standardizes the sum of the turn's verifier rewards, A^O the outcome.
+    A_t = A^T_t + λ A^O, and A^O on the last turn of a trajectory. A^O is the outcome standardized
+    over the group. A^T_t is the sum of the turn's verifier rewards, standardized over the turns of
+    the group at the same position or in the same state.
+
+    Source: MT-GRPO Eq. 9-11. The paper has two turns; more turns follow the same rule.
 
     Args:
-        lam: λ ≥ 0, weight of the outcome (of the turn rewards with variant "code").
-        normalize: A^T compares turns at the same "position" in the group, or in the same "anchor",
-            which does not depend on when other trajectories stop.
-        variant: "paper", or "code", the authors' program: A^O + λ A^T; a trajectory of one turn,
-            which called no tool, gets the advantage of outcome and turn rewards merged.
-        eps: added to deviations, by default 1e-6 (variant "code": 1e-4).
+        lam: λ ≥ 0, weight of A^O (with variant "code": of A^T).
+        normalize: A^T compares turns at the same "position", or in the same "anchor" state. The
+            latter does not depend on when other trajectories stop.
+        variant: "paper", or "code" for the authors' program: A_t = A^O + λ A^T_t, and a trajectory
+            of one turn, which called no tool, gets the advantage of outcome plus turn rewards.
+        eps: Added to standard deviations; None is 1e-6 (with variant "code": 1e-4).
+
+    Raises:
+        ValueError: An option out of range, or at the call `turns` has no `turn_reward`.
     """
 
     eps: float | None = None
@@ -69,21 +72,32 @@ class MTGRPO(_MultiTurn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eps is not None:
-            nonnegative("eps", self.eps, "it is added to a deviation")
+            check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
-    def relative(self, x: Array, ids: Ids) -> Array:
-        """Standardized within segments, ddof 1: [N], [N] -> [N]."""
-        usual = 1e-6 if self.variant == "paper" else 1e-4
-        return segments.standardize(x, ids, eps=usual if self.eps is None else self.eps)
+    def normalized(self, x: Array, ids: Ids) -> Array:
+        """Standardize within segments: [N], [N] -> [N]."""
+        default = 1e-6 if self.variant == "paper" else 1e-4
+        return segments.standardize(x, ids, eps=default if self.eps is None else self.eps)
 
 
 @dataclass(frozen=True)
 class MTRLOO(_MultiTurn):
-    """A_t = A^T_t + λ A^O, and A^O on the last turn: [N]. MT-GRPO Eq. 12-13.
+    """MT-RLOO: MT-GRPO with leave-one-out differences instead of standardized values.
 
-    A^T and A^O leave one out; options as in `MTGRPO`.
+    A_t = A^T_t + λ A^O, and A^O on the last turn of a trajectory. A^O and A^T_t subtract the mean
+    of the others from the outcome and from the sum of the turn's verifier rewards.
+
+    Source: MT-GRPO Eq. 12-13.
+
+    Args:
+        lam: λ ≥ 0, weight of A^O (with variant "code": of A^T).
+        normalize: A^T compares turns at the same "position", or in the same "anchor" state.
+        variant: "paper", or "code" for the authors' program, as in `MTGRPO`.
+
+    Raises:
+        ValueError: An option out of range, or at the call `turns` has no `turn_reward`.
     """
 
-    def relative(self, x: Array, ids: Ids) -> Array:
-        """Leave-one-out within segments: [N], [N] -> [N]."""
+    def normalized(self, x: Array, ids: Ids) -> Array:
+        """Leave one out within segments: [N], [N] -> [N]."""
         return segments.leave_one_out(x, ids)

@@ -1,7 +1,8 @@
-"""Statistics within segments of an array: x [N] values, ids [N] of their segments -> [N].
+"""Statistics within segments of an array: values [N] and the segment id of each -> [N].
 
-Ids may be any integers in any order. A segment of one is 0 under every centring function, and
-a segment of equal values is exactly 0. No loop over rows, only sorting and counting.
+Ids are any integers in any order. Every centering function gives 0 for a segment of one row, and
+exactly 0 for a segment of equal values. There is no Python loop over rows, only sorting and
+counting.
 """
 
 from typing import Any, NamedTuple
@@ -9,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from credit.choices import finite, nonnegative
+from credit.validation import as_finite, check_nonnegative
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.intp]
 
 
 class _Segments(NamedTuple):
-    """Values checked and ids made consecutive."""
+    """Checked values and consecutive ids."""
 
     x: Array
     ids: Ids
@@ -24,33 +25,59 @@ class _Segments(NamedTuple):
 
 
 def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
-    values, given = finite("x", x), np.asarray(ids)
+    values, given = as_finite("x", x), np.asarray(ids)
     if values.ndim != 1 or values.shape != given.shape:
         raise ValueError(
-            f"x and ids are vectors of one length, got shapes {values.shape} and {given.shape}"
+            f"x and ids must be vectors of one length, got shapes {values.shape} and {given.shape}"
         )
     _, dense = np.unique(given, return_inverse=True)
     return _Segments(values, dense.astype(np.intp), np.bincount(dense))
 
 
 def count(ids: ArrayLike) -> Ids:
-    """Rows in the segment of each row: [N] -> [N]."""
+    """Number of rows in each row's segment: [N] -> [N] int."""
     given = np.asarray(ids)
     _, dense, counts = np.unique(given, return_inverse=True, return_counts=True)
     return np.asarray(counts[dense], dtype=np.intp)
 
 
 def center(x: ArrayLike, ids: ArrayLike) -> Array:
-    """Subtract the mean of the segment from x: [N], [N] -> [N]."""
+    """Subtract the mean of the segment: [N], [N] -> [N].
+
+    y_i = x_i - mean of the segment of i
+
+    Args:
+        x: [N] values.
+        ids: [N] segment of each value.
+
+    Returns:
+        [N] deviations; 0 in a segment of one row.
+
+    Raises:
+        ValueError: `x` and `ids` have different lengths, or a value is not finite.
+    """
     return _centered(_segments(x, ids))
 
 
 def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-6) -> Array:
-    """Divide what `center` gives by (std + eps): [N], [N] -> [N]; 0 in a segment of one.
+    """Center, then divide by the standard deviation of the segment: [N], [N] -> [N].
 
-    ddof: 1 divides the squared deviations by n - 1, 0 by n.
+    y_i = (x_i - mean) / (std + eps)
+
+    Args:
+        x: [N] values.
+        ids: [N] segment of each value.
+        ddof: 1 divides the sum of squared deviations by n - 1, 0 by n.
+        eps: Added to the standard deviation.
+
+    Returns:
+        [N] values in standard deviations; 0 in a segment of one row.
+
+    Raises:
+        ValueError: `x` and `ids` have different lengths, a value is not finite, or `eps` is
+            negative.
     """
-    nonnegative("eps", eps, "it is added to a deviation")
+    check_nonnegative("eps", eps, "it is added to a standard deviation")
     segments = _segments(x, ids)
     deviation = _centered(segments)
     freedom = np.maximum(segments.sizes - ddof, 1)
@@ -60,14 +87,27 @@ def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-
 
 
 def leave_one_out(x: ArrayLike, ids: ArrayLike) -> Array:
-    """Subtract the mean of the others in the segment: [N], [N] -> [N]; 0 if there are none."""
+    """Subtract the mean of the other rows of the segment: [N], [N] -> [N].
+
+    y_i = x_i - mean of the others = m / (m - 1) (x_i - mean), for a segment of m rows
+
+    Args:
+        x: [N] values.
+        ids: [N] segment of each value.
+
+    Returns:
+        [N] differences; 0 in a segment of one row.
+
+    Raises:
+        ValueError: `x` and `ids` have different lengths, or a value is not finite.
+    """
     segments = _segments(x, ids)
     factor = segments.sizes / np.maximum(segments.sizes - 1, 1)
     return factor[segments.ids] * _centered(segments)
 
 
 def rank_position(ids: ArrayLike) -> Ids:
-    """How many earlier rows share the row's segment: [N] -> [N], the position of a turn, from 0."""
+    """Number of earlier rows in the same segment, such as a turn's position: [N] -> [N] int."""
     given = np.asarray(ids)
     order = np.argsort(given, kind="stable")
     in_order = given[order]
@@ -78,14 +118,25 @@ def rank_position(ids: ArrayLike) -> Ids:
     return position
 
 
-def discounted(x: ArrayLike, ids: ArrayLike, gamma: float) -> Array:
-    """Σ_k γ^k x_{t+k} to the end of each row's segment, in order of rows: [N], [N] -> [N]."""
+def discounted_returns(x: ArrayLike, ids: ArrayLike, gamma: float) -> Array:
+    """Discounted sum from each row to the end of its segment: [N], [N] -> [N].
+
+    R_t = Σ_k γ^k x_{t+k}
+
+    Args:
+        x: [N] rewards; the rows of a segment are in order.
+        ids: [N] segment of each reward.
+        gamma: Discount γ.
+
+    Returns:
+        [N] returns.
+    """
     given = np.asarray(ids)
     order = np.argsort(given, kind="stable")  # segments one after the other
     returns = np.array(x, dtype=np.float64)[order]
-    place = rank_position(given)[order]
-    rows = np.argsort(place, kind="stable")
-    ends = np.cumsum(np.bincount(place)) if len(place) else np.zeros(0, dtype=np.intp)
+    position = rank_position(given)[order]
+    rows = np.argsort(position, kind="stable")
+    ends = np.cumsum(np.bincount(position)) if len(position) else np.zeros(0, dtype=np.intp)
     for step in range(len(ends) - 1, 0, -1):
         later = rows[ends[step - 1] : ends[step]]
         returns[later - 1] += gamma * returns[later]
@@ -94,8 +145,8 @@ def discounted(x: ArrayLike, ids: ArrayLike, gamma: float) -> Array:
     return result
 
 
-def labels(*columns: Any) -> Ids:
-    """One id for each distinct row of several columns: [N], ... -> [N], numbered from 0."""
+def make_ids(*columns: Any) -> Ids:
+    """One id for each distinct row of several columns: [N], ... -> [N] int, numbered from 0."""
     ids = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         dense = _dense(np.asarray(column))
@@ -104,19 +155,19 @@ def labels(*columns: Any) -> Ids:
 
 
 def _dense(column: NDArray[Any]) -> Ids:
-    """Ids of the values of one column; text is told apart by hash, numbers by sorting."""
+    """Ids of the values of one column: texts are compared by hash, numbers by sorting."""
     if column.dtype.kind not in "OUS":
         return np.unique(column, return_inverse=True)[1].astype(np.intp)
     values = column.tolist()
-    known = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    known = {value: index for index, value in enumerate(dict.fromkeys(values))}
     return np.fromiter(map(known.__getitem__, values), np.intp, len(values))
 
 
 def _centered(segments: _Segments) -> Array:
-    """Deviation from the segment's mean, exactly 0 where a segment's values are all equal.
+    """Deviation from the mean of the segment: [N].
 
-    Values are first shifted by the segment's first one: rounding then cannot give a segment of
-    equal values a spread of 1e-17, which standardising would blow up.
+    The first value of the segment is subtracted first. Otherwise rounding could give a segment of
+    equal values a deviation of 1e-17, which `standardize` would enlarge to the order of 1.
     """
     x, ids, counts = segments
     if not len(x):

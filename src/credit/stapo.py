@@ -1,22 +1,28 @@
-"""STAPO: turns of unusual confidence for their state, to be pulled back to goal and history.
+"""STAPO: GiGPO plus two KL terms on turns whose confidence is unusual for their state.
 
-The advantage is GiGPO's. `mask` says which turns get the selective terms, whose values need the
-policy's log-probabilities and are in `selective` (torch).
+`STAPO` gives the advantage and the mask and weights of these selective terms. The last three
+functions compute the terms from log-probabilities and need torch, which they import when called.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.choices import choose, finite, nonnegative, within
 from credit.gigpo import GiGPO
-from credit.segments import Array
-from credit.turns import Turns
+from credit.validation import as_finite, check_choice, check_nonnegative, check_range
 
-CHOICES = {
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
+
+    from credit.segments import Array
+    from credit.turns import Turns
+
+ALLOWED = {
     "singleton": ("zero", "raw"),
     "masking": ("both", "goal", "history", "none"),
     "entropy": ("normalized", "shannon"),
@@ -28,11 +34,25 @@ CHOICES = {
 def normalized_entropy(
     entropy: ArrayLike, states: ArrayLike, *, singleton: str = "zero", eps: float = 1e-6
 ) -> Array:
-    """H_n = (H - μ) / (σ + eps) within the state: [N], [N] -> [N]. Eq. 2.
+    """Entropy of each turn, standardized within its state: [N], [N] -> [N].
 
-    A state visited once has no deviation: 0, or the raw H with singleton "raw".
+    H_n = (H - μ) / (σ + eps), with μ and σ over the turns in the same state
+
+    Source: STAPO Eq. 2.
+
+    Args:
+        entropy: [N] entropy H in nats.
+        states: [N] id of each turn's state.
+        singleton: Value for a state that occurs once: "zero", or the "raw" entropy H.
+        eps: Added to the standard deviation.
+
+    Returns:
+        [N] normalized entropy.
+
+    Raises:
+        ValueError: An option out of range, different lengths, or an entropy that is not finite.
     """
-    choose("singleton", singleton, CHOICES["singleton"])
+    check_choice("singleton", singleton, ALLOWED["singleton"])
     normalized = segments.standardize(entropy, states, eps=eps)
     if singleton == "zero":
         return normalized
@@ -40,12 +60,22 @@ def normalized_entropy(
 
 
 def fences(x: ArrayLike, lam: float = 1.5) -> tuple[float, float]:
-    """Tukey's Q1 - λ IQR and Q3 + λ IQR of a batch: [N] -> two numbers.
+    """Tukey's fences of a batch: [N] -> lower fence, upper fence.
 
-    Quartiles are linearly interpolated; λ = ∞ fences nothing out.
+    Q1 - λ IQR and Q3 + λ IQR, with IQR = Q3 - Q1 and linearly interpolated quartiles
+
+    Args:
+        x: [N] values.
+        lam: λ ≥ 0; infinity gives infinite fences.
+
+    Returns:
+        The two fences; infinite for an empty batch.
+
+    Raises:
+        ValueError: `lam` is negative, or a value is not finite.
     """
-    within("lam", lam, 0, np.inf, "it counts interquartile ranges")
-    values = finite("x", x)
+    check_range("lam", lam, 0, np.inf, "it counts interquartile ranges")
+    values = as_finite("x", x)
     if not len(values) or np.isinf(lam):
         return -np.inf, np.inf
     first, third = np.quantile(values, [0.25, 0.75])
@@ -54,7 +84,22 @@ def fences(x: ArrayLike, lam: float = 1.5) -> tuple[float, float]:
 
 
 def outliers(x: ArrayLike, lam: float = 1.5) -> NDArray[np.bool_]:
-    """Mask M of values outside the fences of their batch: [N] -> [N] bool. Eq. 3."""
+    """Mask of the values outside the fences of their batch: [N] -> [N] bool.
+
+    M = 1 if x < Q1 - λ IQR or x > Q3 + λ IQR
+
+    Source: STAPO Eq. 3.
+
+    Args:
+        x: [N] values.
+        lam: λ ≥ 0; infinity marks no value.
+
+    Returns:
+        [N] mask M.
+
+    Raises:
+        ValueError: `lam` is negative, or a value is not finite.
+    """
     low, high = fences(x, lam)
     values = np.asarray(x, dtype=np.float64)
     return (values < low) | (values > high)
@@ -62,23 +107,32 @@ def outliers(x: ArrayLike, lam: float = 1.5) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class STAPO:
-    """GiGPO's advantage, and the mask and weights of the selective terms: [N]. STAPO Eq. 1-10.
+    """STAPO: GiGPO's advantage, and the mask and weights of the selective terms.
 
-    The objective adds M (α R_TA - γ P_TI) to each turn, see `selective.objective`.
+    The objective of a turn is that of GiGPO plus M (α R_TA - γ P_TI), see `selective_objective`.
+
+    Source: STAPO Eq. 1-10.
 
     Args:
-        lam: λ ≥ 0, interquartile ranges beyond which a turn is an outlier; `inf`: none is.
-        alpha: α, weight of the trajectory-aware reward R_TA (0.001 for search QA).
-        beta: β, weight of the KL to the reference in the base objective.
-        penalty_weight: the paper's γ, weight of the trajectory-independent penalty P_TI.
-        omega: ω, weight of the advantage within the state.
-        gamma: discount of the return that GiGPO compares, in [0, 1].
-        singleton: what a state visited once gets as H_n: "zero", or the "raw" entropy.
-        masking: what a blind prompt leaves out; "none" makes this GiGPO.
-        entropy: outliers of the "normalized" entropy, or of the plain "shannon" one (ablation).
-        penalty: P_TI on the outliers ("selective"), or a "single" KL on all turns instead.
+        lam: λ ≥ 0, interquartile ranges beyond which a turn is an outlier; `inf` marks none.
+        alpha: α ≥ 0, weight of the trajectory-aware reward R_TA (0.001 for search QA).
+        beta: β ≥ 0, weight of the KL to the reference in the base objective.
+        penalty_weight: γ ≥ 0 in the paper, weight of the trajectory-independent penalty P_TI.
+        omega: ω ≥ 0, weight of the step-level advantage A^S.
+        gamma: Discount of the return that GiGPO compares, in [0, 1].
+        singleton: H_n of a state that occurs once: "zero", or the "raw" entropy.
+        masking: Part of the prompt that the blind prompt leaves out: "goal", "history" or "both";
+            "none" masks no turn, which is GiGPO.
+        entropy: Find outliers of the "normalized" or of the plain "shannon" entropy (ablation).
+        penalty: "selective" puts P_TI on the outliers; "single" leaves it out, and the base KL on
+            all turns is the only penalty (ablation).
         estimator: KL from full logits, "exact", or from sampled log-probabilities, "k3".
-        anchors, threshold, eps: as in `GiGPO`.
+        anchors: Two states are the same if their keys are "exact" matches, or "similar" texts.
+        threshold: Similarity in (0, 1] from which on two texts are the same state.
+        eps: Added to standard deviations.
+
+    Raises:
+        ValueError: An option out of range. `mask` and `weights` also if `turns` has no `entropy`.
     """
 
     lam: float = 1.5
@@ -101,16 +155,19 @@ class STAPO:
     dynamic_sampling: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            choose(name, getattr(self, name), allowed)
-        within("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
+        for name, allowed in ALLOWED.items():
+            check_choice(name, getattr(self, name), allowed)
+        check_range("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
         for name in ("alpha", "beta", "penalty_weight"):
-            nonnegative(name, getattr(self, name), "it is a weight")
-        self.base  # noqa: B018  checks the rest
+            check_nonnegative(name, getattr(self, name), "it is a weight")
+        self.gigpo()  # checks the options that it shares
 
-    @property
-    def base(self) -> GiGPO:
-        """The method whose advantage this is."""
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn, that of GiGPO: [N]. `rng` is not used."""
+        return self.gigpo()(turns)
+
+    def gigpo(self) -> GiGPO:
+        """The method that computes the advantage. Eq. 6-7."""
         return GiGPO(
             omega=self.omega,
             gamma=self.gamma,
@@ -119,28 +176,24 @@ class STAPO:
             eps=self.eps,
         )
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn; `rng` is not used. Eq. 6-7."""
-        return self.base(turns)
-
-    def score(self, turns: Turns) -> Array:
-        """What outliers are outliers of: H_n, or H with entropy "shannon": [N]."""
+    def outlier_score(self, turns: Turns) -> Array:
+        """Value whose outliers are masked, H_n or with entropy "shannon" H: [N]. Eq. 1-2."""
         if self.entropy == "shannon":
-            return turns.uncertainty()
-        states = self.base.states(turns)
-        entropy = turns.uncertainty()
+            return turns.require_entropy()
+        states = self.gigpo().state_ids(turns)
+        entropy = turns.require_entropy()
         return normalized_entropy(entropy, states, singleton=self.singleton, eps=self.eps)
 
     def mask(self, turns: Turns) -> NDArray[np.bool_]:
-        """M, the turns that get the selective terms: [N] bool. Eq. 3."""
+        """Mask M of the turns that get the selective terms: [N] bool. Eq. 3."""
         if self.masking == "none":
             return np.zeros(len(turns), dtype=np.bool_)
-        return outliers(self.score(turns), self.lam)
+        return outliers(self.outlier_score(turns), self.lam)
 
     def weights(self, turns: Turns) -> tuple[Array, Array]:
-        """Weights of R_TA and of P_TI in the objective: [N], [N]. Eq. 10.
+        """Weights of R_TA and P_TI in the objective, M α and M γ: [N], [N]. Eq. 10.
 
-        With penalty "single" no turn has a P_TI: β times the usual KL is all.
+        With penalty "single" the second is 0.
         """
         chosen = self.mask(turns).astype(np.float64)
         return self.alpha * chosen, (self.penalty == "selective") * self.penalty_weight * chosen
@@ -148,11 +201,78 @@ class STAPO:
 
 @dataclass(frozen=True)
 class STAPODynamic(STAPO):
-    """STAPO with DAPO's clip-higher and dynamic sampling: [N]. STAPO App. F.
+    """STAPO with DAPO's clip-higher and dynamic sampling.
 
-    The advantage is the same; a trainer reads `clip_low`, `clip_high` and `dynamic_sampling`, and
-    drops trajectories outside `filters.informative`.
+    Advantage and options are those of `STAPO`. A trainer reads `clip_low`, `clip_high` and
+    `dynamic_sampling`; with the latter it drops the trajectories outside `filters.informative`.
+
+    Source: STAPO App. F.
     """
 
     clip_high: ClassVar[float] = 0.28
     dynamic_sampling: ClassVar[bool] = True
+
+
+def kl_from_logits(logits: Tensor, reference: Tensor, turn: Tensor, count: int) -> Tensor:
+    """Exact KL of each turn, the mean over its tokens: [P, V], [P, V], [P] -> [N].
+
+    R_TA = KL(π(·|c) || π(·|c without goal and history))
+    P_TI = KL(π(·|c without goal and history) || π_ref(·|c without goal and history))
+
+    Gradients flow through both arguments.
+
+    Source: STAPO Eq. 4-5.
+
+    Args:
+        logits: [P, V] logits of the first distribution at the tokens of the actions.
+        reference: [P, V] logits of the second one.
+        turn: [P] int, turn of each token.
+        count: Number of turns N.
+
+    Returns:
+        [N] divergence in nats, 0 for a turn without tokens; at least float32.
+    """
+    from credit import kl, tokens
+
+    return tokens.segment_mean(kl.categorical(logits, reference), turn, count)
+
+
+def kl_from_samples(logprobs: Tensor, reference: Tensor, turn: Tensor, count: int) -> Tensor:
+    """The k3 estimate of the KL of each turn, the mean over its tokens: [P], [P], [P] -> [N].
+
+    The tokens were sampled with the full prompt. Therefore the estimate of R_TA is unbiased, and
+    that of P_TI is biased.
+
+    Source: STAPO Eq. 4-5, with k3 of Schulman, 2020.
+
+    Args:
+        logprobs: [P] log-probabilities of the tokens under the first distribution, in nats.
+        reference: [P] those under the second one.
+        turn: [P] int, turn of each token.
+        count: Number of turns N.
+
+    Returns:
+        [N] divergence in nats, 0 for a turn without tokens; at least float32.
+    """
+    from credit import kl, tokens
+
+    return tokens.segment_mean(kl.k3(logprobs, reference), turn, count)
+
+
+def selective_objective(reward: Tensor, penalty: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+    """Selective terms of the objective, to be maximized: [N], [N], two of [N] -> [N].
+
+    M (α R_TA - γ P_TI)
+
+    Source: STAPO Eq. 10.
+
+    Args:
+        reward: [N] R_TA.
+        penalty: [N] P_TI.
+        weights: [N] M α and [N] M γ, from `STAPO.weights`.
+
+    Returns:
+        [N] objective.
+    """
+    reward_weight, penalty_weight = (weight.to(reward) for weight in weights)
+    return reward_weight * reward - penalty_weight * penalty

@@ -1,35 +1,58 @@
-"""The clipped surrogate objective and what goes with it (torch): ratio, aggregation, value loss.
+"""The clipped surrogate objective (torch): ratio, clipping, aggregation, entropy and value loss.
 
-All are to be maximised but `value_loss`. Tokens are flat, [P], or padded, [B, L], with a mask.
+`value_loss` is minimized, everything else is maximized. Tokens are concatenated, [P], or padded,
+[B, L], with a mask.
 """
 
 import torch
 from torch import Tensor
 
-from credit.choices import within
-from credit.tokens import masked_mean, means, wide
+from credit.tokens import masked_mean, segment_mean, upcast
+from credit.validation import check_range
 
 
 def ratio(logprobs: Tensor, old: Tensor, segment: Tensor | None = None) -> Tensor:
-    """π(a) / π_old(a) of each token: [P], [P] -> [P].
+    """Importance ratio of each token, or of its turn or sequence: [P], [P] -> [P].
 
-    With `segment`, ids of turns or of sequences from 0, each token has the geometric mean of its
-    segment's ratios (GSPO Eq. 7, iStar Eq. 6), gradient included.
+    ρ = π(a) / π_old(a); with `segment` the geometric mean of ρ over the tokens of the segment
+
+    Source: PPO (Schulman et al., 2017); with `segment` GSPO Eq. 7, iStar Eq. 6.
+
+    Args:
+        logprobs: [P] log-probabilities under the policy, in nats.
+        old: [P] those under the policy that sampled the tokens.
+        segment: [P] int, turn or sequence of each token, from 0; None for ratios of tokens.
+
+    Returns:
+        [P] ratios; at least float32. The gradient reaches every token of the segment.
     """
-    gap = wide(logprobs) - wide(old)
+    gap = upcast(logprobs) - upcast(old)
     if segment is None or not len(segment):
         return gap.exp()
-    return means(gap, segment, int(segment.max()) + 1)[segment].exp()
+    return segment_mean(gap, segment, int(segment.max()) + 1)[segment].exp()
 
 
 def clipped(ratios: Tensor, advantage: Tensor, *, low: float = 0.2, high: float = 0.2) -> Tensor:
-    """min(ρ A, clip(ρ, 1 - low, 1 + high) A): [...], [...] -> [...]. PPO Eq. 7; DAPO: high 0.28.
+    """Clipped surrogate of each token: [...], [...] -> [...].
+
+    min(ρ A, clip(ρ, 1 - low, 1 + high) A)
+
+    Source: PPO Eq. 7 (Schulman et al., 2017); DAPO uses high = 0.28.
+
+    Args:
+        ratios: [...] ratios ρ.
+        advantage: [...] advantages A.
+        low: Clip range below 1, in [0, 1].
+        high: Clip range above 1, at least 0.
+
+    Returns:
+        [...] objective.
 
     Raises:
-        ValueError: low outside [0, 1], or a negative high.
+        ValueError: `low` outside [0, 1], or `high` negative.
     """
-    within("low", low, 0, 1, "a ratio is not below 0")
-    within("high", high, 0, float("inf"), "it is how far a ratio may rise above 1")
+    check_range("low", low, 0, 1, "a ratio is not negative")
+    check_range("high", high, 0, float("inf"), "a ratio is clipped above 1 by it")
     return torch.minimum(ratios * advantage, ratios.clamp(1 - low, 1 + high) * advantage)
 
 
@@ -41,26 +64,47 @@ def token_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
 def sequence_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     """Mean over sequences of the mean over their tokens: [B, L] -> scalar. GRPO."""
     rows = masked_mean(x, mask, dim=-1)
-    alive = None if mask is None else mask.bool().any(-1)
-    return masked_mean(rows, alive)
+    nonempty = None if mask is None else mask.bool().any(-1)
+    return masked_mean(rows, nonempty)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Entropy of softmax(logits) at each token in nats: [..., V] -> [...]. STAPO Eq. 1."""
-    logprobs = wide(logits).log_softmax(-1)
+    """Entropy of softmax(logits) at each token, in nats: [..., V] -> [...].
+
+    H = -Σ_v p_v log p_v
+
+    Source: STAPO Eq. 1.
+
+    Args:
+        logits: [..., V] logits; -inf where a token is forbidden.
+
+    Returns:
+        [...] entropy; at least float32.
+    """
+    logprobs = upcast(logits).log_softmax(-1)
     return -(logprobs.exp() * logprobs.masked_fill(logprobs.isneginf(), 0.0)).sum(-1)
 
 
 def value_loss(
     values: Tensor, returns: Tensor, old: Tensor | None = None, *, clip: float = 0.2
 ) -> Tensor:
-    """Half the squared error of a critic at each token: [...], [...] -> [...].
+    """Half the squared error of a critic, clipped if `old` is given: [...], [...] -> [...].
 
-    With the `old` values, the larger of the errors of the value and of the value kept within `clip`
-    of the old one.
+    (V - R)² / 2, or max((V - R)², (V_old + clip(V - V_old, -c, c) - R)²) / 2
+
+    Source: PPO (Schulman et al., 2017), with value clipping as in its public implementation.
+
+    Args:
+        values: [...] values V.
+        returns: [...] returns R.
+        old: [...] values V_old before the update, or None for no clipping.
+        clip: c, the distance that a value may move from `old`.
+
+    Returns:
+        [...] loss; at least float32.
     """
-    error = (wide(values) - wide(returns)) ** 2
+    error = (upcast(values) - upcast(returns)) ** 2
     if old is None:
         return error / 2
-    near = wide(old) + (wide(values) - wide(old)).clamp(-clip, clip)
-    return torch.maximum(error, (near - wide(returns)) ** 2) / 2
+    near = upcast(old) + (upcast(values) - upcast(old)).clamp(-clip, clip)
+    return torch.maximum(error, (near - upcast(returns)) ** 2) / 2

@@ -1,84 +1,133 @@
-"""One advantage a trajectory, given to each of its turns: REINFORCE, GRPO, RLOO and their kin."""
+"""One advantage for each trajectory, the same for all of its turns: REINFORCE, GRPO, RLOO."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from credit import segments
-from credit.choices import nonnegative
+from credit.segments import Array
 from credit.turns import Turns
+from credit.validation import check_nonnegative
 
 
 @dataclass(frozen=True)
 class Reinforce:
-    """A(τ) = R(τ): [N]."""
+    """REINFORCE: the outcome itself.
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
+    A(τ) = R(τ)
+
+    Source: Williams, 1992.
+    """
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
         return turns.outcome[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class ReinforcePP:
-    """A(τ) = (R - mean of the batch) / (std of the batch + eps): [N]. REINFORCE++."""
+    """REINFORCE++: the outcome, standardized over the batch.
+
+    A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the batch
+
+    Source: REINFORCE++ (Hu, 2025).
+
+    Args:
+        eps: Added to the standard deviation.
+
+    Raises:
+        ValueError: `eps` is negative.
+    """
 
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        nonnegative("eps", self.eps, "it is added to a deviation")
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
-        whole = np.zeros(len(turns.outcome), dtype=np.intp)
-        return segments.standardize(turns.outcome, whole, eps=self.eps)[turns.trajectory]
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
+        batch = np.zeros(len(turns.outcome), dtype=np.intp)
+        return segments.standardize(turns.outcome, batch, eps=self.eps)[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class GRPO:
-    """A(τ) = (R - mean of the group) / (std of the group + eps): [N]. HAS Eq. 1, iStar Eq. 3."""
+    """GRPO: the outcome, standardized over the group.
+
+    A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the group
+
+    Source: HAS Eq. 1, iStar Eq. 3, MT-GRPO Eq. 3.
+
+    Args:
+        eps: Added to the standard deviation.
+
+    Raises:
+        ValueError: `eps` is negative.
+    """
 
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        nonnegative("eps", self.eps, "it is added to a deviation")
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
         return segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class DrGRPO:
-    """A(τ) = R - mean of the group: [N]. GRPO without the division by the deviation."""
+    """Dr. GRPO: the outcome minus the mean of the group; not divided by the deviation.
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
+    A(τ) = R(τ) - mean
+
+    Source: Dr. GRPO (Liu et al., 2025).
+    """
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
         return segments.center(turns.outcome, turns.group)[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class RLOO:
-    """A(τ) = R - mean of the others in the group: [N]. MT-GRPO Eq. 5, MGR Eq. 6."""
+    """RLOO: the outcome minus the mean outcome of the other trajectories of the group.
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
+    A(τ_i) = R(τ_i) - mean over j ≠ i of R(τ_j)
+
+    Source: MT-GRPO Eq. 5, MGR Eq. 6.
+    """
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
         return segments.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
 
 
 @dataclass(frozen=True)
 class MergedGRPO:
-    """A(τ) = `grpo` of R^O + Σ of the trajectory's turn rewards: [N]. MT-GRPO §5.1, GRPO-MR."""
+    """GRPO-MR: GRPO on the outcome plus all turn rewards of the trajectory.
+
+    A(τ) = (R(τ) - mean) / (std + eps), with R(τ) = R^O + Σ_t R^T_t
+
+    Source: MT-GRPO §5.1.
+
+    Args:
+        eps: Added to the standard deviation.
+
+    Raises:
+        ValueError: `eps` is negative, or at the call `turns` has no `turn_reward`.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("turn_reward",)
 
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        nonnegative("eps", self.eps, "it is added to a deviation")
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
 
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Advantage of each turn; `rng` is not used."""
-        whole = turns.outcome + np.bincount(turns.trajectory, turns.verified(), len(turns.group))
-        return segments.standardize(whole, turns.group, eps=self.eps)[turns.trajectory]
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
+        paid = np.bincount(turns.trajectory, turns.summed_verifier_reward(), len(turns.group))
+        merged = turns.outcome + paid
+        return segments.standardize(merged, turns.group, eps=self.eps)[turns.trajectory]

@@ -1,7 +1,7 @@
-"""TurnRD: a small transformer that tells the credit of turns from the policy's hidden states.
+"""TurnRD (torch): a small transformer that computes credit of turns from hidden states.
 
-The model, the decomposer that projects its values to credits, and probes of what the goal does.
-Losses are in `turnrd_loss`; the training loop and the replay are the trainer's.
+This module has the model, the decomposer for `HAS`, the loss, and probes of the goal's effect. The
+training loop and the replay are in the trainer.
 """
 
 import copy
@@ -15,28 +15,42 @@ from torch import Tensor, nn
 
 from credit import decomposers
 from credit.segments import Array
+from credit.tokens import masked_mean
 from credit.turns import Turns
+from credit.validation import check_nonnegative
 
 
-class Reading(NamedTuple):
-    """What the model says: attention w and value V of each turn, and Σ w V of each trajectory."""
+class TurnRDOutput(NamedTuple):
+    """Output of the model for B trajectories of up to T turns.
 
-    weights: Tensor  # [B, T], sum to 1 over a trajectory's turns, 0 beyond
-    values: Tensor  # [B, T], 0 beyond
-    predicted: Tensor  # [B]
+    Attributes:
+        weights: [B, T] attention w, sums to 1 over the turns of a trajectory, 0 on padding.
+        values: [B, T] value V, 0 on padding.
+        predicted: [B] predicted return Σ_t w_t V_t.
+    """
+
+    weights: Tensor
+    values: Tensor
+    predicted: Tensor
 
 
 class TurnRD(nn.Module):
-    """Attention and value of each turn, given all turns and the goal. HAS §3.3, Eq. 6.
+    """Attention weight and value of each turn, given all turns and the goal.
 
-    The goal modulates every turn by FiLM, h ← (1 + Δγ) ⊙ h + Δβ, whose projector starts at zero:
-    an untrained model is exactly the one without goal of the same seed.
+    The goal embedding e modulates the hidden state of every turn by FiLM:
+    h ← (1 + Δγ(e)) ⊙ h + Δβ(e). The projector of Δγ and Δβ starts at zero, so that an untrained
+    model equals the model without a goal of the same seed.
+
+    Source: HAS §3.3, Eq. 6.
 
     Args:
-        width: D, size of a hidden state.
-        goal_width: E, size of a goal embedding; 0: goal-blind.
-        max_turns: longest trajectory (16 WebShop, 50 AlfWorld).
-        hidden, layers, heads, dropout: of the encoder.
+        width: Size D of a turn's hidden state.
+        goal_width: Size E of a goal embedding; 0 for a model without a goal.
+        max_turns: Turns T of the longest trajectory (16 WebShop, 50 AlfWorld).
+        hidden: Width H of the encoder.
+        layers: Layers of the encoder.
+        heads: Attention heads of the encoder.
+        dropout: Dropout of the encoder.
     """
 
     def __init__(
@@ -51,8 +65,8 @@ class TurnRD(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.project = nn.Linear(width, hidden)
-        self.place = nn.Embedding(max_turns, hidden)
+        self.input = nn.Linear(width, hidden)
+        self.position = nn.Embedding(max_turns, hidden)
         layer = nn.TransformerEncoderLayer(hidden, heads, 4 * hidden, dropout, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.attention = nn.Linear(hidden, 1)
@@ -62,28 +76,33 @@ class TurnRD(nn.Module):
             nn.init.zeros_(self.film.weight)
             nn.init.zeros_(self.film.bias)
 
-    def forward(self, states: Tensor, mask: Tensor, goal: Tensor | None = None) -> Reading:
-        """Read trajectories: [B, T, D], [B, T] bool, [B, E] or None.
+    def forward(self, states: Tensor, mask: Tensor, goal: Tensor | None = None) -> TurnRDOutput:
+        """Compute weights and values: [B, T, D], [B, T], [B, E] -> [B, T], [B, T], [B].
+
+        Args:
+            states: [B, T, D] hidden states of the turns; they are not read on padding.
+            mask: [B, T], nonzero at the turns of the trajectory.
+            goal: [B, E] goal embeddings, or None for a model without a goal.
 
         Raises:
-            ValueError: shapes that do not fit, more than `max_turns` turns, a trajectory without
-                turns, or a goal where the model has none, or none where it has one.
+            ValueError: Shapes that do not fit, more than `max_turns` turns, a trajectory without
+                turns, a goal for a model without one, or no goal for a model with one.
         """
-        alive = mask.bool()
-        self._check(states, alive, goal)
-        given = states.masked_fill(~alive[..., None], 0.0).to(self.project.weight.dtype)
-        places = self.place.weight[: states.shape[1]]
-        encoded = self.encoder(self.project(given) + places, src_key_padding_mask=~alive)
+        inside = mask.bool()
+        self._check(states, inside, goal)
+        given = states.masked_fill(~inside[..., None], 0.0).to(self.input.weight.dtype)
+        positions = self.position.weight[: states.shape[1]]
+        encoded = self.encoder(self.input(given) + positions, src_key_padding_mask=~inside)
         if self.film is not None and goal is not None:
             scale, shift = self.modulation(goal)
             encoded = (1 + scale)[:, None] * encoded + shift[:, None]
-        scores = self.attention(encoded)[..., 0].masked_fill(~alive, -torch.inf)
+        scores = self.attention(encoded)[..., 0].masked_fill(~inside, -torch.inf)
         weights = scores.softmax(-1)
-        values = self.value(encoded)[..., 0].masked_fill(~alive, 0.0)
-        return Reading(weights, values, (weights * values).sum(-1))
+        values = self.value(encoded)[..., 0].masked_fill(~inside, 0.0)
+        return TurnRDOutput(weights, values, (weights * values).sum(-1))
 
     def modulation(self, goal: Tensor) -> tuple[Tensor, Tensor]:
-        """Δγ and Δβ of each goal: [B, E] -> [B, H], [B, H]. Their norms are a probe (Fig. 4c)."""
+        """Δγ and Δβ of each goal, whose norms are a probe (Fig. 4c): [B, E] -> [B, H], [B, H]."""
         if self.film is None:
             raise ValueError("this model has no goal: make it with goal_width above 0")
         scale, shift = self.film(goal.to(self.film.weight.dtype)).chunk(2, dim=-1)
@@ -92,33 +111,38 @@ class TurnRD(nn.Module):
     def _check(self, states: Tensor, mask: Tensor, goal: Tensor | None) -> None:
         if states.shape[:-1] != mask.shape:
             raise ValueError(
-                f"states are [B, T, D] and mask [B, T], got {tuple(states.shape)} and "
+                f"states must be [B, T, D] and mask [B, T], got {tuple(states.shape)} and "
                 f"{tuple(mask.shape)}"
             )
-        if states.shape[1] > self.place.num_embeddings:
+        if states.shape[1] > self.position.num_embeddings:
             raise ValueError(
-                f"trajectories have up to {states.shape[1]} turns, the model was made for "
-                f"max_turns={self.place.num_embeddings}"
+                f"trajectories have up to {states.shape[1]} turns, but the model was made for "
+                f"max_turns={self.position.num_embeddings}"
             )
-        if not mask.bool().any(-1).all():
-            row = int((~mask.bool().any(-1)).nonzero()[0])
+        if not mask.any(-1).all():
+            row = int((~mask.any(-1)).nonzero()[0])
             raise ValueError(f"trajectory {row} of {len(mask)} has no turn in mask")
         if (goal is None) != (self.film is None):
             raise ValueError(
-                f"goal is {'missing' if goal is None else 'given'}, and the model "
+                f"goal is {'missing' if goal is None else 'given'}, but the model "
                 f"has goal_width={self.film.in_features if self.film else 0}"
             )
 
 
 @dataclass(frozen=True)
-class Decomposer:
-    """Credit of turns by a trained model, for `HAS`: [N], summing to each outcome.
+class TurnRDDecomposer:
+    """Decomposer for `HAS`: the values of a trained model, projected to sum to the outcome.
+
+    Source: HAS Eq. 5, see `decomposers.project`.
 
     Args:
-        model: TurnRD; it is put into evaluation mode.
-        states: [N, D] hidden state of each turn's last action token.
-        goals: [M, E] embedding of each trajectory's goal, or None.
-        clip: c of the projection.
+        model: The trained model; a call puts it into evaluation mode.
+        states: [N, D] hidden state at the last action token of each turn.
+        goals: [M, E] goal embedding of each trajectory, or None.
+        clip: Bound c > 0 of the projection.
+
+    Raises:
+        ValueError: At the call, if `states` has another number of rows than the batch has turns.
     """
 
     model: TurnRD
@@ -128,7 +152,7 @@ class Decomposer:
 
     @torch.no_grad()
     def __call__(self, turns: Turns) -> Array:
-        """Projected values of the turns."""
+        """Credit of each turn: [N]."""
         states = _tensor(self.states)
         if len(states) != len(turns):
             raise ValueError(f"states has {len(states)} rows for {len(turns)} turns")
@@ -136,23 +160,158 @@ class Decomposer:
             return np.zeros(0)
         device = self.model.value.weight.device
         mask = torch.zeros(len(turns.group), int(turns.position.max()) + 1, dtype=torch.bool)
-        owner, place = _tensor(turns.trajectory), _tensor(turns.position)
-        mask[owner, place] = True
+        owner, position = _tensor(turns.trajectory), _tensor(turns.position)
+        mask[owner, position] = True
         table = states.new_zeros(*mask.shape, states.shape[-1])
-        table[owner, place] = states
+        table[owner, position] = states
         goals = None if self.goals is None else _tensor(self.goals).to(device)
         values = self.model.eval()(table.to(device), mask.to(device), goals).values.cpu()
-        return decomposers.project(values[owner, place].double().numpy(), turns, clip=self.clip)
+        given = values[owner, position].double().numpy()
+        return decomposers.project(given, turns, clip=self.clip)
 
 
 def _tensor(given: ArrayLike | Tensor) -> Tensor:
-    """A tensor as it is; an array copied, since the columns of `Turns` are read-only."""
+    """A tensor as it is; an array is copied, because the columns of `Turns` are read-only."""
     return given if isinstance(given, Tensor) else torch.tensor(given)
+
+
+def prediction_loss(predicted: Tensor, returns: Tensor) -> Tensor:
+    """Squared error of the predicted return, the mean over trajectories: [B], [B] -> scalar.
+
+    (Σ_t w_t V_t - R)²
+
+    Source: HAS Eq. 7.
+    """
+    return (predicted - returns).square().mean()
+
+
+def ranking_loss(predicted: Tensor, returns: Tensor, *, margin: float = 0.1) -> Tensor:
+    """Hinge loss on the order of predicted returns, the mean over pairs: [B], [B] -> scalar.
+
+    max(0, margin - (R̂_i - R̂_j)) over all pairs with R_i > R_j; 0 without pairs
+
+    Source: HAS §3.3.
+
+    Args:
+        predicted: [B] predicted returns R̂.
+        returns: [B] returns R.
+        margin: Required difference of the predicted returns.
+
+    Returns:
+        The loss.
+    """
+    better = returns[:, None] > returns[None, :]
+    difference = predicted[:, None] - predicted[None, :]
+    return masked_mean((margin - difference).clamp(min=0.0), better)
+
+
+def progress_prior_loss(weights: Tensor, progress: Tensor, mask: Tensor) -> Tensor:
+    """Cross-entropy of the attention against changes of progress: three times [B, T] -> scalar.
+
+    -Σ_t p_t log w_t with p_t = |Δprogress_t| / Σ_s |Δprogress_s|, the mean over the trajectories in
+    which progress changed; 0 if there is none
+
+    Source: HAS §3.3.
+
+    Args:
+        weights: [B, T] attention w.
+        progress: [B, T] progress after each turn; it is 0 before the first.
+        mask: [B, T], nonzero at the turns of the trajectory.
+
+    Returns:
+        The loss.
+    """
+    inside = mask.bool()
+    after = progress.masked_fill(~inside, 0.0)
+    before = torch.nn.functional.pad(after, (1, 0))[:, :-1]
+    change = (after - before).abs().masked_fill(~inside, 0.0)
+    total = change.sum(-1, keepdim=True)
+    target = change / total.masked_fill(total == 0, 1.0)
+    tiny = torch.finfo(weights.dtype).tiny
+    return masked_mean(-(target * weights.clamp(min=tiny).log()).sum(-1), total[:, 0] > 0)
+
+
+def dense_value_loss(values: Tensor, dense: Tensor, mask: Tensor) -> Tensor:
+    """Squared error of the values against a signal of each turn: three times [B, T] -> scalar.
+
+    (V_t - dense_t)², the mean over the turns inside the mask
+
+    Source: HAS §3.3.
+
+    Args:
+        values: [B, T] values V.
+        dense: [B, T] signal, such as the progress made by the turn.
+        mask: [B, T], nonzero at the turns of the trajectory.
+
+    Returns:
+        The loss.
+    """
+    kept = dense.masked_fill(~mask.bool(), 0.0)
+    return masked_mean((values - kept).square(), mask)
+
+
+@dataclass(frozen=True)
+class TurnRDLoss:
+    """Loss of TurnRD: the prediction loss and its regularizers.
+
+    L = prediction + λ_rank ranking + λ_prog progress prior + λ_V dense value
+
+    Source: HAS Eq. 7, §3.3, Tables 5 and 6.
+
+    Args:
+        rank: λ_rank ≥ 0.
+        progress: λ_prog ≥ 0.
+        value: λ_V ≥ 0 (0.5 WebShop, 1.0 AlfWorld).
+        margin: Required difference of predicted returns in the ranking loss.
+
+    Raises:
+        ValueError: A negative option.
+    """
+
+    rank: float = 0.1
+    progress: float = 0.01
+    value: float = 0.5
+    margin: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "progress", "value", "margin"):
+            check_nonnegative(name, getattr(self, name), "it weights a loss")
+
+    def __call__(
+        self,
+        output: TurnRDOutput,
+        returns: Tensor,
+        mask: Tensor,
+        *,
+        progress: Tensor | None = None,
+        dense: Tensor | None = None,
+    ) -> Tensor:
+        """Loss of a batch of B trajectories: -> scalar.
+
+        Args:
+            output: Output of the model.
+            returns: [B] returns R.
+            mask: [B, T], nonzero at the turns of the trajectory.
+            progress: [B, T] progress after each turn; None leaves its term out.
+            dense: [B, T] signal of each turn; None leaves its term out.
+        """
+        loss = prediction_loss(output.predicted, returns)
+        loss = loss + self.rank * ranking_loss(output.predicted, returns, margin=self.margin)
+        if progress is not None:
+            loss = loss + self.progress * progress_prior_loss(output.weights, progress, mask)
+        if dense is not None:
+            loss = loss + self.value * dense_value_loss(output.values, dense, mask)
+        return loss
 
 
 @torch.no_grad()
 def film_effect(model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor) -> float:
-    """Relative change of V with Δγ and Δβ zeroed. HAS Fig. 4a."""
+    """Relative change of the values without FiLM: [B, T, D], [B, T], [B, E] -> scalar.
+
+    ||V - V with Δγ = Δβ = 0|| / ||V||
+
+    Source: HAS Fig. 4a.
+    """
     blind = copy.deepcopy(model).eval()
     if blind.film is not None:
         nn.init.zeros_(blind.film.weight)
@@ -166,7 +325,22 @@ def film_effect(model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor) -> fl
 def shuffle_effect(
     model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor, target: Tensor
 ) -> float:
-    """Relative growth of the squared error of Σ w V when goals are rolled by one. HAS Fig. 4b."""
+    """Relative increase of the prediction loss with the goals of other trajectories: -> scalar.
+
+    (L(rolled goals) - L) / L, where the goals are rolled by one trajectory
+
+    Source: HAS Fig. 4b.
+
+    Args:
+        model: The model.
+        states: [B, T, D] hidden states.
+        mask: [B, T], nonzero at the turns of the trajectory.
+        goal: [B, E] goal embeddings.
+        target: [B] returns R.
+
+    Returns:
+        The increase; 0 means that the goal has no effect.
+    """
     right = (model.eval()(states, mask, goal).predicted - target).square().mean()
     wrong = (model(states, mask, goal.roll(1, 0)).predicted - target).square().mean()
     return float((wrong - right) / right.clamp(min=1e-12))

@@ -1,4 +1,4 @@
-"""Turns: one batch of trajectories as columns, the only thing that estimators read."""
+"""Turns: a batch of trajectories as columns, the input of every estimator."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.choices import array, finite, nearest
+from credit.validation import as_finite, as_table, as_texts, as_vector, nearest
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -26,33 +26,34 @@ _PREFIX = "turn_reward."
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """One batch: M trajectories, N turns; rows of a trajectory are contiguous and in order.
+    """A batch of M trajectories with N turns in total.
+
+    The rows of a trajectory are contiguous and in order. Columns may be any sequences. They are
+    copied, checked and made read-only. Text columns hold str; a column of integers is converted.
 
     Args:
-        group: [M] int; trajectories of one group share task and initial state.
+        group: [M] int, task group; trajectories of a group share the task and its initial state.
         outcome: [M] terminal score S(τ) or R(τ).
         goal: [M] goal text.
-        trajectory: [N] int, owner of the turn, 0..M-1, non-decreasing.
-        reward: [N] what the environment paid for the turn, besides the outcome.
-        valid: [N] bool, did format and environment accept the action.
+        trajectory: [N] int, trajectory of the turn, 0..M-1, non-decreasing.
+        reward: [N] reward of the turn, without the outcome.
+        valid: [N] bool, whether the reply format and the environment accepted the action.
         progress: [N] progress after the turn, in [0, 1].
-        anchor: [N] key of the state the action was taken in.
-        action: [N] the environment action, thinking dropped.
+        anchor: [N] key of the state in which the action was taken.
+        action: [N] environment action, without the model's thinking.
         turn_reward: [N, R] rewards of named verifiers, or None.
-        turn_reward_names: R names.
+        turn_reward_names: Names of the R verifiers.
         entropy: [N] mean token entropy of the action in nats, or None.
-        outcome_in_reward: whether `reward` on a trajectory's last turn includes its outcome, as
-            the rewards of a Gymnasium environment do. True subtracts it there; False takes the
-            columns as they are; None does too, unless they look as if it were included.
-
-    Columns may be any sequences; they are copied, checked and made read-only. Texts are str, or
-    all integers, which are written as text.
+        outcome_in_reward: True if `reward` on the last turn of a trajectory includes the outcome,
+            as in a Gymnasium environment: the outcome is subtracted there. False if it does not.
+            None also means that it does not, but raises an error if the numbers suggest it does.
 
     Raises:
-        ValueError: unequal lengths, a trajectory without turns or out of order, NaN, infinity or a
-            number of 1e100 or more, progress outside [0, 1], an entropy below 0, an outcome that
-            would be counted twice, verifiers without names of their own; names column and row.
-        TypeError: a column of another type, as arrays for anchors or text for numbers.
+        ValueError: Columns of unequal length, a trajectory without turns or out of order, a number
+            that is NaN, infinite or 1e100 or more, progress outside [0, 1], a negative entropy, an
+            outcome that would be counted twice, or verifiers without unique names. The message
+            names column and row.
+        TypeError: A column of another type, such as arrays as anchors or text as numbers.
     """
 
     group: NDArray[np.int64]
@@ -71,30 +72,17 @@ class Turns:
 
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
         if not (outcome_in_reward is None or isinstance(outcome_in_reward, bool | np.bool_)):
-            raise TypeError(f"outcome_in_reward is True, False or None, got {outcome_in_reward!r}")
-        columns = {
-            name: _column(name, getattr(self, name), kind)
-            for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
-        }
-        if self.entropy is not None:
-            columns["entropy"] = _column("entropy", self.entropy, np.float64)
-        names = _names(self.turn_reward_names)
-        if self.turn_reward is not None:
-            columns["turn_reward"] = _table(self.turn_reward, names)
-        elif names:
-            raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
-        for name, value in (columns | {"turn_reward_names": names}).items():
+            raise TypeError(
+                f"outcome_in_reward must be True, False or None, got {outcome_in_reward!r}"
+            )
+        for name, value in self._converted().items():
             object.__setattr__(self, name, value)
         self._check_lengths()
         self._check_order()
-        for name in _NUMBERS:
-            if getattr(self, name) is not None:
-                finite(name, getattr(self, name))
-        self._check_progress()
-        self._check_entropy()
+        self._check_numbers()
         if outcome_in_reward:
             paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
-            object.__setattr__(self, "reward", _column("reward", paid, np.float64))
+            object.__setattr__(self, "reward", as_vector("reward", paid, np.float64))
         elif outcome_in_reward is None:
             self._check_counted_once()
 
@@ -104,49 +92,67 @@ class Turns:
 
     @property
     def group_of_turn(self) -> NDArray[np.int64]:
-        """[N] group of each turn's trajectory."""
+        """Group of each turn's trajectory: [N]."""
         return self.group[self.trajectory]
 
     @property
     def position(self) -> NDArray[np.intp]:
-        """[N] place of each turn in its trajectory, from 0."""
+        """Index of each turn in its trajectory, from 0: [N]."""
         first = np.searchsorted(self.trajectory, np.arange(len(self.group)))
         return np.arange(len(self)) - first[self.trajectory]
 
     @property
     def last(self) -> NDArray[np.bool_]:
-        """[N] is it its trajectory's last turn."""
+        """Whether the turn is the last one of its trajectory: [N] bool."""
         ends: NDArray[np.bool_] = np.ones(len(self), dtype=np.bool_)
         ends[:-1] = np.diff(self.trajectory) > 0
         return ends
 
-    def segment(self, by: str) -> NDArray[np.intp]:
-        """[N] ids of turns to compare: of one "group", and there of one "position" or "anchor"."""
-        if by == "group":
-            return segments.labels(self.group_of_turn)
-        return segments.labels(self.group_of_turn, getattr(self, by))
+    def segment_ids(self, by: str) -> NDArray[np.intp]:
+        """Ids of the sets of turns that are compared with each other: [N].
 
-    def verified(self, name: str | None = None) -> NDArray[np.float64]:
-        """[N] reward of the verifier of that name, or the sum over all verifiers.
+        Args:
+            by: "group" compares all turns of a group, "position" those at the same position in
+                their trajectories, "anchor" those taken in the same state.
+        """
+        if by == "group":
+            return segments.make_ids(self.group_of_turn)
+        return segments.make_ids(self.group_of_turn, getattr(self, by))
+
+    def verifier_reward(self, name: str) -> NDArray[np.float64]:
+        """Reward of one verifier: [N].
 
         Raises:
-            ValueError: there is no `turn_reward`, or none of that name.
+            ValueError: The batch has no `turn_reward` of that name.
         """
         if not len(self):
             return np.zeros(0)
-        if self.turn_reward is None or (name and name not in self.turn_reward_names):
-            wanted = f"a turn_reward named {name!r}" if name else "the column turn_reward"
-            raise ValueError(f"this method reads {wanted}{nearest('', self.turn_reward_names)}")
-        if name:
-            return self.turn_reward[:, self.turn_reward_names.index(name)]
+        if self.turn_reward is None or name not in self.turn_reward_names:
+            known = nearest(name, self.turn_reward_names)
+            raise ValueError(f"this method reads a turn_reward named {name!r}{known}")
+        return self.turn_reward[:, self.turn_reward_names.index(name)]
+
+    def summed_verifier_reward(self) -> NDArray[np.float64]:
+        """Sum of the rewards of all verifiers: [N].
+
+        Raises:
+            ValueError: The batch has no `turn_reward`.
+        """
+        if not len(self):
+            return np.zeros(0)
+        if self.turn_reward is None:
+            raise ValueError(
+                "this method reads the column turn_reward, which is None; credit.wrappers."
+                'TurnVerifier records verifiers in info["turn_reward"]'
+            )
         total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
         return total
 
-    def uncertainty(self) -> NDArray[np.float64]:
-        """[N] the column entropy.
+    def require_entropy(self) -> NDArray[np.float64]:
+        """The column `entropy`: [N].
 
         Raises:
-            ValueError: it was not recorded.
+            ValueError: The entropy was not recorded.
         """
         if self.entropy is None and len(self):
             raise ValueError(
@@ -156,11 +162,11 @@ class Turns:
         return np.zeros(0) if self.entropy is None else self.entropy
 
     def check_binary(self, why: str) -> None:
-        """Refuse outcomes other than 0 and 1."""
+        """Raise ValueError if an outcome is neither 0 nor 1."""
         wrong = np.flatnonzero((self.outcome != 0) & (self.outcome != 1))
         if len(wrong):
             raise ValueError(
-                f"outcome must be 0 or 1, because {why}, got {self.outcome[wrong[0]]} in row "
+                f"outcome must be 0 or 1 because {why}, got {self.outcome[wrong[0]]} in row "
                 f"{wrong[0]}; pass success as outcome"
             )
 
@@ -168,11 +174,14 @@ class Turns:
     def from_episodes(
         cls, episodes: Iterable[Any], *, outcome_in_reward: bool | None = None
     ) -> Self:
-        """The batch of recorded episodes.
+        """Build a batch from recorded episodes.
 
-        An episode has `group`, `outcome`, `goal` and `turns`; a turn has `reward`, `valid`,
-        `progress`, `anchor` (of the state it was taken in) and `action`, and may have `entropy` and
-        `turn_reward` (a mapping of verifier names to rewards), on all turns or none.
+        Args:
+            episodes: Objects with `group`, `outcome`, `goal` and `turns`. A turn has `reward`,
+                `valid`, `progress`, `anchor` (of the state in which it was taken) and `action`.
+                It may have `entropy` and `turn_reward`, a mapping from verifier names to rewards;
+                then every turn of the batch must have it.
+            outcome_in_reward: As in `Turns`.
         """
         played = list(episodes)
         rows = [turn for episode in played for turn in episode.turns]
@@ -182,11 +191,11 @@ class Turns:
         entropies = [getattr(turn, "entropy", None) for turn in rows]
         if any(entropy is not None for entropy in entropies):
             columns["entropy"] = entropies
-        columns |= _verifiers(rows)
+        columns |= _verifier_columns(rows)
         return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write one row a turn, its trajectory's columns repeated (needs pyarrow)."""
+        """Write one row per turn, with the columns of its trajectory repeated; needs pyarrow."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -194,25 +203,40 @@ class Turns:
         columns |= {name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY}
         if self.entropy is not None:
             columns["entropy"] = self.entropy
-        columns |= {_PREFIX + name: self.verified(name) for name in self.turn_reward_names}
+        columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
         texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
         arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
         pq.write_table(pa.table(arrays), path)
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
-        """Read what `to_parquet` wrote."""
+        """Read a file that `to_parquet` wrote; needs pyarrow."""
         import pyarrow.parquet as pq
 
         table = pq.read_table(path)
         columns = {n: table[n].to_numpy() for n in table.column_names}
         first = np.unique(columns["trajectory"], return_index=True)[1]
-        named: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY}
-        named |= {n: columns[n] for n in (*_PER_TURN, "entropy") if n in columns}
+        given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY}
+        given |= {n: columns[n] for n in (*_PER_TURN, "entropy") if n in columns}
         names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
         if names:
-            named["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
-        return cls(**named, turn_reward_names=names, outcome_in_reward=False)
+            given["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
+        return cls(**given, turn_reward_names=names, outcome_in_reward=False)
+
+    def _converted(self) -> dict[str, Any]:
+        """The given columns in their types, read-only."""
+        columns = {
+            name: _column(name, getattr(self, name), kind)
+            for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
+        }
+        if self.entropy is not None:
+            columns["entropy"] = as_vector("entropy", self.entropy, np.float64)
+        names = _verifier_names(self.turn_reward_names)
+        if self.turn_reward is not None:
+            columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
+        elif names:
+            raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
+        return columns | {"turn_reward_names": names}
 
     def _check_lengths(self) -> None:
         for like, names in (
@@ -231,8 +255,8 @@ class Turns:
         if len(wrong):
             raise ValueError(
                 f"trajectory row {wrong[0]} is {owners[wrong[0]]} after "
-                f"{owners[wrong[0] - 1] if wrong[0] else 'nothing'}; "
-                f"rows of a trajectory stand together, in order, from 0"
+                f"{owners[wrong[0] - 1] if wrong[0] else 'no row'}; "
+                f"rows of a trajectory must be contiguous and in order, from trajectory 0"
             )
         missing = np.setdiff1d(np.arange(expected), owners)
         if len(missing):
@@ -241,24 +265,23 @@ class Turns:
             row = int(np.searchsorted(owners, expected))
             raise ValueError(f"trajectory row {row} is {owners[row]}, group has {expected} rows")
 
-    def _check_progress(self) -> None:
+    def _check_numbers(self) -> None:
+        for name in _NUMBERS:
+            if getattr(self, name) is not None:
+                as_finite(name, getattr(self, name))
         outside = np.flatnonzero((self.progress < 0) | (self.progress > 1))
         if len(outside):
             row = outside[0]
             raise ValueError(f"progress row {row} must lie in [0, 1], got {self.progress[row]}")
-
-    def _check_entropy(self) -> None:
-        if self.entropy is None:
-            return
-        below = np.flatnonzero(self.entropy < 0)
-        if len(below):
+        if self.entropy is not None and (self.entropy < 0).any():
+            row = np.flatnonzero(self.entropy < 0)[0]
             raise ValueError(
-                f"entropy row {below[0]} must be at least 0 nats, got {self.entropy[below[0]]}; "
-                f"a mean log-probability is its negative"
+                f"entropy row {row} must be at least 0 nats, got {self.entropy[row]}; "
+                f"a mean log-probability is minus an entropy"
             )
 
     def _check_counted_once(self) -> None:
-        """Refuse rewards that hold the outcome: at the last turns, or in sum over trajectories."""
+        """Reject rewards that include the outcome, at the last turn or in sum."""
         if not self.outcome.any():
             return
         ended = self.outcome != 0
@@ -270,88 +293,26 @@ class Turns:
         else:
             return
         raise ValueError(
-            f"reward {where} equals its outcome, which methods that read both would count twice; "
-            f"reward is what was paid besides the outcome. Pass outcome_in_reward=True to subtract "
-            f"the outcome from the last turns, or False if the columns are meant like this"
+            f"reward {where} equals the outcome, and methods that read both would count it twice; "
+            f"pass outcome_in_reward=True to subtract the outcome from the last turns, or False "
+            f"if reward does not include it"
         )
 
 
 def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
-    """A vector of the column's type, read-only; the caller's own array is left as it is."""
-    if kind is object:
-        return _texts(name, given)
-    plain = array(name, given)
-    if plain.ndim != 1:
-        raise ValueError(f"{name} is a vector, got shape {plain.shape}")
-    if plain.dtype.kind == "O":  # as None among numbers
-        plain = array(name, [np.nan if value is None else value for value in plain.tolist()])
-    if plain.dtype.kind not in "biuf" and plain.size:
-        remedy = "; number them by np.unique(group, return_inverse=True)[1]"
-        raise TypeError(
-            f"{name} row 0 is {plain[0]!r:.60}, not {np.dtype(kind).name}"
-            f"{remedy if name == 'group' else ''}"
-        )
-    with np.errstate(invalid="ignore"):  # NaN among integers is refused below, by row
-        column = np.array(plain, dtype=kind)
-    if kind is not np.float64 and plain.size and (column != plain).any():
-        row = np.argwhere(column != plain)[0][0]
-        raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
-    column.flags.writeable = False
-    return column
+    return as_texts(name, given) if kind is object else as_vector(name, given, kind)
 
 
-def _texts(name: str, given: Any) -> NDArray[np.object_]:
-    """A vector of str, read-only; integers are written as text if all rows are."""
-    if isinstance(given, str | bytes):
-        raise TypeError(f"{name} has a text for each row, got the single text {given!r:.60}")
-    rows = given.tolist() if isinstance(given, np.ndarray) else list(given)
-    kinds = set(map(type, rows))
-    if kinds - {str}:
-        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
-        if not whole:
-            _check_texts(name, rows)
-        rows = list(map(str, rows))
-    column = np.empty(len(rows), dtype=object)
-    column[:] = rows
-    column.flags.writeable = False
-    return column
-
-
-def _check_texts(name: str, rows: Sequence[Any]) -> None:
-    """Refuse rows that are not text: what they are turned into might not tell them apart."""
-    for row, value in enumerate(rows):
-        if not isinstance(value, str):
-            remedy = "text, or all integers"
-            if name == "anchor":
-                remedy += "; of an array, hashlib.sha256(array.tobytes()).hexdigest() is a key"
-            kind = type(value).__name__
-            raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} is {remedy}")
-
-
-def _names(given: Any) -> tuple[str, ...]:
-    """The names of verifiers, which tell them apart."""
+def _verifier_names(given: Any) -> tuple[str, ...]:
     names = () if isinstance(given, str) else tuple(given)
     texts = not isinstance(given, str) and all(isinstance(name, str) and name for name in names)
     if not texts or len(set(names)) < len(names):
-        raise ValueError(f"turn_reward_names are different texts in a tuple, got {given!r:.80}")
+        raise ValueError(f"turn_reward_names must be a tuple of unique texts, got {given!r:.80}")
     return names
 
 
-def _table(given: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
-    rewards = np.array(array("turn_reward", given), dtype=np.float64)
-    if not rewards.size and rewards.ndim < 2:  # noqa: PLR2004  an empty list
-        rewards = rewards.reshape(-1 if names else 0, len(names))
-    if rewards.shape[1:] != (len(names),):
-        raise ValueError(
-            f"turn_reward has shape {rewards.shape}, turn_reward_names has {len(names)} names; "
-            f"give [N, R] rewards and R names"
-        )
-    rewards.flags.writeable = False
-    return rewards
-
-
-def _verifiers(rows: Sequence[Any]) -> dict[str, Any]:
-    """The columns turn_reward and turn_reward_names of turns, if these have them."""
+def _verifier_columns(rows: Sequence[Any]) -> dict[str, Any]:
+    """The columns turn_reward and turn_reward_names of recorded turns, if they have rewards."""
     given = [getattr(turn, "turn_reward", None) or {} for turn in rows]
     names = tuple(given[0]) if given else ()
     for row, rewards in enumerate(given):

@@ -1,7 +1,8 @@
-"""Verifiers of one turn: the six of MT-GRPO §3.2, and the protocol of a user's own.
+"""Verifiers: rule-based scores of one turn, the six of MT-GRPO §3.2 and your own.
 
-A verifier takes an `Exchange` and returns a share in [0, 1]; `wrappers.TurnVerifier` weighs and
-pays it. `PAPER` has the paper's weights. Accepted answers are `info["answers"]`.
+A verifier is a function from an `Exchange` to a number in [0, 1]. `wrappers.TurnVerifier` weights
+the numbers and adds them to the reward. `PAPER_WEIGHTS` are the paper's weights. The accepted
+answers are read from `info["answers"]`.
 """
 
 import importlib
@@ -9,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from credit.choices import nearest
+from credit.validation import nearest
 
 TAGS = ("reasoning", "tool", "answer")
-PAPER = {
+PAPER_WEIGHTS = {
     "tool_execution": 0.2,
     "result_has_answer": 0.5,
     "answer_contains": 0.5,
@@ -23,7 +24,13 @@ PAPER = {
 
 
 class Exchange(NamedTuple):
-    """What a verifier reads of a turn: the agent's text, the environment's answer, and `info`."""
+    """One turn as a verifier reads it.
+
+    Attributes:
+        reply: Text that the agent wrote.
+        observation: Text that the environment returned.
+        info: Info that the environment returned.
+    """
 
     reply: str
     observation: str
@@ -33,43 +40,44 @@ class Exchange(NamedTuple):
 Verifier: TypeAlias = Callable[[Exchange], float]
 
 
-def inside(tag: str, text: str) -> str | None:
-    """What the first <tag>…</tag> holds, without the spaces around it; None if there is none."""
+def tag_content(tag: str, text: str) -> str | None:
+    """Content of the first <tag>…</tag>, stripped of spaces; None if there is no such tag."""
     found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     return found[1].strip() if found else None
 
 
 def tool_execution(turn: Exchange) -> float:
-    """1 if the turn called a tool in its tags and the answer does not begin with "Error:"."""
-    called = inside("tool", turn.reply) is not None
-    result = inside("result", turn.observation)
+    """1 if the reply has a <tool> tag and the tool's result does not start with "Error:"."""
+    called = tag_content("tool", turn.reply) is not None
+    result = tag_content("result", turn.observation)
     answer = turn.observation.strip() if result is None else result
     return float(called and not answer.startswith("Error:"))
 
 
 def result_has_answer(turn: Exchange) -> float:
-    """1 if an accepted answer appears in the tool's result, in either case."""
-    result = inside("result", turn.observation)
-    return float(result is not None and _holds(result, turn.info))
+    """1 if an accepted answer occurs in the tool's result; case is ignored."""
+    result = tag_content("result", turn.observation)
+    return float(result is not None and _has_answer(result, turn.info))
 
 
 def answer_contains(turn: Exchange) -> float:
-    """1 if an accepted answer appears in the agent's answer, in either case."""
-    answer = inside("answer", turn.reply)
-    return float(answer is not None and _holds(answer, turn.info))
+    """1 if an accepted answer occurs in the agent's answer; case is ignored."""
+    answer = tag_content("answer", turn.reply)
+    return float(answer is not None and _has_answer(answer, turn.info))
 
 
 def exact(turn: Exchange) -> float:
-    """1 if the agent's answer is an accepted one, but for case and the spaces around it."""
-    answer = inside("answer", turn.reply)
-    return float(answer is not None and answer.lower() in _accepted(turn.info))
+    """1 if the agent's answer equals an accepted answer; case and outer spaces are ignored."""
+    answer = tag_content("answer", turn.reply)
+    return float(answer is not None and answer.lower() in _accepted_answers(turn.info))
 
 
 def xml_format(turn: Exchange) -> float:
-    """0.4 for a field, 0.2 for no space inside tags, 0.2 each for the right beginning and end.
+    """Score of the reply's format, in [0, 1].
 
-    A message begins with <reasoning> and ends with </tool> or </answer>. Without a field, the
-    spaces inside have nothing to be right about: 0.
+    0.4 if there is a complete tag, 0.2 if no content starts or ends with a space, 0.2 if the reply
+    starts with <reasoning>, 0.2 if it ends with </tool> or </answer>. Without a complete tag the
+    first two are 0.
     """
     text = turn.reply.strip()
     fields = [re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in TAGS]
@@ -80,7 +88,7 @@ def xml_format(turn: Exchange) -> float:
 
 
 def xml_usage(turn: Exchange) -> float:
-    """Share of the tags that occur which open once and close once; 0 if none occurs."""
+    """Of the tags that occur, the share that opens once and closes once; 0 if none occurs."""
     counts = [(turn.reply.count(f"<{tag}>"), turn.reply.count(f"</{tag}>")) for tag in TAGS]
     occurring = [count for count in counts if any(count)]
     return sum(count == (1, 1) for count in occurring) / max(len(occurring), 1)
@@ -96,15 +104,15 @@ VERIFIERS: dict[str, Verifier] = {
 }
 
 
-def named(name: str) -> Verifier:
-    """A verifier by its name, or a user's own by "package.module:function".
+def from_name(name: str) -> Verifier:
+    """Find a verifier by its name, or a user's own by "package.module:function".
 
     Raises:
-        ValueError: an unknown name, or one whose module does not have such a function.
+        ValueError: The name is unknown, or the module does not have such a function.
     """
     module, colon, function = name.partition(":")
     if colon:
-        return _imported(module, function)
+        return _import(module, function)
     if name not in VERIFIERS:
         raise ValueError(
             f"unknown verifier {name!r}{nearest(name, VERIFIERS)}, or package.module:function"
@@ -112,7 +120,7 @@ def named(name: str) -> Verifier:
     return VERIFIERS[name]
 
 
-def _imported(module: str, function: str) -> Verifier:
+def _import(module: str, function: str) -> Verifier:
     try:
         found = getattr(importlib.import_module(module), function, None)
     except ModuleNotFoundError as error:
@@ -122,22 +130,20 @@ def _imported(module: str, function: str) -> Verifier:
             f"verifier {module}:{function}: there is no module {error.name!r}; install it, or put "
             "its folder on PYTHONPATH"
         ) from None
-    if not callable(found):
-        raise ValueError(  # noqa: TRY004 - it is the name that is wrong
-            f"verifier {module}:{function}: {module} has no function {function!r}"
-        )
-    verifier: Verifier = found
-    return verifier
+    if callable(found):
+        verifier: Verifier = found
+        return verifier
+    raise ValueError(f"verifier {module}:{function}: {module} has no function {function!r}")
 
 
-def _accepted(info: Mapping[str, Any]) -> list[str]:
+def _accepted_answers(info: Mapping[str, Any]) -> list[str]:
     if "answers" not in info:
         raise ValueError(
-            f"this verifier reads the accepted answers from info['answers'], got info with "
-            f"{', '.join(sorted(info)) or 'nothing'}"
+            f"this verifier reads the accepted answers from info['answers'], got info with keys "
+            f"{', '.join(sorted(info)) or '(none)'}"
         )
     return [answer.lower().strip() for answer in info["answers"] if answer.strip()]
 
 
-def _holds(text: str, info: Mapping[str, Any]) -> bool:
-    return any(answer in text.lower() for answer in _accepted(info))
+def _has_answer(text: str, info: Mapping[str, Any]) -> bool:
+    return any(answer in text.lower() for answer in _accepted_answers(info))

@@ -1,9 +1,9 @@
-"""Reward wrappers for Gymnasium environments that keep the info contract.
+"""Reward wrappers for Gymnasium environments that follow the info contract.
 
-Each adds one term to the reward and reports it under `info["reward_terms"][name]`, so that the sum
-can be audited; an environment may tell parts of its own score there too. They stack in any order;
-`TurnVerifier` belongs outside of a parser only if it is to read whole replies. Comparing
-trajectories of a group needs the batch: that is the estimators' work.
+Each wrapper adds one term to the reward and reports it under `info["reward_terms"][name]`, so that
+the sum can be audited. An environment may report the terms of its own reward there too. Wrappers
+can be stacked in any order. Put `TurnVerifier` outside a parser if it has to read whole replies.
+Methods that compare the trajectories of a group need a batch and are estimators instead.
 """
 
 from collections import Counter
@@ -14,112 +14,134 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from credit import verifiers
-from credit.choices import LARGEST, count, finite, nonnegative, within
+from credit.validation import LARGEST, as_finite, check_count, check_nonnegative, check_range
 
 
-class _Term(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Adds `term(action, observation, info)` to the reward of each step under its `name`."""
+class _RewardTerm(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Adds `term(action, observation, info)` to the reward of each step, under its `name`."""
 
     name: str
-    reads: tuple[str, ...] = ()
+    required_info: tuple[str, ...] = ()
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; no term is paid."""
+        """Start an episode; the reset has no term."""
         observation, info = self.env.reset(**options)
-        for key in self.reads:
+        for key in self.required_info:
             if key not in info:
                 raise KeyError(
                     f"{type(self).__name__} reads info[{key!r}] at every reset and step, which "
                     f"{self.unwrapped} does not return; agent_envs.testing.check_agent_env checks "
-                    f"what an environment has to return"
+                    f"what an environment must return"
                 )
-        self.start(info)
+        self.start_episode(info)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action and add the term."""
+        """Take one step and add the term to its reward."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        told = dict(info)
-        term = self.term(action, observation, told)
+        own = dict(info)
+        term = self.term(action, observation, own)
         others = info.get("reward_terms", {})
-        told["reward_terms"] = {**others, self.name: others.get(self.name, 0.0) + term}
-        return observation, float(reward) + term, terminated, truncated, told
+        own["reward_terms"] = {**others, self.name: others.get(self.name, 0.0) + term}
+        return observation, float(reward) + term, terminated, truncated, own
 
-    def start(self, info: dict[str, Any]) -> None:
-        """Forget the last episode."""
+    def start_episode(self, info: dict[str, Any]) -> None:
+        """Forget the previous episode."""
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """What this turn is paid; `info` is this wrapper's own copy."""
+        """Term of this turn; `info` is this wrapper's own copy."""
         raise NotImplementedError
 
 
-class InvalidPenalty(_Term):
-    """Adds `penalty` to the reward of an invalid turn (STAPO App. E, iStar App. C: -0.1).
+class InvalidPenalty(_RewardTerm):
+    """Penalty of an invalid turn.
+
+    term = penalty if the turn is invalid, else 0
+
+    Source: STAPO App. E, iStar App. C (-0.1).
+
+    Args:
+        env: Environment that follows the info contract.
+        penalty: Penalty, at most 0.
 
     Raises:
-        ValueError: a positive penalty.
+        ValueError: `penalty` is positive.
     """
 
     name = "invalid_penalty"
-    reads = ("valid",)
+    required_info = ("valid",)
 
     def __init__(self, env: gym.Env[Any, Any], penalty: float = -0.1) -> None:
-        within("penalty", penalty, -LARGEST, 0, "it is added to the reward")
+        check_range("penalty", penalty, -LARGEST, 0, "it is added to the reward")
         RecordConstructorArgs.__init__(self, penalty=penalty)
         super().__init__(env)
         self.penalty = penalty
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """The penalty if the turn was invalid."""
+        """The penalty if the turn is invalid, else 0."""
         return 0.0 if info["valid"] else self.penalty
 
 
-class RepetitionPenalty(_Term):
-    """Adds -α (N - q) when a valid action occurs for the N-th time, N > q (MGR Eq. 4).
+class RepetitionPenalty(_RewardTerm):
+    """Penalty of repeated valid actions.
 
-    Actions are compared by `info["action"]` where a parser gives it, else by the action itself.
+    term = -α (N - q) when a valid action occurs for the N-th time in the episode and N > q, else 0
+
+    Actions are compared by `info["action"]` if a parser reports it, else by the action itself.
+
+    Source: MGR Eq. 4.
 
     Args:
-        env: an environment that keeps the info contract.
+        env: Environment that follows the info contract.
         alpha: α ≥ 0.
-        q: occurrences of an action that are free.
+        q: Number of times that an action may occur without penalty.
+
+    Raises:
+        ValueError: An option is negative.
     """
 
     name = "repetition_penalty"
-    reads = ("valid",)
+    required_info = ("valid",)
 
     def __init__(self, env: gym.Env[Any, Any], *, alpha: float = 0.5, q: int = 2) -> None:
-        nonnegative("alpha", alpha, "it is subtracted")
-        count("q", q, "it counts occurrences")
+        check_nonnegative("alpha", alpha, "it is subtracted")
+        check_count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, alpha=alpha, q=q)
         super().__init__(env)
         self.alpha, self.q = alpha, q
         self._seen: Counter[str] = Counter()
 
-    def start(self, info: dict[str, Any]) -> None:
-        """Forget the last episode."""
+    def start_episode(self, info: dict[str, Any]) -> None:
+        """Forget the previous episode."""
         self._seen = Counter()
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """The penalty of a repetition."""
+        """Penalty of this turn's action."""
         return _repetition(self._seen, action, info, self.alpha, self.q)
 
 
-class ValiditySignal(_Term):
-    """Adds MGR's R_local of the turn, online (Eq. 3-5): ±1, recovery and relapse, repetitions.
+class ValiditySignal(_RewardTerm):
+    """MGR's R_local of the turn, computed online; see `mgr.MGR.local_reward`.
 
-    Actions are compared by `info["action"]` where a parser gives it, else by the action itself.
+    term = scale (v + h_temporal + h_repeat)
+
+    Actions are compared by `info["action"]` if a parser reports it, else by the action itself.
+
+    Source: MGR Eq. 3-5.
 
     Args:
-        env: an environment that keeps the info contract.
-        beta: bonus for a valid turn after an invalid one, penalty the other way round.
-        alpha: penalty of each repetition of a valid action beyond the first `q`.
-        q: occurrences of an action that are free.
-        scale: weight of the term in the reward.
+        env: Environment that follows the info contract.
+        beta: β ≥ 0, bonus of a valid turn after an invalid one, and penalty of the reverse.
+        alpha: α ≥ 0, penalty of each repetition of a valid action beyond `q`.
+        q: Number of times that an action may occur without penalty.
+        scale: Weight of the term in the reward, at least 0.
+
+    Raises:
+        ValueError: An option is negative.
     """
 
     name = "validity_signal"
-    reads = ("valid",)
+    required_info = ("valid",)
 
     def __init__(
         self,
@@ -131,91 +153,107 @@ class ValiditySignal(_Term):
         scale: float = 1.0,
     ) -> None:
         for name, value in (("beta", beta), ("alpha", alpha), ("scale", scale)):
-            nonnegative(name, value, "it is a weight")
-        count("q", q, "it counts occurrences")
+            check_nonnegative(name, value, "it is a weight")
+        check_count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, beta=beta, alpha=alpha, q=q, scale=scale)
         super().__init__(env)
         self.beta, self.alpha, self.q, self.scale = beta, alpha, q, scale
         self._before = 0
         self._seen: Counter[str] = Counter()
 
-    def start(self, info: dict[str, Any]) -> None:
-        """Forget the last episode."""
+    def start_episode(self, info: dict[str, Any]) -> None:
+        """Forget the previous episode."""
         self._before = 0
         self._seen = Counter()
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """R_local of the turn."""
+        """R_local of this turn, times `scale`."""
         sign = 1 if info["valid"] else -1
-        turned = self._before == -sign
+        changed = self._before == -sign
         self._before = sign
         repeated = _repetition(self._seen, action, info, self.alpha, self.q)
-        return self.scale * (sign + self.beta * sign * turned + repeated)
+        return self.scale * (sign + self.beta * sign * changed + repeated)
 
 
-class ProgressReward(_Term):
-    """Adds scale (γ Φ' - Φ), Φ being `info["progress"]` before and after the turn.
+class ProgressReward(_RewardTerm):
+    """Potential-based reward for progress.
 
-    Potential-based (Ng et al., 1999): with γ the discount of the training it leaves the best policy
-    what it was, as far as episodes end at one potential.
+    term = scale (γ Φ' - Φ), with Φ and Φ' = `info["progress"]` before and after the turn
+
+    If γ is the discount of the training and all episodes end at the same potential, the optimal
+    policy does not change.
+
+    Source: Ng et al., 1999.
+
+    Args:
+        env: Environment that follows the info contract.
+        scale: Weight of the term in the reward, at least 0.
+        gamma: Discount γ in [0, 1].
+
+    Raises:
+        ValueError: An option out of range, or later a progress outside [0, 1].
     """
 
     name = "progress_reward"
-    reads = ("progress",)
+    required_info = ("progress",)
 
     def __init__(self, env: gym.Env[Any, Any], scale: float = 1.0, gamma: float = 1.0) -> None:
-        nonnegative("scale", scale, "it weighs progress")
-        within("gamma", gamma, 0, 1, "it discounts the next potential")
+        check_nonnegative("scale", scale, "it weights progress")
+        check_range("gamma", gamma, 0, 1, "it discounts the next potential")
         RecordConstructorArgs.__init__(self, scale=scale, gamma=gamma)
         super().__init__(env)
         self.scale, self.gamma = scale, gamma
         self._progress = 0.0
 
-    def start(self, info: dict[str, Any]) -> None:
-        """Take the progress that the reset tells."""
-        self._progress = self._told(info)
+    def start_episode(self, info: dict[str, Any]) -> None:
+        """Read the progress at the reset."""
+        self._progress = self._read(info)
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """Growth of the potential."""
-        before, self._progress = self._progress, self._told(info)
+        """Change of the potential, times `scale`."""
+        before, self._progress = self._progress, self._read(info)
         return self.scale * (self.gamma * self._progress - before)
 
     @staticmethod
-    def _told(info: dict[str, Any]) -> float:
+    def _read(info: dict[str, Any]) -> float:
         progress = float(info["progress"])
-        within("info['progress']", progress, 0, 1, "it is a share of the task")
+        check_range("info['progress']", progress, 0, 1, "it is a share of the task")
         return progress
 
 
-class TurnVerifier(_Term):
-    """Adds the weighted sum of verifiers, which `info["turn_reward"]` also tells one by one.
+class TurnVerifier(_RewardTerm):
+    """Weighted sum of verifiers, reported one by one in `info["turn_reward"]`.
+
+    term = Σ_v weight_v verifier_v(turn)
+
+    Source: MT-GRPO §3.2.
 
     Args:
-        env: an environment; most verifiers read `info["answers"]`, its accepted answers.
-        weights: weight of each verifier by its name in `verifiers.VERIFIERS`, or by
-            "package.module:function" for your own; by default the paper's six.
+        env: Environment. Most verifiers read its accepted answers from `info["answers"]`.
+        weights: Weight of each verifier, by its name in `verifiers.VERIFIERS` or by
+            "package.module:function" for your own; None gives the paper's six weights.
 
     Raises:
-        ValueError: an unknown verifier, or later one that returns no finite number.
+        ValueError: A verifier is unknown, or later returns a number that is not finite.
     """
 
     name = "turn_verifier"
 
     def __init__(self, env: gym.Env[Any, Any], weights: Mapping[str, float] | None = None) -> None:
-        chosen = dict(verifiers.PAPER if weights is None else weights)
+        chosen = dict(verifiers.PAPER_WEIGHTS if weights is None else weights)
         for name, weight in chosen.items():
-            finite(f"the weight of {name}", weight)
-        self._verifiers = {name: verifiers.named(name) for name in chosen}
+            as_finite(f"the weight of {name}", weight)
+        self._verifiers = {name: verifiers.from_name(name) for name in chosen}
         RecordConstructorArgs.__init__(self, weights=chosen)
         super().__init__(env)
         self.weights = chosen
 
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
-        """The weighted sum of the verifiers."""
+        """Weighted sum of the verifiers for this turn."""
         turn = verifiers.Exchange(str(action), str(observation), info)
         paid = {}
         for name, weight in self.weights.items():
-            paid[name] = weight * float(finite(f"verifier {name}", self._verifiers[name](turn)))
+            paid[name] = weight * float(as_finite(f"verifier {name}", self._verifiers[name](turn)))
         info["turn_reward"] = {**info.get("turn_reward", {}), **paid}
         return sum(paid.values())
 
@@ -223,9 +261,9 @@ class TurnVerifier(_Term):
 def _repetition(
     seen: Counter[str], action: Any, info: dict[str, Any], alpha: float, q: int
 ) -> float:
-    """MGR's h_repeat of the turn; counts the action."""
+    """MGR's h_repeat of the turn; counts the action in `seen`."""
     if not info["valid"]:
         return 0.0
-    done = str(info.get("action", action))
-    seen[done] += 1
-    return -alpha * max(seen[done] - q, 0)
+    taken = str(info.get("action", action))
+    seen[taken] += 1
+    return -alpha * max(seen[taken] - q, 0)

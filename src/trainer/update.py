@@ -187,7 +187,7 @@ class Update(Optimizer):
         """The next KL coefficient, nearer to what holds the target, if there is one."""
         if not self.kl_target:
             return coefficient
-        return kl.adapted(coefficient, divergence, target=self.kl_target)
+        return kl.adaptive_coefficient(coefficient, divergence, target=self.kl_target)
 
 
 def recomputed(

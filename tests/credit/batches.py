@@ -12,7 +12,7 @@ from credit import Turns
 
 
 def batch(lengths: list[int], outcomes: list[float], groups: list[int], **columns: Any) -> Turns:
-    """Trajectories of these lengths; columns that are not given are unremarkable."""
+    """Trajectories of these lengths, with neutral values in the columns that are not given."""
     total = sum(lengths)
     plain: dict[str, Any] = {
         "reward": np.zeros(total),
@@ -32,9 +32,10 @@ def batch(lengths: list[int], outcomes: list[float], groups: list[int], **column
 
 @st.composite
 def batches(draw: st.DrawFn) -> Turns:
-    """Ragged batches: 1-200 trajectories of 1-60 turns, groups of 1 and more, every column given.
+    """Ragged batches of 1-200 trajectories with 1-60 turns, in groups of 1 or more.
 
-    Outcomes are 0 and 1, in some batches all alike; keys repeat, or are all distinct.
+    Every column is given. Outcomes are 0 and 1, in some batches all 1. Keys repeat or are all
+    distinct.
     """
     count = draw(st.integers(1, 200))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -59,7 +60,7 @@ def batches(draw: st.DrawFn) -> Turns:
 
 
 def rows(turns: Turns, trajectories: Any, **columns: Any) -> Turns:
-    """The batch of these trajectories in this order; `columns` [N] or [M] of `turns` replaced."""
+    """Batch of the given trajectories in the given order, with some columns of `turns` replaced."""
     given = {field.name: getattr(turns, field.name) for field in fields(turns)} | columns
     chosen = np.asarray(trajectories, dtype=np.intp)
     taken = turn_rows(turns, chosen)
@@ -75,5 +76,5 @@ def rows(turns: Turns, trajectories: Any, **columns: Any) -> Turns:
 
 
 def turn_rows(turns: Turns, trajectories: Any) -> Any:
-    """The rows of these trajectories' turns, in their order."""
+    """Rows of the turns of the given trajectories, in the given order."""
     return np.concatenate([np.flatnonzero(turns.trajectory == one) for one in trajectories])

@@ -1,10 +1,10 @@
-"""Plants faults in a copy of `credit`, one at a time, and says which ones the tests catch.
+"""Plant faults in a copy of `credit`, one at a time, and report which ones the tests catch.
 
 python tests/credit/mutations.py [--only WORD] [--workers 2]
 
-A fault is a line "module: what it is (test files)", the text it takes away after "-" and what it
-puts there after "+". Those test files run until the first failure, in a process forked from this
-one, so that libraries are loaded once. The exit status is 1 if a fault was not caught.
+A fault is a line "module: description (test files)", the removed text after "-" and the inserted
+text after "+". The test files run until the first failure, in a process forked from this one, so
+that libraries are loaded once. The exit status is 1 if a fault was not caught.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ segments: ddof ignored (segments)
 segments: eps inside the root (multi_turn)
 -np.sqrt(variance) + eps
 +np.sqrt(variance + eps)
-segments: eps as large as a deviation (segments)
+segments: eps too large (segments)
 -eps: float = 1e-6
 +eps: float = 1e-2
 segments: leave-one-out without m/(m-1) (segments)
@@ -63,25 +63,22 @@ turns: last turn one too early (turns)
 -ends[:-1] = np.diff
 +ends[1:] = np.diff
 turns: infinity is accepted (turns)
--finite(name, getattr(self, name))
+-as_finite(name, getattr(self, name))
 +getattr(self, name)
 turns: progress above 1 is accepted (turns)
 -| (self.progress > 1)
-turns: first verifier whatever the name (turns)
+turns: always the first verifier (turns)
 -self.turn_reward_names.index(name)
 +0
-turns: the caller's array is kept (turns)
--np.array(plain, dtype=kind)
-+np.asarray(plain, dtype=kind)
 turns: anchors compared across groups (has relations)
--return segments.labels(self.group_of_turn, getattr(self, by))
-+return segments.labels(getattr(self, by))
+-return segments.make_ids(self.group_of_turn, getattr(self, by))
++return segments.make_ids(getattr(self, by))
 trajectory: REINFORCE++ by group (trajectory)
 -np.zeros(len(turns.outcome), dtype=np.intp)
 +turns.group
 trajectory: turn rewards of GRPO-MR subtracted (multi_turn)
--turns.outcome + np.bincount
-+turns.outcome - np.bincount
+-turns.outcome + paid
++turns.outcome - paid
 multi_turn: λ on the other term (multi_turn)
 -turn + self.lam * outcome
 +self.lam * turn + outcome
@@ -92,11 +89,11 @@ multi_turn: eps of the paper in the code variant (multi_turn)
 -else 1e-4
 +else 1e-6
 multi_turn: merged advantage everywhere at the end (multi_turn)
--alone = turns.last & (turns.position == 0)
-+alone = turns.last
+-only_turn = turns.last & (turns.position == 0)
++only_turn = turns.last
 mgr: β of the other sign (mgr)
--+ self.beta * sign * turned
-+- self.beta * sign * turned
+-+ self.beta * sign * changed
++- self.beta * sign * changed
 mgr: temporal term at the first turn (mgr)
 -(turns.position > 0) & (before != sign)
 +(before != sign)
@@ -104,18 +101,18 @@ mgr: repetition counted from 0 (mgr)
 -segments.rank_position(actions) + 1
 +segments.rank_position(actions)
 mgr: repetitions counted across trajectories (mgr)
--segments.labels(turns.trajectory[valid], turns.action[valid])
-+segments.labels(turns.action[valid])
+-segments.make_ids(turns.trajectory[valid], turns.action[valid])
++segments.make_ids(turns.action[valid])
 mgr: gate inverted (mgr)
 -< self.p_retain(turns), 1.0, -1.0
 +< self.p_retain(turns), -1.0, 1.0
-mgr: gate where the trajectory succeeded (mgr)
+mgr: gate applied to invalid turns (mgr)
 -np.where(signal > 0, np.asarray
 +np.where(signal < 0, np.asarray
 mgr: γ on concordant signs (mgr)
--np.where(conflict, conflict_scale * sign * fused, fused)
-+conflict_scale * np.where(conflict, sign * fused, fused)
-mgr: size of the standing dropped (mgr)
+-np.where(conflict, conflict_scale * sign * product, product)
++conflict_scale * np.where(conflict, sign * product, product)
+mgr: size of the outcome dropped (mgr)
 -signal * np.abs(size)
 +signal
 mgr: θ_C2 inclusive (mgr)
@@ -124,10 +121,10 @@ mgr: θ_C2 inclusive (mgr)
 mgr: δ dropped (mgr)
 -1 - self.delta * completion
 +1 - completion
-turns: an outcome in the reward is not seen (turns)
+turns: an outcome in the reward is accepted (turns)
 -np.array_equal(self.reward[self.last][ended], self.outcome[ended])
 +False
-turns: an outcome in the reward is taken out everywhere (turns)
+turns: the outcome is subtracted from every turn (turns)
 -np.where(self.last, self.outcome[self.trajectory], 0.0)
 +self.outcome[self.trajectory]
 mgr: p_retain can be negative (mgr)
@@ -137,12 +134,12 @@ gigpo: outcome on every turn (gigpo)
 -np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
 +turns.outcome[turns.trajectory]
 gigpo: ω dropped (gigpo)
--self.omega * self.step(turns)
-+self.step(turns)
+-self.omega * self.step_advantage(turns)
++self.step_advantage(turns)
 gigpo: γ = 1 by default (gigpo)
 -gamma: float = 0.95
 +gamma: float = 1.0
-gigpo: means only, yet divided (gigpo)
+gigpo: mean_norm divided by the deviation (gigpo)
 -if self.mode == "mean_norm":
 +if self.mode == "mean":
 gigpo: states shared by tasks (relations)
@@ -157,7 +154,7 @@ anchors: later of two equal clusters (anchors)
 anchors: bound too tight (anchors)
 -bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1)
 +bounds: NDArray[np.float64] = 1.9 * common / np.maximum(total, 1)
-anchors: clusters seen before not kept (anchors)
+anchors: the first new cluster is skipped (anchors)
 -bounds[:seen] = 0.0
 +bounds[: seen + 1] = 0.0
 stapo: fence inside out (stapo)
@@ -178,21 +175,21 @@ stapo: mask dropped (stapo)
 stapo: singleton not raw (stapo)
 -segments.count(states) == 1
 +segments.count(states) == 0
-selective: penalty added (selective)
--reward * aware - penalty * blind
-+reward * aware + penalty * blind
-selective: KL the other way round (selective)
+stapo: penalty added (stapo_terms)
+-reward_weight * reward - penalty_weight * penalty
++reward_weight * reward + penalty_weight * penalty
+stapo: KL the other way round (stapo_terms)
 -kl.categorical(logits, reference)
 +kl.categorical(reference, logits)
-empg: bonus for this turn's clarity (empg)
+empg: bonus for the certainty of the same turn (empg)
 -np.roll(entropy, -1)
 +entropy
 empg: bonus after the last turn (empg)
--following = np.where(turns.last, 0.0
-+following = np.where(False, 0.0
+-bonus = np.where(turns.last, 0.0
++bonus = np.where(False, 0.0
 empg: g not normalised (empg)
--(sure / sure.mean())
-+sure
+-(certainty / certainty.mean())
++certainty
 has: α and 1 - α swapped (has)
 -self.alpha * whole + (1 - self.alpha) *
 +(1 - self.alpha) * whole + self.alpha *
@@ -200,13 +197,13 @@ decomposers: first turn counted from its own progress (has)
 -np.where(turns.position == 0, 0.0,
 +np.where(turns.position == 0, turns.progress,
 decomposers: not clipped (has)
--np.clip(finite("values", values), -clip, clip)
-+finite("values", values)
+-np.clip(as_finite("values", values), -clip, clip)
++as_finite("values", values)
 decomposers: shift of the other sign (has)
--return bounded - (owed
-+return bounded + (owed
+-return bounded - (excess
++return bounded + (excess
 judge: malformed answers are 0 (judge)
--        raise JudgeError(f"{where} is no JSON list of labels: {answer[:80]!r}")
+-        raise JudgeError(f"{where} has no JSON list of labels: {answer[:80]!r}")
 +        return [0.0] * count
 judge: one retry too few (judge)
 -tries = self.retries + 1
@@ -220,33 +217,33 @@ istar: α dropped (istar)
 istar: implicit rewards within trajectories (istar)
 -rewards, turns.group_of_turn, eps
 +rewards, turns.trajectory, eps
-istar: PRIME's baseline with itself in it (istar)
+istar: PRIME's baseline is the own mean (istar)
 -rewards - others[trajectory]
 +rewards - mean[trajectory]
 istar: PRIME sums instead of means (istar)
 -np.bincount(trajectory, rewards, count) / np.maximum(length, 1)
 +np.bincount(trajectory, rewards, count)
 implicit: β dropped (implicit)
--return beta * (wide
-+return (wide
+-return beta * (upcast
++return (upcast
 implicit: reference minus policy (implicit)
--(wide(logprobs) - wide(reference))
-+(wide(reference) - wide(logprobs))
+-(upcast(logprobs) - upcast(reference))
++(upcast(reference) - upcast(logprobs))
 implicit: better and worse swapped (implicit)
--returns[chosen[:, 0]] - returns[chosen[:, 1]]
-+returns[chosen[:, 1]] - returns[chosen[:, 0]]
+-returns[pairs[:, 0]] - returns[pairs[:, 1]]
++returns[pairs[:, 1]] - returns[pairs[:, 0]]
 implicit: threshold inclusive (implicit)
 -turns.outcome > threshold
 +turns.outcome >= threshold
-gae: γ forgotten in the carry (gae)
--gamma * lam * carried
-+lam * carried
+gae: γ missing in the recursion (gae)
+-gamma * lam * advantage
++lam * advantage
 gae: value added (gae)
 -+ gamma * following - value[:, step]
 ++ gamma * following + value[:, step]
 gae: masked places discount (gae)
--torch.where(here, error + gamma * lam * carried, carried)
-+error + gamma * lam * carried
+-torch.where(here, error + gamma * lam * advantage, advantage)
++error + gamma * lam * advantage
 surrogate: max instead of min (surrogate)
 -return torch.minimum(ratios
 +return torch.maximum(ratios
@@ -254,8 +251,8 @@ surrogate: low and high swapped (surrogate)
 -ratios.clamp(1 - low, 1 + high)
 +ratios.clamp(1 - high, 1 + low)
 surrogate: old over new (surrogate)
--gap = wide(logprobs) - wide(old)
-+gap = wide(old) - wide(logprobs)
+-gap = upcast(logprobs) - upcast(old)
++gap = upcast(old) - upcast(logprobs)
 surrogate: value loss takes the smaller error (surrogate)
 -torch.maximum(error, (near
 +torch.minimum(error, (near
@@ -271,40 +268,40 @@ kl: KL weighed by the reference (kl)
 kl: coefficient the other way round (kl)
 -return 2 * coefficient
 +return coefficient / 2
-tokens: half precision stays (surrogate)
+tokens: half precision is not upcast (surrogate)
 -return x.float() if
 +return x if
 tokens: mask dropped from the mean (surrogate)
 -masked_fill(~chosen, 0.0)
 +masked_fill(chosen & ~chosen, 0.0)
 turnrd: attention sees padding (turnrd)
--src_key_padding_mask=~alive
+-src_key_padding_mask=~inside
 +src_key_padding_mask=None
 turnrd: softmax over padding (turnrd)
--masked_fill(~alive, -torch.inf)
-+masked_fill(~alive, 0.0)
+-masked_fill(~inside, -torch.inf)
++masked_fill(~inside, 0.0)
 turnrd: FiLM does not start at zero (turnrd)
 -nn.init.zeros_(self.film.weight)
 +nn.init.ones_(self.film.weight)
 turnrd: FiLM without the 1 (turnrd)
 -(1 + scale)[:, None]
 +scale[:, None]
-turnrd: places dropped (turnrd)
--self.project(given) + places
-+self.project(given)
-turnrd_loss: margin subtracted (turnrd)
--(margin - lead)
-+(-margin - lead)
-turnrd_loss: ranked both ways (turnrd)
+turnrd: positions dropped (turnrd)
+-self.input(given) + positions
++self.input(given)
+turnrd: margin subtracted (turnrd)
+-(margin - difference)
++(-margin - difference)
+turnrd: ranked both ways (turnrd)
 -returns[:, None] > returns[None, :]
 +returns[:, None] != returns[None, :]
-turnrd_loss: prior where nothing moved (turnrd)
+turnrd: prior without any change (turnrd)
 -total[:, 0] > 0)
 +total[:, 0] >= 0)
-filters: dead groups kept (filters)
+filters: mask of equal outcomes (filters)
 -) != 0
 +) == 0
-filters: penalty from the maximum on (filters)
+filters: penalty starts at the maximum (filters)
 -- (maximum - buffer)
 +- maximum
 verifiers: an error counts as executed (verifiers)
@@ -316,26 +313,29 @@ verifiers: case matters (verifiers)
 verifiers: tags may open twice (verifiers)
 -count == (1, 1)
 +count[0] == count[1]
-wrappers: invalid turns are spared (wrappers)
+wrappers: valid turns are penalized (wrappers)
 -0.0 if info["valid"] else self.penalty
 +self.penalty if info["valid"] else 0.0
-wrappers: γ on the potential before (wrappers)
+wrappers: γ on the previous potential (wrappers)
 -self.gamma * self._progress - before
 +self._progress - self.gamma * before
 wrappers: terms of inner wrappers lost (wrappers)
 -{**others, self.name
 +{self.name
-wrappers: count not forgotten at reset (wrappers)
+wrappers: count not reset (wrappers)
 -        self._seen = Counter()
 +        pass
-choices: NaN lies in every range (has relations)
+validation: the caller's array is kept (turns)
+-np.array(plain, dtype=kind)
++np.asarray(plain, dtype=kind)
+validation: NaN is in every range (has relations)
 -if not low <= value <= high:
 +if value < low or value > high:
 """
 
 
 class Fault(NamedTuple):
-    """One fault: in which module, what it is, the tests that must see it, text before and after."""
+    """A fault: its module, description, test files, and the text before and after."""
 
     module: str
     what: str
@@ -345,7 +345,7 @@ class Fault(NamedTuple):
 
 
 def parsed(text: str) -> list[Fault]:
-    """The faults of the list."""
+    """Parse the list of faults."""
     found = re.findall(r"^(\w+): (.*) \(([\w ]+)\)\n((?:[-+].*\n)+)", text, re.MULTILINE)
     return [
         Fault(module, what, tests.split(), *("\n".join(lines(body, sign)) for sign in "-+"))
@@ -354,50 +354,52 @@ def parsed(text: str) -> list[Fault]:
 
 
 def lines(body: str, sign: str) -> list[str]:
-    """The lines after a sign."""
+    """Lines that start with a sign, without it."""
     return [line[1:] for line in body.splitlines() if line[0] == sign]
 
 
 def caught(fault: Fault) -> bool:
-    """Run the fault's tests on a copy of the package that has it."""
+    """Whether the fault's tests fail on a copy of the package that has the fault."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "src" / "credit", Path(folder) / "credit")
         module = Path(folder) / "credit" / f"{fault.module}.py"
         text = module.read_text()
         if fault.before not in text:
-            raise ValueError(f"{fault.module} has no {fault.before!r} any more: {fault.what}")
+            raise ValueError(f"{fault.module} does not contain {fault.before!r}: {fault.what}")
         module.write_text(text.replace(fault.before, fault.after, 1))
         sys.path[:0] = [folder, str(ROOT)]
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
         os.chdir(ROOT)
         files = [f"tests/credit/test_{name}.py" for name in fault.tests]
-        told = io.StringIO()
-        with contextlib.redirect_stdout(told):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *files])
         used = str(sys.modules["credit"].__file__).startswith(folder)
     if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} or not used:
-        raise RuntimeError(f"{fault.what}: no test ran\n{told.getvalue()}")
+        raise RuntimeError(f"{fault.what}: no test ran\n{output.getvalue()}")
     return status == pytest.ExitCode.TESTS_FAILED
 
 
 def main() -> None:
-    """Plant the faults and print a line each."""
+    """Plant the faults and print one line for each."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--only", default="", help="faults whose module or text holds this word")
+    options.add_argument(
+        "--only", default="", help="faults whose module or description has this word"
+    )
     options.add_argument("--workers", type=int, default=2)
     given = options.parse_args()
     for library in ("gymnasium", "torch"):
         importlib.import_module(library)
     faults = [fault for fault in parsed(FAULTS) if given.only in f"{fault.module}: {fault.what}"]
-    seen = 0
+    count = 0
     fork = multiprocessing.get_context("fork")
     with fork.Pool(given.workers, maxtasksperchild=1) as pool:
-        for fault, saw in zip(faults, pool.imap(caught, faults, chunksize=1), strict=True):
-            sys.stdout.write(f"{'caught' if saw else 'MISSED'}  {fault.module}: {fault.what}\n")
+        for fault, found in zip(faults, pool.imap(caught, faults, chunksize=1), strict=True):
+            sys.stdout.write(f"{'caught' if found else 'MISSED'}  {fault.module}: {fault.what}\n")
             sys.stdout.flush()
-            seen += saw
-    sys.stdout.write(f"{seen} of {len(faults)} faults caught\n")
-    sys.exit(seen < len(faults))
+            count += found
+    sys.stdout.write(f"{count} of {len(faults)} faults caught\n")
+    sys.exit(count < len(faults))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Anchor groups: similarity is difflib's to the last bit, only faster."""
+"""Anchor states: similarity equals that of difflib bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = st.text(alphabet="ab c", max_size=30)
 
 
 def plain(keys, groups, threshold, assign):
-    """The rule as STAPO §3.1 words it, every pair compared."""
+    """The rule of STAPO §3.1, comparing every pair."""
     clusters, places = {}, []
     for key, group in zip(keys, groups, strict=True):
         firsts = clusters.setdefault(group, [])
@@ -78,21 +78,22 @@ def test_long_texts_follow_difflibs_rule_for_popular_characters():
         assert same_partition(ids, plain(keys, [0] * 12, 0.5, assign))
 
 
-def test_a_repeated_key_may_find_a_better_cluster_later():
-    # "abcdefgh" joins "abcdefxx" (ratio 2*6/16 = 0.75); then "abcdefgx" opens no cluster at 0.75,
-    # but "zbcdefgh", unlike the first (2*5/16), opens one that is nearer (2*7/16 = 0.875)
+def test_a_repeated_key_may_join_a_better_cluster_later():
+    # "abcdefgh" joins "abcdefxx": ratio 2 * 6 / 16 = 0.75. "zbcdefgh" has 2 * 5 / 16 with that one
+    # and starts a second cluster, which is more similar to "abcdefgh": 2 * 7 / 16 = 0.875
     keys = ["abcdefxx", "abcdefgh", "zbcdefgh", "abcdefgh"]
+    ratios = [anchors._ratio(keys[1], keys[0]), anchors._ratio(keys[2], keys[0])]
+    assert [*ratios, anchors._ratio(keys[1], keys[2])] == pytest.approx([0.75, 0.625, 0.875])
     assert anchors.similar(keys, [0] * 4, 0.75).tolist() == [0, 0, 1, 1]
     assert anchors.similar(keys, [0] * 4, 0.75, assign="first").tolist() == [0, 0, 1, 0]
 
 
-def test_the_earlier_of_two_equally_like_clusters():  # "abcd" has 2 * 2 / 6 with either
+def test_the_earlier_of_two_equally_similar_clusters():
+    # "abcd" has the ratio 2 * 2 / 6 with both clusters
+    keys = ["ab", "cd", "abcd"]
+    assert [anchors._ratio("abcd", key) for key in keys] == pytest.approx([2 / 3, 2 / 3, 1])
     for assign in ("best", "first"):
-        assert anchors.similar(["ab", "cd", "abcd"], [0] * 3, 0.5, assign=assign).tolist() == [
-            0,
-            1,
-            0,
-        ]
+        assert anchors.similar(keys, [0] * 3, 0.5, assign=assign).tolist() == [0, 1, 0]
 
 
 def test_threshold_one_is_equality():
@@ -102,7 +103,7 @@ def test_threshold_one_is_equality():
 
 
 def test_gigpo_over_similar_states():
-    # the two states differ in a digit of 20 characters: one state, returns 1 and 0.95
+    # the first and last text differ in one of 20 characters: one state, with returns 0.95 and 1
     anchor = ["you are at shelf 1..", "x", "you are at shelf 2.."]
     turns = batch([2, 1], [1.0, 1.0], [0, 0], anchor=anchor)
     half = 0.5**0.5
@@ -115,7 +116,7 @@ def test_gigpo_over_similar_states():
     [
         ({"threshold": 0.0}, "threshold must lie in"),
         ({"threshold": 1.1}, "threshold must lie in .* got 1.1"),
-        ({"assign": "last"}, "assign is one of best, first, got 'last'"),
+        ({"assign": "last"}, "assign must be one of best, first, got 'last'"),
     ],
 )
 def test_options_out_of_range(options, message):

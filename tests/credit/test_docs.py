@@ -1,4 +1,4 @@
-"""The pages on credit: every Python block runs and prints what the page says it prints."""
+"""The pages on credit: every Python block runs and prints the text block below it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCKS = [
 def test_block_prints_what_the_page_shows(code, printed, tmp_path, capsys):
     (tmp_path / "block.py").write_text(code)
     runpy.run_path(str(tmp_path / "block.py"))
-    assert printed is not None, "a block shows what it prints in a text block below it"
+    assert printed is not None, "a text block with the output must follow"
     assert capsys.readouterr().out == printed
 
 

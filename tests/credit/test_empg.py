@@ -1,4 +1,4 @@
-"""EMPG: one batch by hand and what it reduces to."""
+"""EMPG: a batch worked by hand, and what it reduces to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_by_hand():
     # entropies 1, 2, 3 -> 0, 1/2, 1; g = e^0, e^-1/2, e^-1 over their mean
     turns = batch([2, 1], [1.0, 0.0], [0, 0], entropy=[1.0, 2.0, 3.0])
     g = np.exp([0, -0.5, -1]) / np.exp([0, -0.5, -1]).mean()
-    a = 0.5**0.5  # of outcomes 1 and 0
-    # the turn before entropy 2 gets 0.05 e^-1/2, last turns nothing
+    a = 0.5**0.5  # advantage of outcome 1 beside outcome 0: 0.5 / sqrt(0.5)
+    # the turn before entropy 2 gets the bonus 0.05 e^-1/2, last turns get none
     whole = np.array([a * g[0] + 0.05 * np.exp(-0.5), a * g[1], -a * g[2]])
     assert EMPG()(turns) == pytest.approx(whole - whole.mean(), abs=1e-5)
 
 
-def test_future_clarity_has_a_constant_of_its_own():  # only f is left: 0.1 e^{-2 * 1/2} on turn 0
+def test_bonus_alone():  # one trajectory, A^E = 0: 0.1 e^(-2 * 1/2), 0.1 e^(-2 * 1), 0
     turns = batch([3], [1.0], [0], entropy=[1.0, 2.0, 3.0])
     f = 0.1 * np.exp([-1, -2, -np.inf])
     assert EMPG(zeta=0.1, k_prime=2.0)(turns) == pytest.approx(f - f.mean())
@@ -40,7 +40,7 @@ def test_without_entropy_weights_it_is_grpo_centred(turns):
     assert EMPG()(known).sum() == pytest.approx(0, abs=1e-8)
 
 
-def test_sure_turns_count_more():
+def test_certain_turns_weigh_more():
     turns = batch([2, 2], [1.0, 0.0], [0, 0], entropy=[0.1, 2.0, 0.1, 2.0])
     advantage = EMPG(zeta=0.0)(turns)
     assert advantage[0] > advantage[1] > 0 > advantage[3] > advantage[2]

@@ -17,18 +17,18 @@ def test_groups_of_equal_outcomes_are_dropped():
     assert informative(batch([], [], [])).shape == (0,)
 
 
-def test_all_members_of_a_living_group_stay():  # the one at the mean carries no signal but counts
+def test_informative_groups_are_kept_whole():  # also the trajectory at the mean, 0.5
     turns = batch([1] * 3, [0.0, 0.5, 1.0], [0, 0, 0])
     assert informative(turns).tolist() == [True] * 3
 
 
 @given(batches())
-def test_what_is_dropped_has_no_advantage(turns):
+def test_dropped_trajectories_have_no_advantage(turns):
     dropped = ~informative(turns)[turns.trajectory]
     assert np.array_equal(credit.make("grpo")(turns)[dropped], np.zeros(dropped.sum()))
 
 
-def test_overlong_penalty():  # maximum 10, buffer 4: free to 6, then a quarter each
+def test_overlong_penalty():  # maximum 10, buffer 4: 0 up to 6, then -1/4 for each token
     lengths = [0, 6, 7, 8, 10, 12]
     expected = [0, 0, -0.25, -0.5, -1, -1]
     assert overlong_penalty(lengths, maximum=10, buffer=4) == pytest.approx(expected)

@@ -13,13 +13,14 @@ torch.set_num_threads(1)
 
 
 def test_by_hand():
-    # gamma 0.5, lambda 0.5: errors 1 + 0.5 * 4 - 2 = 1, and 3 - 4 = -1; first 1 + 0.25 * -1
+    # gamma = lambda = 0.5: errors 1 + 0.5 * 4 - 2 = 1 and 3 - 4 = -1
+    # advantages 1 + 0.5 * 0.5 * -1 = 0.75 and -1
     rewards, values = torch.tensor([[1.0, 3.0]]), torch.tensor([[2.0, 4.0]])
     advantage = gae.padded(rewards, values, torch.ones(1, 2), gamma=0.5, lam=0.5)
     assert advantage.tolist()[0] == pytest.approx([0.75, -1])
 
 
-def test_without_critic_it_is_return_to_go():
+def test_without_critic_it_is_the_return_to_go():  # 1 + 2 + 4, 2 + 4, 4 | 8
     rewards = torch.tensor([1.0, 2.0, 4.0, 8.0])
     advantage = gae.ragged(rewards, torch.zeros(4), torch.tensor([0, 0, 0, 1]), lam=1.0)
     assert advantage.tolist() == pytest.approx([7, 6, 4, 8])
@@ -51,7 +52,7 @@ def test_ragged_is_padded(lengths, gamma, lam):
 
 
 def test_gaps_and_padding_do_not_matter():
-    # tokens of the environment between replies hold anything, NaN too
+    # values at tokens of the environment are not read, here NaN
     rewards, values = torch.tensor([[1.0, 3.0]]), torch.tensor([[2.0, 4.0]])
     plain = gae.padded(rewards, values, torch.ones(1, 2), gamma=0.5, lam=0.5)
     nan = torch.nan
@@ -67,6 +68,11 @@ def test_gaps_and_padding_do_not_matter():
 
 
 def test_gradients():
+    # gamma 0.9, lambda 0.8: A_1 = r_1 + 0.9 V_2 - V_1 + 0.72 (r_2 - V_2), so that the derivative by
+    # V_1 is -1 and that by V_2 is 0.9 - 0.72 = 0.18
+    critic = torch.zeros(1, 2, requires_grad=True)
+    gae.padded(torch.ones(1, 2), critic, torch.ones(1, 2), gamma=0.9, lam=0.8)[0, 0].backward()
+    assert critic.grad[0].tolist() == pytest.approx([-1, 0.18])
     values = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     rewards, mask = torch.randn(2, 4, dtype=torch.float64), torch.ones(2, 4)
     mask[1, 2:] = 0
@@ -76,7 +82,7 @@ def test_gradients():
 
 
 def test_half_precision_accumulates_in_single():
-    rewards = torch.full((1, 600), 1.0, dtype=torch.bfloat16)  # bf16 sums stick at 256
+    rewards = torch.full((1, 600), 1.0, dtype=torch.bfloat16)  # a sum in bfloat16 stays at 256
     mask = torch.ones(1, 600)
     advantage = gae.padded(rewards, torch.zeros_like(rewards), mask, lam=1.0)
     assert advantage[0, 0].item() == pytest.approx(600)

@@ -1,4 +1,4 @@
-"""HAS: the blend, its decomposers, the projection, HAS's case 1."""
+"""HAS: the blend, the decomposer Progressive, the projection, case 1 of the appendix."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from credit.has import HAS
 from tests.credit.batches import batch, batches
 
 HALF = 0.5**0.5
-# HAS appendix A, case 1, goal-aware rollout: shares of turns 1-11, R = 1
+# HAS appendix A, case 1, goal-aware rollout: credits of turns 1-11, R = 1
 CASE_1 = [0.075, 0.084, 0.001, -0.026, -0.129, -0.004, -0.087, 0.006, -0.231, 0.758, 0.507]
 
 
-def test_progressive():  # progress 0.25, 0.25, 1 | 0.5
+def test_progressive():  # 0.25 - 0, 0.25 - 0.25, 1 - 0.25 | 0.5 - 0
     turns = batch([3, 1], [1.0, 0.0], [0, 0], progress=[0.25, 0.25, 1.0, 0.5])
     assert Progressive()(turns) == pytest.approx([0.25, 0.0, 0.75, 0.5])
 
 
 def test_blend():
-    # outcomes 1 and 0: +-1/sqrt2. First turns progress 0.4 and 0.2: +-1/sqrt2 too; the second
-    # turns 0.1 and 0.5: -+1/sqrt2, which cancels at alpha 0.5
+    # outcomes 1 and 0: +-1/sqrt(2). First turns gain 0.4 and 0.2: +-1/sqrt(2) too. Second turns
+    # gain 0.1 and 0.5: -+1/sqrt(2), which cancels the outcome at alpha 0.5
     turns = batch([2, 2], [1.0, 0.0], [0, 0], progress=[0.4, 0.5, 0.2, 0.7])
     assert HAS()(turns) == pytest.approx([HALF, 0, -HALF, 0], abs=1e-5)
     assert HAS(alpha=0.0)(turns) == pytest.approx([HALF, -HALF, -HALF, HALF], abs=1e-4)
     assert HAS(alpha=0.75)(turns) == pytest.approx([HALF, HALF / 2, -HALF, -HALF / 2], abs=1e-4)
 
 
-def test_a_turn_is_compared_with_those_that_got_there():
-    # only the first trajectory has a second turn: nothing to compare it with
+def test_a_turn_is_compared_with_trajectories_that_are_long_enough():
+    # first turns gain 0.2 and 0.6; only the first trajectory has a second turn: 0
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.2, 1.0, 0.6])
     assert HAS(alpha=0.0)(turns) == pytest.approx([-HALF, 0, HALF], abs=1e-4)
 
 
-def test_normalize_over_the_group():  # progress 1, 2, 3 tenths: -1, 0, 1 deviations
+def test_normalize_over_the_group():  # gains 0.1, 0.2, 0.3: mean 0.2, deviation 0.1
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.1, 0.3, 0.3])
     assert HAS(alpha=0.0, normalize="group")(turns) == pytest.approx([-1, 0, 1], abs=1e-4)
 
 
-def test_normalize_over_anchors():
+def test_normalize_over_anchors():  # in state "t" gains 0.2 and 0.4, state "s" occurs once
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.1, 0.3, 0.4], anchor=["s", "t", "t"])
     assert HAS(alpha=0.0, normalize="anchor")(turns) == pytest.approx([0, -HALF, HALF], abs=1e-4)
 
@@ -67,26 +67,26 @@ def test_it_is_a_convex_blend(turns, alpha):
 @given(batches(), st.floats(0.1, 5))
 def test_projected_credits_sum_to_the_outcome(turns, clip):
     values = turns.reward * 3
-    shares = project(values, turns, clip=clip)
-    sums = np.bincount(turns.trajectory, shares, len(turns.group))
+    projected = project(values, turns, clip=clip)
+    sums = np.bincount(turns.trajectory, projected, len(turns.group))
     assert sums == pytest.approx(turns.outcome, abs=1e-9)
-    again = project(shares, turns, clip=1e9)
-    assert again == pytest.approx(shares, abs=1e-9)
+    again = project(projected, turns, clip=1e9)
+    assert again == pytest.approx(projected, abs=1e-9)
 
 
 def test_projection_by_hand():
-    # 3 is clipped to 2: 2 + 0.5 - 1 = 1.5 is 0.5 above R = 1; each of three gives a sixth
+    # 3 is clipped to 2; the sum 2 + 0.5 - 1 = 1.5 is 0.5 above R = 1, a sixth for each turn
     turns = batch([3], [1.0], [0])
     assert project([3.0, 0.5, -1.0], turns) == pytest.approx([11 / 6, 1 / 3, -7 / 6])
 
 
 def test_case_1_sums_to_the_return():
-    # eleven printed shares sum to 0.954; the opening "look" has the rest, 0.046
+    # the eleven printed credits sum to 0.954; the first action, "look", has the rest, 0.046
     turns = batch([12], [1.0], [0])
     assert sum(CASE_1) == pytest.approx(0.954)
-    shares = [1 - sum(CASE_1), *CASE_1]
-    assert project(shares, turns) == pytest.approx(shares)
-    assert int(np.argmax(np.abs(shares))) == 10  # "use desklamp 1" is decisive
+    values = [1 - sum(CASE_1), *CASE_1]
+    assert project(values, turns) == pytest.approx(values)
+    assert int(np.argmax(np.abs(values))) == 10  # "use desklamp 1" is decisive
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_credit_is_checked(given_credit, message):
         ({"alpha": 1.3}, r"alpha must lie in \[0, 1\] because it blends two advantages, got 1.3"),
         ({"alpha": -0.1}, "got -0.1"),
         ({"alpha": np.nan}, "got nan"),
-        ({"normalize": "turn"}, "normalize is one of position, anchor, group"),
+        ({"normalize": "turn"}, "normalize must be one of position, anchor, group"),
         ({"decomposer": "progresive"}, "unknown decomposer 'progresive'; did you mean 'progre"),
         ({"decomposer": "judge"}, "more than a name: pass credit.judge.Judge"),
-        ({"decomposer": "turnrd"}, "more than a name: pass credit.turnrd.Decomposer"),
+        ({"decomposer": "turnrd"}, "more than a name: pass credit.turnrd.TurnRDDecomposer"),
     ],
 )
 def test_options_out_of_range(options, message):

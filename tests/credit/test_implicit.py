@@ -15,7 +15,7 @@ from tests.credit.batches import batch, batches
 torch.set_num_threads(1)
 
 
-def test_rewards():  # 0.5 * (1 + 2) on turn 0, nothing on turn 1, 0.5 * -1 on turn 2
+def test_rewards():  # turn 0: 0.5 * (1 + 2); turn 1 has no token; turn 2: 0.5 * -1
     new, old = torch.tensor([0.0, 0.0, -3.0]), torch.tensor([-1.0, -2.0, -2.0])
     turn = torch.tensor([0, 0, 2])
     assert implicit.rewards(new, old, turn, 3, beta=0.5).tolist() == pytest.approx([1.5, 0, -0.5])
@@ -32,20 +32,20 @@ def test_tokens_sum_to_the_trajectory():
     assert turns.sum().item() == pytest.approx(whole.item(), abs=1e-6)
 
 
-def test_equal_models_reward_nothing():
+def test_equal_models_give_no_reward():
     same = torch.randn(5)
     assert implicit.rewards(same, same, torch.arange(5), 5).tolist() == [0] * 5
 
 
-def test_pairs():  # group 7: 0 and 3 succeed, 2 fails; group 4: 1 alone
+def test_pairs():  # in group 7, trajectories 0 and 3 succeed and 2 fails; group 4 has only 1
     turns = batch([1] * 4, [1.0, 1.0, 0.0, 0.5], [7, 4, 7, 7])
-    assert sorted(implicit.pairs(turns).tolist()) == [[0, 2], [3, 2]]
-    assert implicit.pairs(turns, threshold=0.5).tolist() == [[0, 2], [0, 3]]
+    assert sorted(implicit.preference_pairs(turns).tolist()) == [[0, 2], [3, 2]]
+    assert implicit.preference_pairs(turns, threshold=0.5).tolist() == [[0, 2], [0, 3]]
 
 
 @given(batches())
 def test_pairs_are_all_those_of_a_group(turns):
-    pairs = implicit.pairs(turns)
+    pairs = implicit.preference_pairs(turns)
     better, worse = pairs[:, 0], pairs[:, 1]
     assert (turns.outcome[better] > 0).all()
     assert (turns.outcome[worse] <= 0).all()
@@ -57,7 +57,7 @@ def test_pairs_are_all_those_of_a_group(turns):
     assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs) == expected
 
 
-def test_dpo_loss():  # margins log 3 and 0: -log 3/4 and -log 1/2
+def test_dpo_loss():  # differences log 3 and 0: -log σ(log 3) = -log 3/4, and -log 1/2
     returns = torch.tensor([math.log(3), 0.0, 0.0])
     loss = implicit.dpo_loss(returns, np.array([[0, 1], [1, 2]]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
@@ -70,12 +70,12 @@ def test_dpo_without_pairs_has_no_gradient():
     assert (loss.item(), returns.grad.tolist()) == (0, [0, 0])
 
 
-def test_prime_loss():  # sigma(log 3) = 3/4 and should be 1; sigma(0) = 1/2 and should be 0
+def test_prime_loss():  # σ(log 3) = 3/4 for a success: -log 3/4; σ(0) = 1/2 for a failure: -log 1/2
     loss = implicit.prime_loss(torch.tensor([math.log(3), 0.0]), torch.tensor([1.0, 0.0]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
 
 
-def test_losses_prefer_the_better():
+def test_a_step_on_the_dpo_loss_prefers_the_better():  # slope -σ(0) = -1/2 of the better one
     returns = torch.zeros(2, requires_grad=True)
     implicit.dpo_loss(returns, np.array([[0, 1]])).backward()
     assert returns.grad.tolist() == pytest.approx([-0.5, 0.5])
@@ -103,7 +103,7 @@ def test_half_precision():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"outcomes of 0 or 1, got 0\.5"):
+    with pytest.raises(ValueError, match=r"outcome must be 0 or 1 .*, got 0\.5"):
         implicit.prime_loss(torch.zeros(2), torch.tensor([1.0, 0.5]))
     with pytest.raises(ValueError, match="beta must be positive"):
         implicit.token_rewards(torch.zeros(1), torch.zeros(1), beta=0)

@@ -1,4 +1,4 @@
-"""iStar and PRIME from implicit rewards: numbers by hand, reductions, refusals."""
+"""iStar and PRIME: numbers worked by hand, reductions, refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_rewards(rewards, lengths=(2, 1), outcomes=(1.0, 0.0), **columns):
     )
 
 
-def test_istar_by_hand():  # rewards 1, 2, 3: -1, 0, 1 deviations over all turns of the group
+def test_istar_by_hand():  # rewards 1, 2, 3: -1, 0, 1 standard deviations in the group
     turns = with_rewards([1, 2, 3])
     expected = [HALF - 1, HALF, -HALF + 1]
     assert IStar()(turns) == pytest.approx(expected, abs=1e-5)
@@ -32,20 +32,20 @@ def test_istar_by_hand():  # rewards 1, 2, 3: -1, 0, 1 deviations over all turns
     assert IStar(base="rloo")(turns) == pytest.approx([0, 1, 0], abs=1e-5)
 
 
-def test_merged():  # 1 + 0.25 + 0.25 against 0 + 3.5: leave-one-out -2 and 2
+def test_merged():  # 1 + 0.25 + 0.25 = 1.5 and 0 + 3.5: leave-one-out -2 and 2
     turns = with_rewards([0.25, 0.25, 3.5])
     assert IStar(variant="merged", base="rloo")(turns) == pytest.approx([-2, -2, 2])
     assert IStar(variant="merged")(turns) == pytest.approx([-HALF, -HALF, HALF], abs=1e-5)
 
 
-def test_environment_rewards():  # rewards 3, 2, 1 of the environment instead
+def test_environment_rewards():  # 3, 2, 1: 1, 0, -1 deviations, plus leave-one-out 1, 1, -1
     turns = with_rewards([0, 0, 0], reward=[3.0, 2.0, 1.0])
     assert IStar(variant="environment", base="rloo")(turns) == pytest.approx([2, 1, -2], abs=1e-5)
 
 
-def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 0, 1
+def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 0, 1 deviations
     turns = with_rewards([0, 0, 0])
-    advantage = IStar(base="rloo").tokens(turns, [0.0, 1.0, 2.0], [0, 0, 2])
+    advantage = IStar(base="rloo").token_advantage(turns, [0.0, 1.0, 2.0], [0, 0, 2])
     assert advantage == pytest.approx([0, 1, 0], abs=1e-5)
 
 
@@ -59,8 +59,8 @@ def test_equal_models_give_the_base_method(turns):
 
 
 def test_prime_by_hand():
-    # mean rewards 1.5 and 3: baselines 3 and 1.5. Turns: 1 - 3, 2 - 3 | 3 - 1.5; to go -3, -1 | 1.5
-    # leave-one-out of outcomes 1 and 0: +1 and -1
+    # mean rewards 1.5 and 3, so that the baselines are 3 and 1.5. Relative rewards 1 - 3, 2 - 3 and
+    # 3 - 1.5; returns-to-go -3, -1 and 1.5 (gamma 0.5: -2.5). Outcomes: leave-one-out +1 and -1
     assert Prime()(with_rewards([1, 2, 3])) == pytest.approx([-2, 0, 0.5])
     assert Prime(gamma=0.5)(with_rewards([1, 2, 3])) == pytest.approx([-1.5, 0, 0.5])
 
@@ -82,9 +82,9 @@ def test_refusals():
         IStar()(batch([1], [1.0], [0]))
     with pytest.raises(ValueError, match="named 'other'; known: implicit"):
         IStar(column="other")(with_rewards([1, 2, 3]))
-    with pytest.raises(ValueError, match="base is one of grpo, rloo, reinforce_pp"):
+    with pytest.raises(ValueError, match="base must be one of grpo, rloo, reinforce_pp"):
         IStar(base="dapo")
-    with pytest.raises(ValueError, match="variant is one of step, merged, environment"):
+    with pytest.raises(ValueError, match="variant must be one of step, merged, environment"):
         IStar(variant="token")
     with pytest.raises(ValueError, match="alpha must lie in"):
         IStar(alpha=-1)

@@ -1,4 +1,4 @@
-"""KL: exact, its estimators, the adaptive coefficient."""
+"""KL divergence: exact, estimators, adaptive coefficient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from credit import kl
 
 torch.set_num_threads(1)
 P, Q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
-EXACT = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+EXACT = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)  # 0.5 log(0.5 / 0.25) + 0.5 log(0.5 / 0.75)
 
 
 def test_categorical():
@@ -20,20 +20,20 @@ def test_categorical():
     assert kl.categorical(Q.log(), Q.log()).item() == pytest.approx(0)
 
 
-def test_tokens_that_both_forbid_count_nothing():
+def test_tokens_that_both_forbid_add_nothing():
     p = torch.cat([P.log(), torch.tensor([-torch.inf])])
     q = torch.cat([Q.log(), torch.tensor([-torch.inf])])
     assert kl.categorical(p, q).item() == pytest.approx(EXACT)
 
 
-def test_estimators_of_one_token():  # log p - log q = log 2: log 2, its square / 2, 1/2 - 1 + log 2
+def test_estimators_of_one_token():  # p/q = 2: log 2, (log 2)^2 / 2, 1/2 - 1 + log 2
     p, q, log2 = P.log()[:1], Q.log()[:1], math.log(2)
     assert kl.k1(p, q).item() == pytest.approx(log2)
     assert kl.k2(p, q).item() == pytest.approx(log2**2 / 2)
     assert kl.k3(p, q).item() == pytest.approx(log2 - 0.5)
 
 
-def test_k1_and_k3_are_unbiased():  # the mean under p over both tokens is the divergence
+def test_k1_and_k3_are_unbiased():  # the mean over both tokens, weighted by p, is the divergence
     for name in ("k1", "k3"):
         tokens = kl.ESTIMATORS[name](P.log(), Q.log())
         assert (P * tokens).sum().item() == pytest.approx(EXACT, abs=1e-6)
@@ -43,10 +43,15 @@ def test_k3_is_never_negative():
     gap = torch.linspace(-5, 5, 101)
     assert (kl.k3(gap, torch.zeros(101)) >= 0).all()
     small = kl.k3(torch.tensor([1e-4]), torch.zeros(1)).item()
-    assert small == pytest.approx(5e-9, rel=1e-2)  # not lost to cancellation
+    assert small == pytest.approx(5e-9, rel=1e-2)  # (1e-4)^2 / 2, in spite of cancellation
 
 
 def test_gradients():
+    # by log p at log p - log q = log 2: k1 has 1, k2 has log 2, k3 has 1 - q/p = 1/2
+    for name, slope in (("k1", 1.0), ("k2", math.log(2)), ("k3", 0.5)):
+        logprobs = P.log()[:1].requires_grad_()
+        kl.ESTIMATORS[name](logprobs, Q.log()[:1]).sum().backward()
+        assert logprobs.grad.item() == pytest.approx(slope)
     torch.manual_seed(0)
     a, b = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(kl.categorical, (a, b))
@@ -66,10 +71,11 @@ def test_half_precision():
 @pytest.mark.parametrize(
     ("divergence", "expected"), [(0.07, 0.2), (0.05, 0.1), (0.03, 0.1), (0.02, 0.05)]
 )
-def test_adaptive_coefficient(divergence, expected):  # above 0.06 twice, below 0.0267 half
-    assert kl.adapted(0.1, divergence, target=0.04) == pytest.approx(expected)
+def test_adaptive_coefficient(divergence, expected):
+    # target 0.04: doubled above 0.04 * 1.5 = 0.06, halved below 0.04 / 1.5 = 0.0267
+    assert kl.adaptive_coefficient(0.1, divergence, target=0.04) == pytest.approx(expected)
 
 
 def test_target_must_be_positive():
     with pytest.raises(ValueError, match="target must be positive"):
-        kl.adapted(0.1, 0.1, target=0)
+        kl.adaptive_coefficient(0.1, 0.1, target=0)

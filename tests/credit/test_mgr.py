@@ -1,4 +1,4 @@
-"""MGR: the paper's equations by hand, its relations, its gate."""
+"""MGR: the paper's equations worked by hand, relations, the gate."""
 
 from __future__ import annotations
 
@@ -11,43 +11,45 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 import credit
-from credit.mgr import MGR, fuse
+from credit.mgr import MGR, combine
 from tests.credit.batches import batch, batches
 
 
 def test_local_signal():
-    # valid, invalid (-1 - 0.1), valid (+1 + 0.1), valid: the third "go" counts N = 3 > q = 2,
-    # since the invalid one does not: 1 - 0.5 * (3 - 2)
+    # valid 1, invalid -1 - 0.1, valid 1 + 0.1; the last turn is the third valid "go", N = 3 and
+    # q = 2, so that it has 1 - 0.5 * (3 - 2)
     turns = batch([4], [1.0], [0], valid=[True, False, True, True], action=["go"] * 4)
-    assert MGR().local(turns) == pytest.approx([1, -1.1, 1.1, 0.5])
-    assert MGR(beta=0, alpha=0).local(turns) == pytest.approx([1, -1, 1, 1])
+    assert MGR().local_reward(turns) == pytest.approx([1, -1.1, 1.1, 0.5])
+    assert MGR(beta=0, alpha=0).local_reward(turns) == pytest.approx([1, -1, 1, 1])
 
 
-def test_repetitions_cost_more_each_time():  # N - q = 0, 0, 1, 2, 3
+def test_repetitions_cost_more_each_time():  # 1 - 0.5 max(N - 2, 0) for N = 1 to 5
     turns = batch([5], [0.0], [0], action=["look"] * 5)
-    assert MGR().local(turns) == pytest.approx([1, 1, 0.5, 0, -0.5])
+    assert MGR().local_reward(turns) == pytest.approx([1, 1, 0.5, 0, -0.5])
 
 
-def test_each_trajectory_counts_for_itself():
+def test_each_trajectory_counts_its_own_actions():  # "a" again in the second one only: 1 - 0.5
     turns = batch([2, 2], [1.0, 0.0], [0, 0], valid=[True, False, True, True], action=["a"] * 4)
-    assert MGR(q=1).local(turns) == pytest.approx([1, -1.1, 1, 0.5])
+    assert MGR(q=1).local_reward(turns) == pytest.approx([1, -1.1, 1, 0.5])
 
 
 @pytest.mark.parametrize(
-    ("local", "standing", "gate", "expected"),
+    ("local", "global_reward", "gate", "expected"),
     [
         (1.1, 0.5, 1, 0.55),  # both good: 1.1 * 0.5
         (-1.1, -0.5, 1, -0.55),  # both bad: -1.1 * |-0.5|
         (-1.0, 0.8, 1, -0.4),  # invalid in a success: 0.5 * -1 * 0.8
-        (-1.0, 0.8, -1, -0.4),  # where the gate has no say
+        (-1.0, 0.8, -1, -0.4),  # the gate does not apply
         (1.0, -0.8, 1, 0.4),  # valid in a failure, kept: 0.5 * 1 * 0.8
         (1.0, -0.8, -1, -0.4),  # flipped
         (0.0, 0.8, 1, 0.0),
         (1.0, 0.0, -1, 0.0),
     ],
 )
-def test_fusion(local, standing, gate, expected):
-    assert fuse([local], [standing], [gate], conflict_scale=0.5)[0] == pytest.approx(expected)
+def test_combine(local, global_reward, gate, expected):
+    assert combine([local], [global_reward], [gate], conflict_scale=0.5)[0] == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,24 +69,26 @@ def test_schedule_of_the_gate(successes, valid_share, expected):
 
 
 def test_schedule_stays_a_probability():
-    # C = 0.5: 1 - 3 * 0.5 is below 0; C = 0.6 is the end of the slope, where 1 - 1.5 * 0.6 = 0.1
+    # C = 0.5: 1 - 3 * 0.5 = -0.5, so 0; C = 0.6 = theta_c2: p_min, not 1 - 1.5 * 0.6 = 0.1
     half = batch([1] * 10, [1.0] * 5 + [0.0] * 5, [0] * 10)
     more = batch([1] * 10, [1.0] * 6 + [0.0] * 4, [0] * 10)
-    assert MGR(delta=3.0).p_retain(half) == 0
-    assert MGR(p_min=0.3).p_retain(more) == 0.3
+    assert MGR(delta=3.0).p_retain(half) == pytest.approx(0)
+    assert MGR(p_min=0.3).p_retain(more) == pytest.approx(0.3)
 
 
-def test_gate_keeps_as_many_as_the_schedule_says():  # C = 0.6: a tenth of 400 failures
+def test_gate_keeps_signs_with_the_scheduled_probability():  # C = 0.6: 0.1 of 400 failures
     turns = batch([1] * 1000, [1.0] * 600 + [0.0] * 400, [0] * 1000)
     rewards = MGR().rewards(turns, np.random.default_rng(0))
     assert (rewards[600:] > 0).mean() == pytest.approx(0.1, abs=0.04)
 
 
 def test_gate_flips_whole_trajectories():
+    # C = 0.5: p_retain 0.25. A failure has R_global = 0 - 20/39, a valid turn R_local = 1
     turns = batch([3] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
     rewards = MGR().rewards(turns, np.random.default_rng(3))
     failed = rewards[60:].reshape(20, 3)
     assert (failed == failed[:, :1]).all()
+    assert np.abs(failed) == pytest.approx(np.full((20, 3), 20 / 39))
     assert 0 < (failed[:, 0] > 0).mean() < 1
     by_turn = MGR(gate="turn").rewards(turns, np.random.default_rng(3))[60:].reshape(20, 3)
     assert (by_turn != by_turn[:, :1]).any()
@@ -92,11 +96,11 @@ def test_gate_flips_whole_trajectories():
 
 def test_diagnostics_describe_the_rewards():
     turns = batch([3] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
-    told = MGR().diagnostics(turns, np.random.default_rng(3))
+    found = MGR().diagnostics(turns, np.random.default_rng(3))
     rewards = MGR().rewards(turns, np.random.default_rng(3))
-    assert (told.completion, told.validity, told.p_retain) == (0.5, 1.0, 0.25)
-    assert told.flipped == pytest.approx((rewards[60:] < 0).mean())
-    assert (told.positive, told.negative) == ((rewards > 0).sum(), (rewards < 0).sum())
+    assert (found.completion, found.validity, found.p_retain) == (0.5, 1.0, 0.25)
+    assert found.flipped == pytest.approx((rewards[60:] < 0).mean())
+    assert (found.positive, found.negative) == ((rewards > 0).sum(), (rewards < 0).sum())
 
 
 @given(batches(), st.integers(0, 1000), st.sampled_from(["trajectory", "turn", "none"]))
@@ -106,17 +110,22 @@ def test_an_invalid_turn_is_never_rewarded(turns, seed, gate):
 
 
 @given(batches())
-def test_an_open_gate_never_punishes_a_fresh_valid_turn(turns):
+def test_without_the_gate_a_valid_turn_is_never_punished(turns):
     rewards = MGR(gate="none", alpha=0.0).rewards(turns)
     assert (rewards[turns.valid] >= 0).all()
 
 
+def test_global_reward():  # outcomes 1, 0, 0 of a group: 1 - 0 and twice 0 - 1/2
+    turns = batch([2, 1, 1], [1.0, 0.0, 0.0], [0, 0, 0])
+    assert MGR().global_reward(turns) == pytest.approx([1, 1, -0.5, -0.5])
+
+
 @given(batches())
-def test_standing_is_rloo(turns):
-    assert MGR().standing(turns).tolist() == credit.make("rloo")(turns).tolist()
+def test_global_reward_is_rloo(turns):
+    assert MGR().global_reward(turns).tolist() == credit.make("rloo")(turns).tolist()
 
 
-def test_the_gate_wants_a_generator():
+def test_the_gate_requires_a_generator():
     turns = batch([1] * 20, [1.0] * 10 + [0.0] * 10, [0] * 20)
     for call in (MGR(), MGR().rewards, MGR().diagnostics, MGR(gate="turn")):
         with pytest.raises(ValueError, match=r"make rng = np\.random\.default_rng"):
@@ -125,7 +134,7 @@ def test_the_gate_wants_a_generator():
     assert MGR(gate="none")(turns).tolist() == kept.tolist()
 
 
-def test_a_generator_goes_on_from_step_to_step():
+def test_a_generator_draws_new_signs_at_each_call():
     turns = batch([1] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
     rng = default_rng(0)
     assert MGR()(turns, rng).tolist() != MGR()(turns, rng).tolist()
@@ -135,7 +144,7 @@ def test_a_generator_goes_on_from_step_to_step():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gate": "step"}, "gate is one of trajectory, turn, none, got 'step'"),
+        ({"gate": "step"}, "gate must be one of trajectory, turn, none, got 'step'"),
         ({"conflict_scale": 0.0}, "conflict_scale must be positive and finite .* got 0.0"),
         ({"p_min": 1.2}, r"p_min must lie in \[0, 1\]"),
         ({"alpha": -0.5}, "alpha must lie in"),
@@ -151,11 +160,11 @@ def test_outcome_must_be_success():
         MGR()(batch([1, 1], [1.0, 0.5], [0, 0]))
 
 
-def test_the_gate_closes_from_one_threshold_to_the_next():
+def test_thresholds_must_be_in_order():
     with pytest.raises(ValueError, match=r"theta_c1=0.7 must be at most theta_c2=0.6"):
         MGR(theta_c1=0.7)
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_numbers_are_accepted():
     with warnings.catch_warnings(action="error"):
         assert MGR(beta=np.float32(0.25), q=np.int64(2)) == MGR(beta=0.25)

@@ -1,4 +1,4 @@
-"""MT-GRPO and MT-RLOO: Eq. 9-13 by hand, the authors' variant, both normalisations."""
+"""MT-GRPO and MT-RLOO: Eq. 9-13 worked by hand, the authors' variant, both normalizations."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ def two(**columns):
     )
 
 
-def test_two_turns():  # first: 1/sqrt2 + lam / sqrt2, last: 1/sqrt2
+def test_two_turns():  # first turn 1/sqrt(2) + lam / sqrt(2), last turn 1/sqrt(2)
     assert MTGRPO()(two()) == pytest.approx([2 * HALF, HALF, -2 * HALF, -HALF], abs=1e-5)
     assert MTGRPO(lam=0.5)(two()) == pytest.approx([1.5 * HALF, HALF, -1.5 * HALF, -HALF], abs=1e-5)
 
 
-def test_leave_one_out():  # R^T: 0.7 - 0.2 = 0.5; R^O: 1.9 - 0.5 = 1.4
+def test_leave_one_out():  # A^T = 0.7 - 0.2 = 0.5, A^O = 1.9 - 0.5 = 1.4
     assert MTRLOO()(two()) == pytest.approx([1.9, 1.4, -1.9, -1.4])
     assert MTRLOO(lam=2.0)(two()) == pytest.approx([3.3, 1.4, -3.3, -1.4])
 
 
-def test_code_scales_the_turn():  # A^O + lam A^T = 1.4 + 2 * 0.5
+def test_code_weights_the_turn():  # A^O + lam A^T = 1.4 + 2 * 0.5
     assert MTRLOO(lam=2.0, variant="code")(two()) == pytest.approx([2.4, 1.4, -2.4, -1.4])
 
 
-def test_code_adds_more_to_deviations():  # 0.25 / (0.35355 + 1e-4) + 0.7 / (0.98995 + 1e-4)
+def test_code_has_a_larger_eps():  # 0.25 / (0.35355 + 1e-4) + 0.7 / (0.98995 + 1e-4)
     first = MTGRPO(variant="code")(two())[0]
     assert first == pytest.approx(0.25 / 0.3536534 + 0.7 / 0.9900495, abs=1e-6)
 
 
 def test_no_tool_called_gets_the_merged_advantage_in_code():
-    # one turn alone: R^O 1.0, R^T 0.1; the other 0.5 + 0.4: merged 1.1 and 0.9, apart by 0.2
+    # merged rewards 1.0 + 0.1 = 1.1 of the trajectory of one turn and 0.5 + 0.4 = 0.9: 1.1 - 0.9
+    # for the first; A^T = 0.4 - 0.1 = 0.3 and A^O = 0.5 - 1 for the other
     turns = batch(
         [1, 2], [1.0, 0.5], [0, 0], turn_reward=[[0.1], [0.4], [0.0]], turn_reward_names=("t",)
     )
@@ -55,7 +56,7 @@ def test_no_tool_called_gets_the_merged_advantage_in_code():
 
 
 def test_more_turns_compare_positions():
-    # position 1 is reached by the first two only: rewards 3 and 1; position 0: 0, 0, 6
+    # position 0 has rewards 0, 0, 6: 0 - 3, 0 - 3, 6 - 0
     turns = batch(
         [3, 3, 2],
         [1.0, 1.0, 1.0],
@@ -63,11 +64,11 @@ def test_more_turns_compare_positions():
         turn_reward=np.array([[0, 3, 9, 0, 1, 9, 6, 5]]).T,
         turn_reward_names=("t",),
     )
-    # last turns get A^O = 0; the third's last turn is at position 1 and counts there: 3, 1, 5
+    # position 1 has 3, 1, 5: 3 - 3 and 1 - 4; the 5 is of a last turn. Last turns get A^O = 0
     assert MTRLOO()(turns) == pytest.approx([-3, 0, 0, -3, -3, 0, 6, 0])
 
 
-def test_anchors_do_not_depend_on_when_others_stop():
+def test_anchors():  # state a: 1 - 3 and 3 - 1, state b: 2 - 5 and 5 - 2; outcomes +1 and -1
     columns = {"turn_reward_names": ("t",), "anchor": ["a", "b", "x", "a", "b", "y"]}
     both = batch([3, 3], [1.0, 0.0], [0, 0], turn_reward=[[1], [2], [0], [3], [5], [0]], **columns)
     assert MTRLOO(normalize="anchor")(both) == pytest.approx([-1, -2, 1, 1, 2, -1])
@@ -78,13 +79,13 @@ def test_merged_grpo():  # 1.9 + 0.7 = 2.6 and 0.5 + 0.2 = 0.7
     assert credit.make("grpo_or")(two()).tolist() == credit.make("grpo")(two()).tolist()
 
 
-def test_merged_rewards_can_turn_the_order():  # 1 + 0 against 0 + 3
+def test_merged_rewards_can_reverse_the_order():  # 1 + 0 and 0 + 3
     turns = batch([1, 1], [1.0, 0.0], [0, 0], turn_reward=[[0], [3]], turn_reward_names=("t",))
     assert credit.make("grpo_mr")(turns) == pytest.approx([-HALF, HALF], abs=1e-5)
 
 
 @given(batches())
-def test_without_differences_between_turns_only_the_outcome_is_left(turns):
+def test_equal_turn_rewards_leave_the_outcome_alone(turns):
     same = batch(
         np.bincount(turns.trajectory).tolist(),
         turns.outcome.tolist(),
@@ -100,8 +101,8 @@ def test_without_differences_between_turns_only_the_outcome_is_left(turns):
     ("options", "message"),
     [
         ({"lam": -1.0}, "lam must lie in .* got -1.0"),
-        ({"normalize": "turn"}, "normalize is one of position, anchor, got 'turn'"),
-        ({"variant": "verl"}, "variant is one of paper, code, got 'verl'"),
+        ({"normalize": "turn"}, "normalize must be one of position, anchor, got 'turn'"),
+        ({"variant": "verl"}, "variant must be one of paper, code, got 'verl'"),
     ],
 )
 def test_options_out_of_range(options, message):
@@ -110,6 +111,6 @@ def test_options_out_of_range(options, message):
 
 
 @pytest.mark.parametrize("name", ["mt_grpo", "mt_rloo", "grpo_mr"])
-def test_turn_rewards_are_needed(name):
+def test_turn_rewards_are_required(name):
     with pytest.raises(ValueError, match="reads the column turn_reward"):
         credit.make(name)(batch([1], [1.0], [0]))

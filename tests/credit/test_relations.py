@@ -1,4 +1,4 @@
-"""What every method keeps on any batch: order, tasks, names, finiteness; and what is public."""
+"""Relations that hold for every method on any batch, checks of options, and public names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import credit
 from tests.credit.batches import batch, batches, rows, turn_rows
 
-# MGR draws signs trajectory by trajectory, in order; without its gate nothing is drawn
+# without its gate MGR draws nothing, so that the order of trajectories does not matter
 METHODS = {
     name: credit.make(name, **({"gate": "none"} if name == "mgr" else {}))
     for name in credit.names()
@@ -41,12 +41,12 @@ few = settings(max_examples=15)
 @pytest.mark.parametrize("name", sorted(METHODS))
 @given(turns=batches())
 @few
-def test_one_finite_number_a_turn_the_same_every_time(name, turns):
+def test_one_finite_number_per_turn_the_same_at_every_call(name, turns):
     advantage = METHODS[name](turns)
     assert (advantage.shape, advantage.dtype) == ((len(turns),), np.float64)
     assert np.isfinite(advantage).all()
     assert np.array_equal(METHODS[name](turns), advantage)
-    advantage[:] = 0  # the caller may write to what it was given
+    advantage[:] = 0  # the caller may write to the result
 
 
 @pytest.mark.parametrize("name", [*ORDER_BLIND, "empg", "reinforce_pp"])
@@ -70,13 +70,13 @@ def test_tasks_do_not_leak(name, turns):
 @pytest.mark.parametrize("name", sorted(METHODS))
 @given(turns=batches())
 @few
-def test_numbers_of_groups_are_only_names(name, turns):
+def test_group_numbers_are_only_names(name, turns):
     renamed = rows(turns, range(len(turns.group)), group=7 - 3 * turns.group)
     assert METHODS[name](renamed) == pytest.approx(METHODS[name](turns), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", COMPARING)
-def test_alone_in_its_group_and_everywhere_new_there_is_nothing_to_compare(name):
+def test_single_trajectories_in_states_that_occur_once_get_zero(name):
     turns = batch(
         [2, 1],
         [1.0, 0.0],
@@ -119,7 +119,7 @@ def test_columns_near_the_largest_number_stay_finite(name):
     assert np.isfinite(METHODS[name](turns)).all()
 
 
-UNBOUNDED = {"stapo.lam", "stapo_dynamic.lam"}  # no outliers at infinity
+UNBOUNDED = {"stapo.lam", "stapo_dynamic.lam"}  # infinity marks no outlier
 OPTIONS = [
     (name, option.name, option.default)
     for name in credit.names()
@@ -210,7 +210,7 @@ def test_every_public_name_is_documented(module):
                 assert method.__doc__, f"{module}.{name}.{called}"
 
 
-def test_importing_takes_little_time_beyond_numpy():
+def test_import_takes_little_time_after_numpy():
     program = (
         "import numpy, time; s = time.process_time(); import credit; print(time.process_time() - s)"
     )

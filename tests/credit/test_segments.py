@@ -1,4 +1,4 @@
-"""Segment statistics: worked numbers, and relations on any input."""
+"""Segment statistics: numbers worked by hand, and relations on any input."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def test_worked_numbers():  # segment 5: 1, 2, 6, mean 3; segment 9: 4 alone
     assert segments.rank_position(ids).tolist() == [0, 0, 1, 2]
 
 
-def test_eps_is_added_to_the_deviation():  # 0 and 2: deviation sqrt 2
+def test_eps_is_added_to_the_deviation():  # 0 and 2: deviation sqrt(2), 1 / (sqrt(2) + eps)
     assert segments.standardize([0.0, 2.0], [0, 0], eps=1.0)[1] == pytest.approx(1 / (2**0.5 + 1))
     plain = segments.standardize([0.0, 2.0], [0, 0])[1]
     assert plain == pytest.approx(1 / (2**0.5 + 1e-6), rel=1e-9)
 
 
-def test_discounted():  # gamma 0.5; segment 7: 4, 1 + 4 / 2, 2 + 3 / 2 from its end; segment 3: 8
+def test_discounted_returns():  # gamma 0.5; segment 7: 2 + 3 / 2, 1 + 4 / 2, 4; segment 3: 8
     x, ids = [2.0, 8.0, 1.0, 4.0], [7, 3, 7, 7]
-    assert segments.discounted(x, ids, 0.5).tolist() == [3.5, 8, 3, 4]
+    assert segments.discounted_returns(x, ids, 0.5) == pytest.approx([3.5, 8, 3, 4])
 
 
 def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
@@ -46,7 +46,7 @@ def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
 
 @pytest.mark.parametrize("function", CENTRED)
 def test_equal_values_give_exactly_zero(function):
-    x = np.full(7, 0.1)  # whose mean rounds to another number than 0.1
+    x = np.full(7, 0.1)  # the rounded mean of seven is not 0.1
     assert (function(x, [0, 0, 0, 1, 1, 1, 1]) == 0).all()
 
 
@@ -76,6 +76,6 @@ def test_order_of_rows_does_not_matter(x, ids, random):
         assert function(x[order], ids[order]) == pytest.approx(function(x, ids)[order], abs=1e-9)
 
 
-def test_labels_tell_pairs_apart():
-    assert segments.labels([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
-    assert segments.labels([2, 2, 2], ["b", "a", "b"]).tolist() == [0, 1, 0]
+def test_ids_of_pairs():
+    assert segments.make_ids([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
+    assert segments.make_ids([2, 2, 2], ["b", "a", "b"]).tolist() == [0, 1, 0]

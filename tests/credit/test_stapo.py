@@ -1,4 +1,4 @@
-"""STAPO: normalised entropy, fences and masks by hand, relations, ablations."""
+"""STAPO: normalized entropy, fences and masks worked by hand, relations, ablations."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from credit.stapo import STAPO, STAPODynamic, fences, normalized_entropy, outlie
 from tests.credit.batches import batch, batches
 
 
-def test_normalized_entropy():  # state 0: 1, 2, 3 around 2 with deviation 1; state 1 alone
+def test_normalized_entropy():  # state 0 has 1, 2, 3: mean 2, deviation 1; state 1 occurs once
     entropy, states = [1.0, 5.0, 2.0, 3.0], [0, 1, 0, 0]
     assert normalized_entropy(entropy, states) == pytest.approx([-1, 0, 0, 1], abs=1e-5)
     raw = normalized_entropy(entropy, states, singleton="raw")
     assert raw == pytest.approx([-1, 5, 0, 1], abs=1e-5)
 
 
-def test_fences():  # 0..8: quartiles 2 and 6, IQR 4: 2 - 6 and 6 + 6
+def test_fences():  # 0..8: quartiles 2 and 6, IQR 4: 2 - 1.5 * 4 and 6 + 1.5 * 4
     assert fences(np.arange(9.0)) == pytest.approx((-4, 12))
     assert fences(np.arange(9.0), lam=0.5) == pytest.approx((0, 8))
-    # 0, 1, 2, 10: quartiles at 0.75 and 1 * 3 * 0.75 = place 2.25: 2 + 0.25 * 8 = 4
+    # 0, 1, 2, 10: quartiles at the positions 0.25 * 3 and 0.75 * 3 = 2.25: 0.75 and 2 + 0.25 * 8
     assert fences([0.0, 1.0, 2.0, 10.0], lam=0.0) == pytest.approx((0.75, 4.0))
 
 
 def test_the_fence_itself_is_inside():
+    # 0..8: fences 2 - 0.5 * 4 = 0 and 6 + 0.5 * 4 = 8; with lam 0.25 they are 1 and 7
+    assert fences(np.arange(9.0), lam=0.25) == pytest.approx((1, 7))
     assert outliers(np.arange(9.0), lam=0.5).tolist() == [False] * 9
     assert outliers(np.arange(9.0), lam=0.25).tolist() == [True] + [False] * 7 + [True]
 
@@ -37,18 +39,30 @@ def stay(**columns):
     return batch([10], [1.0], [0], anchor=["s"] * 10, entropy=entropy, **columns)
 
 
-def test_the_unusual_turn_is_masked_on_both_sides():
-    assert STAPO().mask(stay()).tolist() == [False] * 9 + [True]
-    low = batch([5], [1.0], [0], anchor=["s"] * 5, entropy=[2.0, 2.1, 1.9, 2.0, 0.1])
-    assert STAPO().mask(low).tolist() == [False] * 4 + [True]
+@pytest.mark.parametrize(
+    ("entropy", "deviations"),
+    [
+        ([2.0, 2.0, 2.0, 2.0, 7.0], [-1, -1, -1, -1, 4]),  # mean 3, variance (4 + 16) / 4 = 5
+        ([7.0, 7.0, 7.0, 7.0, 2.0], [1, 1, 1, 1, -4]),  # mean 6, variance 5
+    ],
+)
+def test_outliers_on_both_sides_are_masked(entropy, deviations):
+    # both quartiles are that of the four equal turns: IQR 0, and only the last turn is outside
+    turns = batch([5], [1.0], [0], anchor=["s"] * 5, entropy=entropy)
+    expected = np.array(deviations) / 5**0.5
+    assert STAPO().outlier_score(turns) == pytest.approx(expected, abs=1e-5)
+    assert STAPO().mask(turns).tolist() == [False] * 4 + [True]
 
 
-def test_a_hard_state_is_no_outlier_where_shannon_entropy_says_so():
-    # state "wide" has entropy about 3 every time: App. B, false positives
-    anchor = ["narrow"] * 12 + ["wide"] * 3
-    entropy = [0.5, 0.6] * 6 + [3.0, 3.1, 2.9]
+def test_a_state_with_many_actions_is_an_outlier_of_shannon_entropy_only():  # App. B
+    # four narrow states with 0.4, 0.5, 0.6, and a wide one with 2.9, 3.0, 3.1. H: quartiles 0.45
+    # and 0.6, upper fence 0.6 + 1.5 * 0.15 = 0.825. H_n: -1, 0, 1 in every state, fences -4 and 4
+    anchor = [f"narrow {k}" for k in range(4) for _ in range(3)] + ["wide"] * 3
+    entropy = [0.4, 0.5, 0.6] * 4 + [2.9, 3.0, 3.1]
     turns = batch([15], [1.0], [0], anchor=anchor, entropy=entropy)
+    assert fences(turns.entropy)[1] == pytest.approx(0.825)
     assert STAPO(entropy="shannon").mask(turns).tolist() == [False] * 12 + [True] * 3
+    assert STAPO().outlier_score(turns) == pytest.approx([-1, 0, 1] * 5, abs=1e-4)
     assert not STAPO().mask(turns).any()
 
 
@@ -101,11 +115,11 @@ def test_dynamic_clips_higher():
         ({"penalty_weight": -1.0}, "penalty_weight must lie in"),
         ({"gamma": 2.0}, "gamma must lie in .* got 2.0"),
         ({"threshold": 0.0, "anchors": "similar"}, "threshold must lie in"),
-        ({"singleton": "skip"}, "singleton is one of zero, raw"),
-        ({"masking": "all"}, "masking is one of both, goal, history, none"),
-        ({"entropy": "raw"}, "entropy is one of normalized, shannon"),
-        ({"penalty": "no"}, "penalty is one of selective, single"),
-        ({"estimator": "k1"}, "estimator is one of exact, k3"),
+        ({"singleton": "skip"}, "singleton must be one of zero, raw"),
+        ({"masking": "all"}, "masking must be one of both, goal, history, none"),
+        ({"entropy": "raw"}, "entropy must be one of normalized, shannon"),
+        ({"penalty": "no"}, "penalty must be one of selective, single"),
+        ({"estimator": "k1"}, "estimator must be one of exact, k3"),
     ],
 )
 def test_options_out_of_range(options, message):
@@ -114,6 +128,6 @@ def test_options_out_of_range(options, message):
 
 
 @pytest.mark.parametrize("use", [STAPO().mask, STAPO(entropy="shannon").mask, credit.EMPG()])
-def test_entropy_is_needed(use):
+def test_entropy_is_required(use):
     with pytest.raises(ValueError, match="reads the column entropy, which none of 1 turns has"):
         use(batch([1], [1.0], [0]))

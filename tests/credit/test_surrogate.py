@@ -13,7 +13,8 @@ torch.set_num_threads(1)
 LOG2 = math.log(2)
 
 
-def test_ratio_of_tokens_turns_and_sequences():  # log-ratios log 2, log 8 | 0: mean log 4 | 0
+def test_ratio_of_tokens_turns_and_sequences():
+    # ratios 2, 8 | 1: geometric means sqrt(2 * 8) = 4 | 1 of the turns
     new, old = torch.tensor([LOG2, 3 * LOG2, 0.0]), torch.zeros(3)
     assert surrogate.ratio(new, old).tolist() == pytest.approx([2, 8, 1])
     turn = torch.tensor([0, 0, 1])
@@ -25,11 +26,11 @@ def test_ratio_of_tokens_turns_and_sequences():  # log-ratios log 2, log 8 | 0: 
 @pytest.mark.parametrize(
     ("ratio", "advantage", "expected"),
     [
-        (1.5, 1.0, 1.28),  # clipped above: no more to gain
-        (1.5, -1.0, -1.5),  # the worse of -1.5 and -1.28
-        (0.5, 1.0, 0.5),  # the worse of 0.5 and 0.8
-        (0.5, -1.0, -0.8),  # clipped below
-        (1.1, 2.0, 2.2),  # inside
+        (1.5, 1.0, 1.28),  # clipped above: min(1.5, 1.28)
+        (1.5, -1.0, -1.5),  # min(-1.5, -1.28)
+        (0.5, 1.0, 0.5),  # min(0.5, 0.8)
+        (0.5, -1.0, -0.8),  # clipped below: min(-0.5, -0.8)
+        (1.1, 2.0, 2.2),  # inside the range: 1.1 * 2
     ],
 )
 def test_clipped(ratio, advantage, expected):
@@ -37,7 +38,7 @@ def test_clipped(ratio, advantage, expected):
     assert gain.item() == pytest.approx(expected)
 
 
-def test_no_gradient_where_clipped():
+def test_no_gradient_where_clipped():  # the slope of e^x at 0.05 is e^0.05
     logprobs = torch.tensor([0.5, 0.05, -0.5], requires_grad=True)
     ratio = surrogate.ratio(logprobs, torch.zeros(3))
     surrogate.clipped(ratio, torch.tensor([1.0, 1.0, -1.0])).sum().backward()
@@ -70,16 +71,16 @@ def test_aggregation():  # rows of 3 and 1 tokens: (1 + 2 + 3 + 8) / 4, and (2 +
     assert surrogate.sequence_mean(x[:1]).item() == pytest.approx(2.0)
 
 
-def test_entropy():  # uniform over 4: log 4; over 2 of 3: log 2; certain: 0
+def test_entropy():  # uniform over 4 tokens: log 4; over 2 of 4: log 2
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0, 0, -torch.inf, -torch.inf]])
     assert surrogate.entropy(logits).tolist() == pytest.approx([2 * LOG2, LOG2])
 
 
-def test_value_loss():  # errors 1 - 0 = 1 and, kept within 0.2 of 0.5, 0.7; the larger one, halved
+def test_value_loss():  # errors 1 and, clipped to 0.5 + 0.2, 0.7: half the larger square
     value, target, old = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
     assert surrogate.value_loss(value, target).item() == pytest.approx(0.5)
     assert surrogate.value_loss(value, target, old).item() == pytest.approx(0.5)
-    # value 0.1 is near its target, but has run 0.4 from 0.5: as if at 0.3
+    # 0.1 is 0.4 away from the old value 0.5: clipped to 0.3, which has the larger error
     far = surrogate.value_loss(torch.tensor(0.1), target, old)
     assert far.item() == pytest.approx(0.3**2 / 2)
 
@@ -90,18 +91,18 @@ def test_clip_ranges(options):
         surrogate.clipped(torch.ones(1), torch.ones(1), **options)
 
 
-def test_half_precision_is_summed_in_single():
-    x = torch.full((4096,), 1.001, dtype=torch.bfloat16)  # in bf16 itself the sum sticks at 256
+def test_half_precision_is_summed_in_float32():
+    x = torch.full((4096,), 1.001, dtype=torch.bfloat16)  # a sum in bfloat16 stays at 256
     segment = torch.zeros(4096, dtype=torch.long)
-    assert tokens.sums(x, segment, 1).item() == pytest.approx(4096 * x[0].item(), rel=1e-5)
+    assert tokens.segment_sum(x, segment, 1).item() == pytest.approx(4096 * x[0].item(), rel=1e-5)
     assert tokens.masked_mean(x).dtype == torch.float32
     ratio = surrogate.ratio(x[:8], torch.zeros(8, dtype=torch.bfloat16), segment[:8])
     assert ratio.dtype == torch.float32
 
 
-def test_segments():  # 1 + 2, nothing, 4
+def test_segments():  # segment 0 has 1 and 2, segment 1 no token, segment 2 has 4
     x, segment = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 2, 0])
-    assert tokens.sums(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
-    assert tokens.means(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
-    with pytest.raises(ValueError, match=r"x has shape \(3,\), segment \(2,\)"):
-        tokens.sums(x, segment[:2], 3)
+    assert tokens.segment_sum(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
+    assert tokens.segment_mean(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
+    with pytest.raises(ValueError, match=r"x and segment .* got \(3,\) and \(2,\)"):
+        tokens.segment_sum(x, segment[:2], 3)

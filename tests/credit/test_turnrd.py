@@ -1,4 +1,4 @@
-"""TurnRD: FiLM at zero, padding, order, losses, probes."""
+"""TurnRD: FiLM, padding, order, decomposer, losses, probes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from credit import turnrd, turnrd_loss
+from credit import turnrd
 from credit.has import HAS
-from credit.turnrd import Decomposer, Reading, TurnRD
+from credit.turnrd import TurnRD, TurnRDDecomposer, TurnRDLoss, TurnRDOutput
 from tests.credit.batches import batch
 
 torch.set_num_threads(1)
@@ -28,7 +28,7 @@ def given(lengths=(5, 3, 1), width=6):
     return torch.randn(len(lengths), max(lengths), width), mask
 
 
-def test_film_starts_as_nothing():
+def test_film_starts_without_effect():
     states, mask = given()
     plain, aware = model()(states, mask), model(goal_width=3)(states, mask, torch.randn(3, 3))
     for one, other in zip(plain, aware, strict=True):
@@ -36,7 +36,7 @@ def test_film_starts_as_nothing():
     assert turnrd.film_effect(model(3), states, mask, torch.randn(3, 3)) == 0
 
 
-def test_film_by_hand():  # bias only: h becomes (1 + 1) h + 0, twice the scores but the heads' bias
+def test_film_by_hand():  # with a bias of 1 only, h becomes (1 + 1) h + 0: V - bias is doubled
     states, mask = given()
     aware = model(goal_width=3)
     torch.nn.init.ones_(aware.film.bias[:16])
@@ -46,29 +46,29 @@ def test_film_by_hand():  # bias only: h becomes (1 + 1) h + 0, twice the scores
     assert turnrd.film_effect(aware, states, mask, torch.zeros(3, 3)) > 0.1
 
 
-def test_reading():
+def test_output():
     states, mask = given()
-    reading = model()(states, mask)
-    assert reading.weights.sum(-1).tolist() == pytest.approx([1, 1, 1])
-    assert (reading.weights[~mask] == 0).all()
-    assert (reading.values[~mask] == 0).all()
-    assert reading.weights[2, 0].item() == pytest.approx(1)
-    assert reading.predicted[2].item() == pytest.approx(reading.values[2, 0].item())
+    output = model()(states, mask)
+    assert output.weights.sum(-1).tolist() == pytest.approx([1, 1, 1])
+    assert (output.weights[~mask] == 0).all()
+    assert (output.values[~mask] == 0).all()
+    assert output.weights[2, 0].item() == pytest.approx(1)
+    assert output.predicted[2].item() == pytest.approx(output.values[2, 0].item())
 
 
 def test_padding_and_order_do_not_matter():
     states, mask = given()
-    reading = model()(states, mask)
+    output = model()(states, mask)
     wide = torch.cat([states, torch.full((3, 3, 6), torch.nan)], 1)
     more = model()(wide, torch.cat([mask, torch.zeros(3, 3, dtype=torch.bool)], 1))
-    assert torch.allclose(more.values[:, :5], reading.values, atol=1e-6)
+    assert torch.allclose(more.values[:, :5], output.values, atol=1e-6)
     flipped = model()(states.flip(0), mask.flip(0))
-    assert torch.allclose(flipped.predicted.flip(0), reading.predicted, atol=1e-6)
+    assert torch.allclose(flipped.predicted.flip(0), output.predicted, atol=1e-6)
     alone = model()(states[1:2, :3], mask[1:2, :3])
-    assert torch.allclose(alone.values[0], reading.values[1, :3], atol=1e-6)
+    assert torch.allclose(alone.values[0], output.values[1, :3], atol=1e-6)
 
 
-def test_later_turns_are_seen():  # not causal: the first value depends on the last state
+def test_attention_is_not_causal():  # the first value depends on the last state
     states, mask = given((3,))
     changed = states.clone()
     changed[0, 2] += 1.0
@@ -76,7 +76,7 @@ def test_later_turns_are_seen():  # not causal: the first value depends on the l
     assert first[0] != pytest.approx(first[1], abs=1e-4)
 
 
-def test_places_matter():  # the same states in another order are read differently
+def test_positions_matter():  # the same states in another order have other values
     states, mask = given((3,))
     before, after = model()(states, mask).values, model()(states.flip(1), mask).values.flip(1)
     assert not torch.allclose(before, after, atol=1e-3)
@@ -92,71 +92,76 @@ def test_half_precision_states():
 def test_decomposer_sums_to_the_outcome_and_feeds_has():
     turns = batch([3, 1, 2], [1.0, 0.0, 0.5], [0, 0, 0])
     states = torch.randn(6, 6)
-    share = Decomposer(model(3), states, torch.randn(3, 3))(turns)
-    assert np.bincount(turns.trajectory, share) == pytest.approx(turns.outcome, abs=1e-6)
-    assert HAS(decomposer=Decomposer(model(), states))(turns).shape == (6,)
-    assert Decomposer(model(), np.zeros((0, 6)))(batch([], [], [])).shape == (0,)
+    credit_of_turns = TurnRDDecomposer(model(3), states, torch.randn(3, 3))(turns)
+    assert np.bincount(turns.trajectory, credit_of_turns) == pytest.approx(turns.outcome, abs=1e-6)
+    assert HAS(decomposer=TurnRDDecomposer(model(), states))(turns).shape == (6,)
+    assert TurnRDDecomposer(model(), np.zeros((0, 6)))(batch([], [], [])).shape == (0,)
     with pytest.raises(ValueError, match="states has 6 rows for 1 turns"):
-        Decomposer(model(), states)(batch([1], [1.0], [0]))
+        TurnRDDecomposer(model(), states)(batch([1], [1.0], [0]))
 
 
-def test_prediction_and_ranking():
-    # predicted 0.5, 0.2, 0.2, returns 1, 0, 0: squares 0.25, 0.04, 0.04; leads 0.3 both: no hinge
+def test_prediction_and_ranking_loss():
+    # predicted 0.5, 0.2, 0.2, returns 1, 0, 0: squared errors 0.25, 0.04, 0.04, mean 0.11. Two
+    # pairs with difference 0.3, above the margin 0.1: 0
     predicted, returns = torch.tensor([0.5, 0.2, 0.2]), torch.tensor([1.0, 0.0, 0.0])
-    assert turnrd_loss.prediction(predicted, returns).item() == pytest.approx(0.11)
-    assert turnrd_loss.ranking(predicted, returns).item() == pytest.approx(0)
-    # with margin 0.5: 0.2 short, twice
-    assert turnrd_loss.ranking(predicted, returns, margin=0.5).item() == pytest.approx(0.2)
-    # the wrong way round: 0.1 + 0.3
-    assert turnrd_loss.ranking(-predicted, returns).item() == pytest.approx(0.4)
-    assert turnrd_loss.ranking(predicted, torch.ones(3)).item() == 0
+    assert turnrd.prediction_loss(predicted, returns).item() == pytest.approx(0.11)
+    assert turnrd.ranking_loss(predicted, returns).item() == pytest.approx(0)
+    # margin 0.5: 0.5 - 0.3 in both pairs
+    assert turnrd.ranking_loss(predicted, returns, margin=0.5).item() == pytest.approx(0.2)
+    # reversed: 0.1 + 0.3 in both pairs
+    assert turnrd.ranking_loss(-predicted, returns).item() == pytest.approx(0.4)
+    assert turnrd.ranking_loss(predicted, torch.ones(3)).item() == 0
 
 
-def test_progress_prior():
-    # moved 0.25 and 0.75 of it; weights 1/2 each: log 2 whatever the share
+def test_progress_prior_loss():
+    # changes 0.1 and 0.3: p = 1/4, 3/4; w = 1/2 each: log 2. The other trajectory has no change
     weights = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     progress = torch.tensor([[0.1, 0.4, 9.0], [0.0, 0.0, 0.0]])
     mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
-    loss = turnrd_loss.progress_prior(weights, progress, mask)
+    loss = turnrd.progress_prior_loss(weights, progress, mask)
     assert loss.item() == pytest.approx(math.log(2))
-    # one turn moved it, 0.25 of the attention there; going back counts as moving
-    sharp = turnrd_loss.progress_prior(
+    # only the first turn, with w = 1/4, changed it: -log 1/4
+    sharp = turnrd.progress_prior_loss(
         torch.tensor([[0.25, 0.75]]), torch.tensor([[0.4, 0.4]]), torch.ones(1, 2)
     )
     assert sharp.item() == pytest.approx(math.log(4))
-    back = turnrd_loss.progress_prior(
+    # a decrease is a change too: p = 1/2 each, (log 4 + log 4/3) / 2
+    back = turnrd.progress_prior_loss(
         torch.tensor([[0.25, 0.75]]), torch.tensor([[0.4, 0.0]]), torch.ones(1, 2)
     )
     assert back.item() == pytest.approx((math.log(4) + math.log(4 / 3)) / 2)
-    none = turnrd_loss.progress_prior(weights[1:], progress[1:], mask[1:])
+    none = turnrd.progress_prior_loss(weights[1:], progress[1:], mask[1:])
     assert none.item() == 0
 
 
-def test_dense_values():  # errors 1 and 3 over two turns: (1 + 9) / 2
+def test_dense_value_loss():  # errors 1 and 3 over two turns: (1 + 9) / 2
     values, dense = torch.tensor([[1.0, 3.0, 0.0]]), torch.tensor([[0.0, 0.0, torch.nan]])
-    loss = turnrd_loss.dense_values(values, dense, torch.tensor([[1, 1, 0]]))
+    loss = turnrd.dense_value_loss(values, dense, torch.tensor([[1, 1, 0]]))
     assert loss.item() == pytest.approx(5)
 
 
-def test_total():
-    reading = Reading(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 3.0]]), torch.tensor([2.0]))
+def test_total_loss():
+    # prediction (2 - 1)^2 = 1, ranking without pairs 0, progress prior log 2, dense (1 + 9) / 2 = 5
+    output = TurnRDOutput(
+        torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 3.0]]), torch.tensor([2.0])
+    )
     mask, returns = torch.ones(1, 2), torch.tensor([1.0])
     moved, dense = torch.tensor([[0.5, 1.0]]), torch.zeros(1, 2)
-    loss = turnrd_loss.TurnRDLoss(value=2.0)(reading, returns, mask, progress=moved, dense=dense)
+    loss = TurnRDLoss(value=2.0)(output, returns, mask, progress=moved, dense=dense)
     assert loss.item() == pytest.approx(1 + 0.01 * math.log(2) + 2 * 5)
-    assert turnrd_loss.TurnRDLoss()(reading, returns, mask).item() == pytest.approx(1)
+    assert TurnRDLoss()(output, returns, mask).item() == pytest.approx(1)
 
 
-def test_it_learns_who_did_it():  # the return is the first state's first number
+def test_it_learns():  # the return is the sign of the first number of the first state
     torch.manual_seed(0)
     states = torch.randn(64, 4, 6)
     mask, returns = torch.ones(64, 4, dtype=torch.bool), torch.sign(states[:, 0, 0])
     learner = TurnRD(6, max_turns=4, hidden=16, heads=2, layers=1, dropout=0.0)
     optimizer = torch.optim.AdamW(learner.parameters(), lr=5e-3)
-    before = turnrd_loss.TurnRDLoss()(learner(states, mask), returns, mask).item()
+    before = TurnRDLoss()(learner(states, mask), returns, mask).item()
     for _ in range(60):
         optimizer.zero_grad()
-        loss = turnrd_loss.TurnRDLoss()(learner(states, mask), returns, mask)
+        loss = TurnRDLoss()(learner(states, mask), returns, mask)
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.3 * before
@@ -174,8 +179,8 @@ def test_gradients_of_the_losses():
     def total(values, scores):
         weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
         kept = values.masked_fill(~mask, 0.0)
-        reading = Reading(weights, kept, (weights * kept).sum(-1))
-        return turnrd_loss.TurnRDLoss()(reading, returns, mask, progress=progress, dense=progress)
+        output = TurnRDOutput(weights, kept, (weights * kept).sum(-1))
+        return TurnRDLoss()(output, returns, mask, progress=progress, dense=progress)
 
     assert torch.autograd.gradcheck(total, (values, scores))
     small = TurnRD(2, 2, max_turns=4, hidden=4, layers=1, heads=1).double().eval()
@@ -189,7 +194,7 @@ def test_shuffled_goals_hurt_a_model_that_uses_them():
     states, mask = given((2, 2))
     aware = model(goal_width=1)
     with torch.no_grad():
-        aware.film.weight[16:] = 1.0  # the shift is the goal
+        aware.film.weight[16:] = 1.0  # the shift equals the goal
     goal = torch.tensor([[1.0], [-1.0]])
     target = aware(states, mask, goal).predicted
     worse = turnrd.shuffle_effect(aware, states, mask, goal, target + 0.1)
@@ -204,7 +209,7 @@ def test_shuffled_goals_hurt_a_model_that_uses_them():
         ({"states": torch.zeros(1, 9, 6), "mask": torch.ones(1, 9)}, "up to 9 turns.*max_turns=8"),
         ({"mask": torch.tensor([[0.0, 0.0]])}, "trajectory 0 of 1 has no turn"),
         ({"mask": torch.ones(1, 3)}, r"got \(1, 2, 6\) and \(1, 3\)"),
-        ({"goal": torch.zeros(1, 3)}, "goal is given, and the model has goal_width=0"),
+        ({"goal": torch.zeros(1, 3)}, "goal is given, but the model has goal_width=0"),
     ],
 )
 def test_refusals(change, message):
@@ -213,11 +218,11 @@ def test_refusals(change, message):
         model()(**arguments)
 
 
-def test_a_goal_is_needed_where_there_is_one():
+def test_a_goal_is_required_by_a_model_with_one():
     states, mask = given()
-    with pytest.raises(ValueError, match="goal is missing, and the model has goal_width=3"):
+    with pytest.raises(ValueError, match="goal is missing, but the model has goal_width=3"):
         model(goal_width=3)(states, mask)
     with pytest.raises(ValueError, match="has no goal: make it with goal_width"):
         model().modulation(torch.zeros(1, 3))
     with pytest.raises(ValueError, match="rank must lie in"):
-        turnrd_loss.TurnRDLoss(rank=-1)
+        TurnRDLoss(rank=-1)

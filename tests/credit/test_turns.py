@@ -1,4 +1,4 @@
-"""The batch: what it refuses, what it derives, and that it survives a file."""
+"""The batch: derived columns, refusals, reading and writing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_positions_and_ends():
+def test_positions_and_last_turns():
     turns = Turns(**GOOD)
     assert turns.position.tolist() == [0, 1, 0]
     assert turns.last.tolist() == [False, True, True]
@@ -51,11 +51,17 @@ def test_positions_and_ends():
         ({"group": [0.0, np.nan]}, "group row 1 is nan, not int64"),
         ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not bool"),
         ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
-        ({"reward": [[0.0], [0.0], [0.0]]}, r"reward is a vector, got shape \(3, 1\)"),
+        ({"reward": [[0.0], [0.0], [0.0]]}, r"reward must be a vector, got shape \(3, 1\)"),
         ({"entropy": [0.1, -0.1, 0.0]}, "entropy row 1 must be at least 0 nats, got -0.1"),
         ({"turn_reward_names": ("a",)}, "names are .*, but there is no turn_reward"),
-        ({"turn_reward": [[1, 2]] * 3, "turn_reward_names": ("a", "a")}, "are different texts"),
-        ({"turn_reward": [[1, 2]] * 3, "turn_reward_names": "ab"}, "texts in a tuple, got 'ab'"),
+        (
+            {"turn_reward": [[1, 2]] * 3, "turn_reward_names": ("a", "a")},
+            "must be a tuple of unique texts",
+        ),
+        (
+            {"turn_reward": [[1, 2]] * 3, "turn_reward_names": "ab"},
+            "tuple of unique texts, got 'ab'",
+        ),
         ({"turn_reward": np.zeros((4, 0))}, "turn_reward has 4 rows, trajectory has 3"),
     ],
 )
@@ -65,7 +71,7 @@ def test_refusals_name_column_and_row(change, message):
 
 
 class Tensor:
-    """Stands for a tensor in bfloat16 or on a GPU, which NumPy cannot read."""
+    """A stand-in for a tensor in bfloat16 or on a GPU, which NumPy cannot read."""
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("Got unsupported ScalarType BFloat16")
@@ -79,14 +85,17 @@ class Tensor:
     [
         ({"anchor": [np.zeros((2, 2))] * 3}, r"(?s)anchor row 0 is array.* \(ndarray\); .*sha256"),
         ({"anchor": np.zeros((3, 8, 8, 3), np.uint8)}, r"anchor row 0 .*\(list\); .*sha256"),
-        ({"anchor": ["a", None, "b"]}, r"anchor row 1 is None \(NoneType\); anchor is text"),
-        ({"anchor": [1, "1", 1]}, r"anchor row 0 is 1 \(int\); anchor is text, or all integers"),
+        ({"anchor": ["a", None, "b"]}, r"anchor row 1 is None \(NoneType\); anchor must be text"),
+        (
+            {"anchor": [1, "1", 1]},
+            r"anchor row 0 is 1 \(int\); anchor must be text, or all integers",
+        ),
         ({"anchor": [0.1, 0.2, 0.3]}, r"anchor row 0 is 0.1 \(float\)"),
         ({"anchor": [b"a", b"b", b"c"]}, r"anchor row 0 is b'a' \(bytes\)"),
         ({"action": [("go", 1)] * 3}, r"action row 0 is \('go', 1\) \(tuple\)"),
         ({"goal": [None, "g"]}, r"goal row 0 is None"),
-        ({"goal": "ab"}, "goal has a text for each row, got the single text 'ab'"),
-        ({"outcome_in_reward": "no"}, "outcome_in_reward is True, False or None, got 'no'"),
+        ({"goal": "ab"}, "goal must have a text for each row, got the single text 'ab'"),
+        ({"outcome_in_reward": "no"}, "outcome_in_reward must be True, False or None, got 'no'"),
         ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not int64; number them by np.uni"),
         ({"reward": ["a", "b", "c"]}, "reward row 0 is .*a.*, not float64"),
         ({"reward": Tensor()}, r"reward is a Tensor that NumPy cannot read .*BFloat16.*float\(\)"),
@@ -108,7 +117,7 @@ def test_real_tensors():
             Turns(**{**GOOD, "reward": tensor})
 
 
-def test_integers_are_keys_too():
+def test_integer_keys_become_text():
     turns = Turns(**{**GOOD, "anchor": np.array([3, 30, 3]), "action": [1, 2, 1]})
     assert turns.anchor.tolist() == ["3", "30", "3"]
     assert turns.action.tolist() == ["1", "2", "1"]
@@ -118,24 +127,27 @@ def test_integers_are_keys_too():
 @pytest.mark.parametrize(
     ("reward", "where"),
     [
-        ([-0.1, 1.0, 0.3], "on the last turn of every trajectory"),  # the failure's does not matter
+        (
+            [-0.1, 1.0, 0.3],
+            "on the last turn of every trajectory",
+        ),  # the reward of the failure does not matter
         ([0.25, 0.75, 0.0], "summed over the turns"),
     ],
 )
-def test_an_outcome_in_the_rewards_is_not_counted_twice(reward, where):
+def test_rewards_that_include_the_outcome_are_refused(reward, where):
     with pytest.raises(ValueError, match=f"reward {where}.*outcome_in_reward=True"):
         Turns(**{**GOOD, "reward": reward})
     assert Turns(**{**GOOD, "reward": reward}, outcome_in_reward=False).reward.tolist() == reward
-    besides = Turns(**{**GOOD, "reward": reward}, outcome_in_reward=True).reward
-    assert besides == pytest.approx(np.array(reward) - [0, 1, 0])
+    without = Turns(**{**GOOD, "reward": reward}, outcome_in_reward=True).reward
+    assert without == pytest.approx(np.array(reward) - [0, 1, 0])
 
 
-def test_columns_cannot_be_written():
+def test_columns_are_read_only_copies():
     given = np.zeros(3)
     turns = Turns(**{**GOOD, "reward": given})
     with pytest.raises(ValueError, match="read-only"):
         turns.reward[0] = 1.0
-    given[0] = 5.0  # the caller's own array stays the caller's
+    given[0] = 5.0  # the array of the caller is still writable
     assert turns.reward[0] == 0.0
 
 
@@ -209,7 +221,7 @@ def test_empty_batch(tmp_path):
     assert len(Turns.from_parquet(tmp_path / "empty.parquet")) == 0
 
 
-def test_columns_that_were_not_recorded_stay_away(tmp_path):
+def test_missing_columns_stay_missing(tmp_path):
     batch([1], [1.0], [0]).to_parquet(tmp_path / "t.parquet")
     again = Turns.from_parquet(tmp_path / "t.parquet")
     assert (again.entropy, again.turn_reward, again.turn_reward_names) == (None, None, ())

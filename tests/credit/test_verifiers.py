@@ -1,4 +1,4 @@
-"""MT-GRPO's six verifiers on replies in its format."""
+"""The six verifiers of MT-GRPO on replies in its format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INFO = {"answers": ["john wayne gacy ", "Pogo", ""]}
 
 
 def score(name, reply="", observation="", info=INFO):
-    return verifiers.named(name)(Exchange(reply, observation, info))
+    return verifiers.from_name(name)(Exchange(reply, observation, info))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_tool_execution(reply, observation, expected):
         ("<result>... known as POGO, ...</result>", 1),
         ("<result>somebody else</result>", 0),
         ("Pogo, but outside of a result", 0),
-        ("<result></result>", 0),  # an empty accepted answer is in no text
+        ("<result></result>", 0),  # an empty accepted answer does not count
     ],
 )
 def test_result_has_answer(observation, expected):
@@ -65,11 +65,14 @@ def test_answers(answer, contains, exact):
     [
         (CALL, 1.0),
         (ANSWER, 1.0),
-        ("  " + ANSWER + "\n", 1.0),  # spaces around the message are none inside a tag
-        ("<reasoning> Gacy.</reasoning><answer>Gacy</answer>", 0.8),  # a leading space
-        ("So: " + ANSWER, 0.8),  # the beginning
-        (ANSWER + " Done.", 0.8),  # the end
-        ("<reasoning>no end", 0.2),  # no field, but the right beginning
+        ("  " + ANSWER + "\n", 1.0),  # spaces around the reply do not count
+        (
+            "<reasoning> Gacy.</reasoning><answer>Gacy</answer>",
+            0.8,
+        ),  # 0.2 less: a space inside a tag
+        ("So: " + ANSWER, 0.8),  # 0.2 less: the start
+        (ANSWER + " Done.", 0.8),  # 0.2 less: the end
+        ("<reasoning>no end", 0.2),  # no complete tag, but the right start
         ("Gacy", 0.0),
     ],
 )
@@ -93,16 +96,18 @@ def test_xml_usage(reply, expected):
 
 def test_the_papers_weights():  # Fig. 2 and §3.2: turn rewards up to 0.7, outcomes up to 1.9
     turn = ("tool_execution", "result_has_answer")
-    assert sum(verifiers.PAPER[name] for name in turn) == pytest.approx(0.7)
-    assert sum(w for name, w in verifiers.PAPER.items() if name not in turn) == pytest.approx(1.9)
-    assert verifiers.PAPER.keys() == verifiers.VERIFIERS.keys()
+    assert sum(verifiers.PAPER_WEIGHTS[name] for name in turn) == pytest.approx(0.7)
+    assert sum(
+        w for name, w in verifiers.PAPER_WEIGHTS.items() if name not in turn
+    ) == pytest.approx(1.9)
+    assert verifiers.PAPER_WEIGHTS.keys() == verifiers.VERIFIERS.keys()
 
 
-def test_answers_must_be_known():
-    with pytest.raises(ValueError, match=r"info\['answers'\], got info with goal"):
+def test_accepted_answers_are_required():
+    with pytest.raises(ValueError, match=r"info\['answers'\], got info with keys goal"):
         score("exact", ANSWER, info={"goal": "g"})
 
 
 def test_unknown_names():
     with pytest.raises(ValueError, match="unknown verifier 'xml'; did you mean 'xml_"):
-        verifiers.named("xml")
+        verifiers.from_name("xml")

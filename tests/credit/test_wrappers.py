@@ -21,7 +21,7 @@ from tests.credit.batches import batch
 
 
 class Scripted(gym.Env[str, str]):
-    """Pays 0.5 a turn; "to 0.4" moves progress there, an action that starts with "!" is invalid."""
+    """Pays 0.5 a turn. "to 0.4" sets the progress; an action that starts with "!" is invalid."""
 
     observation_space = action_space = gym.spaces.Text(100)
 
@@ -36,11 +36,11 @@ class Scripted(gym.Env[str, str]):
 
 
 def echo(turn):
-    """A verifier of the user's own."""
+    """A user-defined verifier."""
     return len(turn.reply) / 10 if turn.reply != "nan" else np.nan
 
 
-def test_invalid_penalty_is_reported():
+def test_invalid_penalty_is_reported():  # 0.5 - 0.1
     env = InvalidPenalty(Scripted(), -0.1)
     env.reset()
     assert env.step("go")[1] == 0.5
@@ -49,7 +49,7 @@ def test_invalid_penalty_is_reported():
     assert info["reward_terms"] == {"invalid_penalty": -0.1}
 
 
-def test_validity_signal_is_mgr_online():
+def test_validity_signal_equals_the_local_reward_of_mgr():
     actions = ["go", "!x", "go", "go", "go", "!x", "!y"]
     env = ValiditySignal(Scripted(), beta=0.2, alpha=0.3, q=1)
     env.reset()
@@ -57,7 +57,7 @@ def test_validity_signal_is_mgr_online():
     turns = batch(
         [len(actions)], [1.0], [0], valid=[not a.startswith("!") for a in actions], action=actions
     )
-    assert online == pytest.approx(MGR(beta=0.2, alpha=0.3, q=1).local(turns))
+    assert online == pytest.approx(MGR(beta=0.2, alpha=0.3, q=1).local_reward(turns))
     env.reset()
     assert env.step("go")[1] == pytest.approx(1.5)  # the count starts anew
 
@@ -70,12 +70,12 @@ def test_terms_add_up_in_any_order():
         env.reset()
         env.step("go")
         _, reward, _, _, info = env.step("!x")
-        assert reward == pytest.approx(0.29)  # the sum of 0.5, -0.1 and a tenth of -1.1
+        assert reward == pytest.approx(0.29)  # 0.5 - 0.1 + 0.1 * -1.1
         assert reward == pytest.approx(0.5 + sum(info["reward_terms"].values()))
         assert set(info["reward_terms"]) == {"invalid_penalty", "validity_signal"}
 
 
-def test_one_wrapper_twice_is_one_term():
+def test_the_terms_of_equal_wrappers_are_added():  # 0.5 - 0.1 - 0.2
     env = InvalidPenalty(InvalidPenalty(Scripted(), -0.1), -0.2)
     env.reset()
     _, reward, _, _, info = env.step("!x")
@@ -83,16 +83,16 @@ def test_one_wrapper_twice_is_one_term():
     assert info["reward_terms"] == {"invalid_penalty": pytest.approx(-0.3)}
 
 
-def test_repetitions_of_valid_actions_cost():  # the fourth "go" is the third valid one
+def test_repetition_penalty():  # the N-th valid "go" costs 0.5 * (N - 1)
     env = RepetitionPenalty(Scripted(), alpha=0.5, q=1)
     env.reset()
     terms = [env.step(a)[4]["reward_terms"]["repetition_penalty"] for a in ("go", "go", "!x", "go")]
-    assert terms == [0, -0.5, 0, -1.0]
+    assert terms == pytest.approx([0, -0.5, 0, -1.0])
     env.reset()
     assert env.step("go")[1] == 0.5
 
 
-def test_a_parsers_action_is_what_repeats():
+def test_repetition_is_counted_by_the_parsed_action():
     class Parsed(gym.Wrapper):
         def step(self, action):
             observation, reward, terminated, truncated, info = super().step(action)
@@ -100,11 +100,12 @@ def test_a_parsers_action_is_what_repeats():
 
     env = RepetitionPenalty(Parsed(Scripted()), q=1)
     env.reset()
-    assert [env.step(reply)[1] for reply in ("hm:go", "so:go")] == [0.5, 0.0]
+    rewards = [env.step(reply)[1] for reply in ("hm:go", "so:go")]
+    assert rewards == pytest.approx([0.5, 0.0])  # 0.5, and 0.5 - 0.5 * (2 - 1)
 
 
 def test_progress_is_a_potential():
-    # from 0.1 to 0.4 and 0.2: twice 0.5 * 0.4 - 0.1 = 0.1 and 0.5 * 0.2 - 0.4 = -0.3
+    # progress 0.1, 0.4, 0.2: 2 * (0.5 * 0.4 - 0.1) and 2 * (0.5 * 0.2 - 0.4)
     env = ProgressReward(Scripted(), scale=2.0, gamma=0.5)
     env.reset()
     terms = [env.step(a)[4]["reward_terms"]["progress_reward"] for a in ("to 0.4", "to 0.2")]
@@ -113,15 +114,15 @@ def test_progress_is_a_potential():
     assert env.step("to 0.1")[1] == pytest.approx(0.5 + 2 * (0.05 - 0.1))
 
 
-def test_potentials_telescope():  # gamma 1: only the end counts, 0.9 - 0.1
+def test_potentials_telescope():  # gamma 1: the sum is 0.9 - 0.1
     env = ProgressReward(Scripted())
     env.reset()
     rewards = [env.step(f"to {to}")[1] - 0.5 for to in (0.7, 0.0, 0.3, 0.9)]
     assert sum(rewards) == pytest.approx(0.8)
 
 
-def test_verifiers_are_weighed_and_told_one_by_one():
-    # format: one field, tight, right end; but no <reasoning>: 0.8. The other: an answer is there
+def test_verifiers_are_weighted_and_reported_one_by_one():
+    # xml_format is 0.8, because <reasoning> is missing: 0.2 * 0.8; the answer is accepted: 0.5 * 1
     env = TurnVerifier(Scripted(), {"xml_format": 0.2, "answer_contains": 0.5})
     env.reset()
     _, reward, _, _, info = env.step("<answer>It is paris.</answer>")
@@ -131,7 +132,7 @@ def test_verifiers_are_weighed_and_told_one_by_one():
 
 
 def test_the_papers_six_are_the_default():
-    # tool called and answered, "paris" in its result; format 1 and usage 1, of <reasoning>, <tool>
+    # the tool ran, its result has "Paris", and both XML scores are 1; there is no <answer>
     env = TurnVerifier(Scripted())
     env.reset()
     info = env.step("<reasoning>r</reasoning><tool>Paris</tool>")[4]
@@ -139,10 +140,10 @@ def test_the_papers_six_are_the_default():
     assert info["turn_reward"] == pytest.approx(paid | {"answer_contains": 0, "exact": 0})
 
 
-def test_a_verifier_of_ones_own():
+def test_a_user_defined_verifier():  # "abc": 0.5 + 2 * 3 / 10
     env = TurnVerifier(Scripted(), {f"{__name__}:echo": 2.0})
     env.reset()
-    assert env.step("abc")[1] == pytest.approx(0.5 + 2 * 0.3)
+    assert env.step("abc")[1] == pytest.approx(1.1)
     with pytest.raises(ValueError, match="echo is nan; give finite numbers"):
         env.step("nan")
 
@@ -188,13 +189,13 @@ def test_refusals(wrapper, options, message):
         (ProgressReward, "progress"),
     ],
 )
-def test_an_environment_without_the_info_is_refused_at_reset(wrapper, key):
+def test_missing_info_is_refused_at_reset(wrapper, key):
     env = wrapper(gym.make("CartPole-v1"))
     with pytest.raises(KeyError, match=rf"reads info\['{key}'\].*CartPole.*does not return"):
         env.reset()
 
 
-def test_progress_is_a_share():
+def test_progress_must_be_a_share():
     env = ProgressReward(Scripted())
     env.reset()
     with pytest.raises(ValueError, match=r"info\['progress'\] must lie in \[0, 1\].* got nan"):

@@ -271,7 +271,7 @@ def test_the_step_follows_the_gradient_of_the_preference_loss(context, tmp_path)
         rewards = implicit.rewards(told, batch.logprobs, batch.turn, len(rollout.turns))
         owner = torch.from_numpy(rollout.turns.trajectory.copy())
         returns = torch.zeros(4, dtype=rewards.dtype).index_add(0, owner, rewards)
-        loss = implicit.dpo_loss(returns, implicit.pairs(rollout.turns))
+        loss = implicit.dpo_loss(returns, implicit.preference_pairs(rollout.turns))
     expected = torch.autograd.grad(loss, method.learner.model.parameters())
     seen = []
     method.learner.options = replace(method.learner.options, grad_norm=1e9)
@@ -414,7 +414,7 @@ def test_dpo_follows_the_gradient_of_its_loss(tmp_path):
         reference, _ = token_logprobs(policy, batch)
     told, _ = token_logprobs(policy, batch)
     returns = torch.zeros(4).index_add(0, batch.row, 0.5 * (told - reference))
-    loss = implicit.dpo_loss(returns, implicit.pairs(rollout.turns))
+    loss = implicit.dpo_loss(returns, implicit.preference_pairs(rollout.turns))
     expected = torch.autograd.grad(loss, policy.parameters())
     made = method.credit(rollout)
     assert made.figures["dpo_loss"] == pytest.approx(loss.item(), rel=1e-4)
@@ -512,7 +512,7 @@ def test_a_judge_that_sends_the_key_back_does_not_make_it_known(endpoint, tmp_pa
 def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):
     endpoint.script = ["garbage"] * 100
     method = judged(endpoint, tmp_path, "judge.retries=1", "judge.parallel=2")
-    with pytest.raises(JudgeError, match="is no JSON list of labels: 'I think it went"):
+    with pytest.raises(JudgeError, match="has no JSON list of labels: 'I think it went"):
         method.credit(refusing(tiny()))
 
 

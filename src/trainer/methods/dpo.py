@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from credit import implicit
-from credit.choices import positive
-from credit.tokens import sums
+from credit.tokens import segment_sum
+from credit.validation import check_positive
 from trainer.batch import credited
 from trainer.methods.base import Credited, Method, pair_accuracy
 from trainer.recipes import RecipeError
@@ -42,7 +42,7 @@ class Preference:
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        positive("beta", self.beta, "it scales returns")
+        check_positive("beta", self.beta, "it scales returns")
 
 
 class WithPreference(Method):
@@ -64,7 +64,7 @@ class WithPreference(Method):
         rows = [replace(row, logprobs=told) for row, told in zip(play.rows, now, strict=True)]
         rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
         returns = self._returns(rows, play)
-        pairs = implicit.pairs(play.turns, threshold=self.options.threshold)
+        pairs = implicit.preference_pairs(play.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         # of each trajectory, as the update takes the mean
@@ -81,5 +81,5 @@ class WithPreference(Method):
             [sum(row.logprobs) - sum(row.reference or ()) for row in rows], dtype=torch.float64
         )
         owner = torch.from_numpy(play.turns.trajectory[[row.turn[0] for row in rows]].copy())
-        returns = self.options.beta * sums(lead, owner, len(play.turns.group))
+        returns = self.options.beta * segment_sum(lead, owner, len(play.turns.group))
         return returns.requires_grad_()

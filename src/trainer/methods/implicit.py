@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 import credit
 from credit import implicit
-from credit.tokens import sums
+from credit.tokens import segment_sum
 from trainer.batch import credited
 from trainer.learner import Learner, NotFiniteError
 from trainer.methods.base import Credited, Method, of_turns, pair_accuracy
@@ -105,7 +105,7 @@ class WithPRM(Method):
             told = reference
         turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
         token = implicit.token_rewards(told, reference, beta=self.options.beta)
-        rewards = sums(token, turn, len(play.turns)).numpy()
+        rewards = segment_sum(token, turn, len(play.turns)).numpy()
         turns = replace(
             play.turns,
             turn_reward=rewards[:, None],
@@ -127,7 +127,7 @@ class WithPRM(Method):
     ) -> NDArray[np.float64]:
         if isinstance(self.estimator, credit.Prime):
             return self.estimator.advantage(turns, rewards, turn)
-        return self.estimator.tokens(turns, rewards, turn)
+        return self.estimator.token_advantage(turns, rewards, turn)
 
     def _told(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: [P]."""
@@ -160,7 +160,7 @@ class WithPRM(Method):
         returns = torch.tensor(
             np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
         )
-        pairs = implicit.pairs(turns, threshold=self.options.threshold)
+        pairs = implicit.preference_pairs(turns, threshold=self.options.threshold)
         figures = {"prm_pairs": float(len(pairs))}
         if isinstance(self.estimator, credit.Prime):
             loss = implicit.prime_loss(returns, torch.from_numpy(turns.outcome.copy()))

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from credit.turnrd import TurnRD, film_effect, shuffle_effect
-from credit.turnrd_loss import TurnRDLoss
+from credit.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -237,9 +236,9 @@ def _fit(model: TurnRD, replay: Replay, stage: Stage, number: int) -> list[float
             total = 0.0
             for at in range(0, len(drawn), o["batch"]):
                 batch = replay.batch(drawn[at : at + o["batch"]].tolist())
-                reading = model(batch.states, batch.mask, batch.goals)
+                output = model(batch.states, batch.mask, batch.goals)
                 value = loss(
-                    reading, batch.returns, batch.mask, progress=batch.progress, dense=gains(batch)
+                    output, batch.returns, batch.mask, progress=batch.progress, dense=gains(batch)
                 )
                 optimizer.zero_grad()
                 torch.autograd.backward(value)

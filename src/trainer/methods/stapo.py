@@ -1,7 +1,7 @@
-"""STAPO: at turns of unusual confidence, reward what goal and history change, and stay sane blind.
+"""STAPO: the two selective KL terms on turns of unusual confidence. STAPO Eq. 4-10.
 
-Only outliers cost anything more: their reply is scored once more with the full prompt and once with
-the blind one, gradients through both, and once under the reference. STAPO Eq. 4-10.
+Only these outliers cost more: their reply is scored again with the full and with the blind prompt,
+with gradients, and once with the blind prompt under the reference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from credit import selective
+from credit import stapo
 from trainer.batch import collate, credited, microbatches, prompts, scored
 from trainer.methods.base import Credited, Method
 from trainer.update import token_scores
@@ -109,13 +109,13 @@ class _Terms:
             token_scores(policy, batch, temperature=temperature) for batch in (aware, blind)
         )
         if self.method.stapo.estimator == "exact":
-            told = selective.from_logits(seeing, guessing, aware.row, count)
-            sane = selective.from_logits(guessing, reference, aware.row, count)
+            reward = stapo.kl_from_logits(seeing, guessing, aware.row, count)
+            penalty = stapo.kl_from_logits(guessing, reference, aware.row, count)
         else:
             drawn = [
                 scores.log_softmax(-1).gather(-1, aware.target[:, None])[:, 0]
                 for scores in (seeing, guessing, reference)
             ]
-            told = selective.from_samples(drawn[0], drawn[1], aware.row, count)
-            sane = selective.from_samples(drawn[1], drawn[2], aware.row, count)
-        return selective.objective(told, sane, (weights[:, 0], weights[:, 1]))
+            reward = stapo.kl_from_samples(drawn[0], drawn[1], aware.row, count)
+            penalty = stapo.kl_from_samples(drawn[1], drawn[2], aware.row, count)
+        return stapo.selective_objective(reward, penalty, (weights[:, 0], weights[:, 1]))

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from pydantic.dataclasses import dataclass
 
-from credit.turnrd import Decomposer
-from credit.turnrd_loss import TurnRDLoss
+from credit.turnrd import TurnRDDecomposer, TurnRDLoss
 from trainer.batch import collate, credited, microbatches
 from trainer.checkpoint import write_text
 from trainer.methods import replay
@@ -133,7 +132,7 @@ class WithTurnRD(Method):
         model.load_state_dict(torch.load(folder / replay.MODEL, weights_only=True))
         seen = states.half().float()  # as the replay keeps them
         aims = None if goals is None else goals.half().float()
-        decomposer = Decomposer(model, seen, aims, clip=self.options.clip)
+        decomposer = TurnRDDecomposer(model, seen, aims, clip=self.options.clip)
         names = ("error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale")
         figures = {f"turnrd_{name}": told[name] for name in names if name in told}
         alpha = float(told["alpha"])
