@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def walk_to_the_end(env: gym.Env[str, str], action: str = "") -> list[tuple]:
     steps = []
     while not steps or not (steps[-1][2] or steps[-1][3]):
-        steps.append(env.step(action or hallway.walk(env)))
+        steps.append(env.step(action or hallway.Walker(env).act()))
     return steps
 
 

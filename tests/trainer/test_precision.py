@@ -166,7 +166,7 @@ def test_freezing_changes_nothing_that_is_said(episodes):
 def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
     policy = small(dtype="bfloat16", lora=lora)
     policy.name = str(tmp_path / "base")
-    if lora:
+    if lora.rank:
         small().save(tmp_path / "base")
         policy.model.peft_config["default"].base_model_name_or_path = policy.name
     rows = rows_of(episodes)

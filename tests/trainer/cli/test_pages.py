@@ -22,6 +22,7 @@ import pytest
 
 from trainer import attribution, cli, parts, study, train
 from trainer import recipe as recipes
+from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.policy import POCKETS
 
@@ -101,8 +102,8 @@ class Start:
         train.check_folder(recipe, folder, resume=resume)
         self.asked.append(train._Run(small(recipe, *self.models), folder))
 
-    def study(self, names, seeds, out, options, *, jobs):
-        loaded = [recipes.load(name, options) for name in names]
+    def study(self, name, methods, seeds, out, options, *, jobs):
+        loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]
         self.train(loaded[0], out, resume=False, console=None)
         raise Started
 
@@ -129,13 +130,21 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
+    own = {"drawers.py": "environments.md", "mine.py": "recipes.md", "mine.toml": "recipes.md"}
+    holds = {"drawers.py": "class Drawers", "mine.py": "PROMPT =", "mine.toml": "mine:PROMPT"}
+    for name, page in own.items():
+        blocks = re.findall(
+            r"^```\w+\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
+        )
+        (text,) = [block for block in blocks if holds[name] in block]
+        (tmp_path / name).write_text(text)
     return start
 
 
 def filled(command, run, tiny_folder):
     """The words of a command with something real in the place of what a reader would put there."""
     places = {
-        r"runs/study/household/istar/seed_0|(?<!--out )runs/one|\bRUN\b": str(run),
+        r"runs/study/household/istar/seed_0|runs/pocket-mine|(?<!--out )runs/one|\bRUN\b": str(run),
         r"/folder/of/a/model": str(tiny_folder),
         r"=/folder\b(?!/)": f"={tiny_folder}",
         r"data=/folder/of/games|data=/data/appworld": "data=embedded",
