@@ -5,12 +5,12 @@ RUN     = $(VENV)/bin
 # Without a GPU, pin torch to a CPU build; with one, take what the published range gives.
 CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constraints/cpu.txt")
 PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
-OUT    ?= runs/quickstart
+OUT    ?= runs/alfworld-mgr-pocket
 
 .PHONY: train test check format clean
 
 train: $(VENV)/train.stamp
-	$(RUN)/agent-envs train quickstart --out $(OUT) --resume
+	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
 
 test: $(VENV)/dev.stamp
 	$(RUN)/python -m pytest -n 2

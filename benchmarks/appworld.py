@@ -22,7 +22,8 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 import gymnasium as gym  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
-from agent_envs.appworld import oracle, tasks  # noqa: E402
+from agent_envs.appworld import tasks  # noqa: E402
+from agent_envs.appworld.experts import Explorer  # noqa: E402
 from agent_envs.appworld.mini import MiniWorld  # noqa: E402
 from agent_envs.appworld.sandbox import warden  # noqa: E402
 
@@ -84,12 +85,12 @@ def speed(calls: int) -> Iterator[str]:
 
 
 def episode(env: gym.Env[str, str]) -> None:
-    """The player's episode."""
+    """The expert's episode."""
     env.reset(options={"task_id": TASK})
-    for reply in oracle(env):
-        info = env.step(reply)[4]
+    for code in Explorer(env).plan():
+        info = env.step(f"```python\n{code}\n```")[4]
     if not info["success"]:
-        sys.exit(f"the player failed: {info['failures']}")
+        sys.exit(f"the expert failed: {info['failures']}")
 
 
 def together(count: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ a question now and then, and takes another task each episode. With `--data` it i
 public scenes, played with the echo and without a judge.
 
 With `--players` instead the share of successes of the scripted players on the splits `test` and
-`hard`, those that do not listen included. With `--talks N` so many conversations of the explorer
+`hard`, those that do not listen included. With `--talks N` so many conversations of the Explorer
 in each family of the split `test`, as tables with the judge's seven scores and why the goal has its
 score. With `--fixed N` the best of N sequences of acts that do not look at what is said, found by
 changing the best so far.
@@ -29,8 +29,8 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
-import agent_envs  # noqa: E402, F401  registers the id
-from agent_envs.sotopia import explorer, oracle  # noqa: E402
+from agent_envs import expert  # noqa: E402  registers the id
+from agent_envs.experts import EXPERTS  # noqa: E402
 from agent_envs.sotopia.audits import NON_SOLVERS  # noqa: E402
 from agent_envs.sotopia.env import ACTS  # noqa: E402
 from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, scene  # noqa: E402
@@ -100,9 +100,9 @@ def talks(family: str, count: int) -> Iterator[str]:
     tasks = env.unwrapped.panel.task_ids
     for number, task in enumerate(tasks[:: max(1, len(tasks) // count)][:count]):
         _, info = env.reset(seed=number, options={"task_id": task})
-        done = False
+        explorer, done = expert(env), False
         while not done:
-            _, _, terminated, truncated, info = env.step(explorer(env).act())
+            _, _, terminated, truncated, info = env.step(explorer.act())
             done = terminated or truncated
         scores = " | ".join(f"{score:.3g}" for score in info["scores"].values())
         temper = env.unwrapped.talk.scene.temper[1 - env.unwrapped.side]
@@ -112,7 +112,7 @@ def talks(family: str, count: int) -> Iterator[str]:
 
 def players() -> Iterator[str]:
     """Successes on all tasks of a split, and the mean reward under "weighted"."""
-    names = ("oracle", "explorer", *NON_SOLVERS)
+    names = (*reversed(EXPERTS), *NON_SOLVERS)
     yield f"| family | split | {' | '.join(names)} |"
     yield "|---" * (len(names) + 2) + "|"
     for family in FAMILIES:
@@ -127,13 +127,11 @@ def won(env: gym.Env[str, str], name: str) -> str:
     results = []
     for task in range(len(env.unwrapped.panel)):
         seen, info = env.reset(seed=task, options={"task": task})
+        played = expert(env, name) if name in EXPERTS else None
         actor = NON_SOLVERS[name](np.random.default_rng(task)) if name in NON_SOLVERS else None
         done = False
         while not done:
-            if actor is None:
-                action = oracle(env)[0] if name == "oracle" else explorer(env).act()
-            else:
-                action = actor(seen, info)
+            action = played.act() if played is not None else actor(seen, info)
             seen, reward, terminated, truncated, info = env.step(action)
             done = terminated or truncated
         results.append((info["success"], reward))

@@ -5,15 +5,28 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src"
-PACKAGES = ("agent_envs", "credit", "trainer")
-MAY_IMPORT = {"agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"}}
-COMMAND = SOURCE / "agent_envs_command.py"
-MODULES = sorted(set(SOURCE.rglob("*.py")) - {COMMAND})
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "agent_envs": set(),
+    "credit": set(),
+    "trainer": {"agent_envs", "credit"},
+    "tools": {"agent_envs", "credit", "trainer"},
+}
+FILES = {
+    ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+    for root in (ROOT / "src", ROOT)
+    for package in MAY_IMPORT
+    for path in sorted((root / package).rglob("*.py"))
+}
+COMMAND = ROOT / "src" / "agent_envs_command.py"
+MODULES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+"""The parsed modules of the four packages by dotted name."""
+
 # What numpy and gymnasium bring along.
 LIGHT = {
     "numpy",
@@ -35,25 +48,37 @@ ON_LOG_PROBABILITIES = {
 
 
 def imported(tree: ast.AST) -> set[str]:
-    """Top-level packages that any import under `tree` names."""
+    """Dotted names that the imports under `tree` name, `a.b.c` for `from a.b import c`."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names.add(node.module.partition(".")[0])
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
-def at_import(module: Path) -> set[str]:
+def packages(names: set[str]) -> set[str]:
+    """The top-level packages of dotted names, those of the standard library left out."""
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
+
+
+def at_import(tree: ast.Module) -> set[str]:
     """Packages imported when the module is: not in functions, not for type checking only."""
     kept = [
         node
-        for node in ast.parse(module.read_text()).body
+        for node in tree.body
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef))
         and "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]
     ]
-    return imported(ast.Module(kept, [])) - set(sys.stdlib_module_names)
+    return packages(imported(ast.Module(kept, [])))
+
+
+def module_of(name: str) -> str:
+    """The module of ours that has a dotted name or is it; "" for none."""
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def modules_after(program: str) -> set[str]:
@@ -70,32 +95,45 @@ def modules_after(program: str) -> set[str]:
     return loaded - site - set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
-def test_arrows_between_the_packages(module):
-    package = module.relative_to(SOURCE).parts[0]
-    others = (imported(ast.parse(module.read_text())) & set(PACKAGES)) - {package}
-    assert others <= MAY_IMPORT[package]
+def test_arrows_between_the_packages():
+    wrong = {}
+    for name, tree in MODULES.items():
+        package = name.partition(".")[0]
+        others = packages(imported(tree)) & MAY_IMPORT.keys()
+        wrong[name] = others - MAY_IMPORT[package] - {package}
+    assert {name: others for name, others in wrong.items() if others} == {}
 
 
 def test_the_command_starts_with_the_standard_library_and_calls_the_trainer():
-    assert not at_import(COMMAND)
-    assert imported(ast.parse(COMMAND.read_text())) & set(PACKAGES) == {"trainer"}
+    command = ast.parse(COMMAND.read_text(encoding="utf-8"))
+    assert not at_import(command)
+    assert packages(imported(command)) & MAY_IMPORT.keys() == {"trainer"}
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if "agent_envs" in m.parts], ids=lambda m: m.stem
-)
-def test_environments_import_gymnasium_and_numpy_only(module):
-    assert at_import(module) <= {"gymnasium", "numpy", "agent_envs", "env_assets"}
+def test_no_cycle_of_imports_in_functions_and_for_types_included():
+    arrows = {name: {*map(module_of, imported(tree))} - {""} for name, tree in MODULES.items()}
+    TopologicalSorter(arrows).prepare()  # a CycleError names the modules of a cycle
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if "credit" in m.parts], ids=lambda m: m.stem
-)
-def test_credit_imports_numpy_and_more_only_where_it_says(module):
-    extra = {"gymnasium"} if module.stem == "wrappers" else set()
-    extra |= {"torch"} if module.stem in ON_LOG_PROBABILITIES else set()
-    assert at_import(module) <= {"numpy", "credit"} | extra
+def test_environments_import_gymnasium_and_numpy_only():
+    allowed = {"gymnasium", "numpy", "agent_envs", "env_assets"}
+    heavy = {
+        name: at_import(MODULES[name]) - allowed
+        for name in MODULES
+        if name.startswith("agent_envs")
+    }
+    assert {name: others for name, others in heavy.items() if others} == {}
+
+
+def test_credit_imports_numpy_and_more_only_where_it_says():
+    heavy = {}
+    for name in [name for name in MODULES if name.startswith("credit")]:
+        module = name.rpartition(".")[2]
+        allowed = {"numpy", "credit"}
+        allowed |= {"gymnasium"} if module == "wrappers" else set()
+        allowed |= {"torch"} if module in ON_LOG_PROBABILITIES else set()
+        heavy[name] = at_import(MODULES[name]) - allowed
+    assert {name: others for name, others in heavy.items() if others} == {}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +155,7 @@ def test_what_an_import_loads(program, allowed):
 
 @pytest.mark.parametrize("package", ["agent_envs", "credit"])
 def test_no_torch_and_no_other_layer_is_needed(package):
-    absent = ["torch", "transformers", "pydantic", "scipy", *PACKAGES]
+    absent = ["torch", "transformers", "pydantic", "scipy", *MAY_IMPORT]
     absent.remove(package)
     blocked = "\n".join(f"sys.modules[{name!r}] = None" for name in absent)
     modules_after(f"import sys\n{blocked}\nimport {package}")

@@ -14,10 +14,12 @@ from agent_envs.contract import (
     Malformed,
     Turn,
 )
+from agent_envs.experts import Expert, expert
 from agent_envs.panels import Panel
 from agent_envs.parse import ParseReply
-from agent_envs.prompt import Prompt, Template
+from agent_envs.prompt import Prompt
 from agent_envs.spaces import FreeText
+from agent_envs.template import Template
 from agent_envs.vector import make_vec
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "AgentEnv",
     "BadAsset",
     "ContractError",
+    "Expert",
     "FreeText",
     "Malformed",
     "MissingAsset",
@@ -34,6 +37,7 @@ __all__ = [
     "Prompt",
     "Template",
     "Turn",
+    "expert",
     "make_vec",
 ]
 

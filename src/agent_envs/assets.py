@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ def asset(path: str) -> Traversable:
             f"{found} is not in this installation; run `pip install --force-reinstall agent-envs`"
         )
     return found
+
+
+def table(path: str) -> dict[str, Any]:
+    """The TOML file `path` of this package, such as `sotopia/people.toml`."""
+    file = resources.files("agent_envs").joinpath(*path.split("/"))
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def require(module: str, extra: str) -> Any:

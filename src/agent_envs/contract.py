@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from agent_envs.prompt import Template
+    from agent_envs.template import Template
 
 INFO_KEYS = (
     "goal",
@@ -110,6 +110,8 @@ class AgentEnv(gym.Env[str, str], ABC):
             {action} is written. Such an environment tells the action as the key "action" of
             `Turn.extra`, and the transcript keeps that.
         template: the environment's own prompt, which the wrapper `Prompt` renders; None for none.
+        experts: import path of a module with the classes `Explorer` and `Oracle`, or one of them,
+            which `agent_envs.expert` finds there; "" for none.
         audits: import path of a module with `actions` and `NON_SOLVERS`, which
             `agent_envs.testing` plays with; "" for none.
         waits: whether `reset` or `step` waits for something outside, as a server. Environments that
@@ -121,6 +123,7 @@ class AgentEnv(gym.Env[str, str], ABC):
     observation_length: ClassVar[int] = OBSERVATION_LENGTH
     reply_form: ClassVar[str] = ""
     template: ClassVar[Template | None] = None
+    experts: ClassVar[str] = ""
     audits: ClassVar[str] = ""
     waits: bool = False
 

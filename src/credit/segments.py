@@ -41,23 +41,6 @@ def count(ids: ArrayLike) -> Ids:
     return np.asarray(counts[dense], dtype=np.intp)
 
 
-def mean(x: ArrayLike, ids: ArrayLike) -> Array:
-    """Mean of each row's segment: [N], [N] -> [N].
-
-    Args:
-        x: [N] values.
-        ids: [N] segment of each value.
-
-    Returns:
-        [N] means; exact if the values of the segment are equal.
-
-    Raises:
-        ValueError: `x` and `ids` have different lengths, or a value is not finite.
-    """
-    segments = _segments(x, ids)
-    return segments.x - _centered(segments)
-
-
 def center(x: ArrayLike, ids: ArrayLike) -> Array:
     """Subtract the mean of the segment: [N], [N] -> [N].
 

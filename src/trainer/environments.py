@@ -92,9 +92,10 @@ def make_env(
         partial(gym.make, env.id, disable_env_checker=True) if registered else creator,
         given,
     )
-    if not isinstance(made.unwrapped, agent_envs.AgentEnv):
+    inner = getattr(made, "unwrapped", made)
+    if not isinstance(inner, agent_envs.AgentEnv):
         raise RecipeError(
-            f"env.id={env.id!r} makes a {type(made.unwrapped).__name__}; training needs an "
+            f"env.id={env.id!r} makes a {type(inner).__name__}; training needs an "
             "agent_envs.AgentEnv, which reports validity, progress, anchor and goal"
         )
     if not form_of(made):

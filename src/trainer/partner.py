@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from agent_envs.parse import action_in
-from agent_envs.prompt import TEMPLATES, unmarked
+from agent_envs.prompt import unmarked
 from agent_envs.sotopia.acts import Act, read
+from agent_envs.sotopia.prompt import TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ _TAGS = ("think", "action")
 
 
 class PolicyPartner:
-    """A partner of `Sotopia-v0` whose acts a sampler draws, from the prompts of "sotopia".
+    """A partner of `Sotopia-v0` whose acts a sampler draws, with the prompts of Sotopia.
 
     A reply that is no act does nothing. What it draws derives from the episode's generator and
     from the episodes that are played beside it, so that a run repeats itself.
@@ -105,8 +106,8 @@ class Speaking:
 
 def prompt(talk: Talk, side: int) -> str:
     """What the policy reads before an act of `side`."""
-    template, script = TEMPLATES["sotopia"], talk.script(side)
-    return (template.full if script else template.first).format(
+    script = talk.script(side)
+    return (TEMPLATE.full if script else TEMPLATE.first).format(
         first_observation=talk.scene.background(side),
         action_history="\n".join(script),
         current_observation=script[-1] if script else "",

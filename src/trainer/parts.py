@@ -1,19 +1,30 @@
-"""The parts of a run, made from its recipe: policy, rollouts, sampler, update, evaluation."""
+"""The parts of a run, made from its recipe: policy, rollouts, sampler, method, evaluation."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from inspect import isclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
+import credit
+from agent_envs.imports import named
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.methods import Method
+from trainer.methods.critic import WithCritic
+from trainer.methods.dpo import WithPreference
+from trainer.methods.implicit import WithPRM
+from trainer.methods.judge import WithJudge
+from trainer.methods.stapo import WithSTAPO
+from trainer.methods.turnrd import WithTurnRD
 from trainer.partner import PolicyPartner
 from trainer.policy import FULL, Policy
+from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import Decoding, Sampler
 
@@ -84,6 +95,78 @@ def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
     """The recipe's way of drawing replies at a temperature."""
     sampling = recipe.sampling
     return Sampler(policy, Decoding(temperature, sampling.max_reply_tokens, sampling.decode))
+
+
+def make_method(recipe: Recipe) -> Method:
+    """The method of a recipe.
+
+    Raises:
+        RecipeError: Sections that do not fit together, or an option of another type.
+        ValueError: An unknown estimator or option of it.
+    """
+    name, options = recipe.credit.name, dict(recipe.credit.options)
+    if recipe.critic.learning_rate and recipe.prm.learning_rate:
+        raise RecipeError(
+            "critic.learning_rate and prm.learning_rate are set, but one model gives credit; "
+            "set the other to 0"
+        )
+    if name == "dpo":
+        return WithPreference(options, recipe.update, recipe.sampling.temperature)
+    asked = str(options.get("decomposer")) if name == "has" else ""
+    if asked in {"judge", "turnrd"}:
+        del options["decomposer"]
+    estimator = _estimator(name, options)
+    if isinstance(estimator, credit.HAS) and asked in {"judge", "turnrd"}:
+        return _decomposed(estimator, asked, recipe)
+    if recipe.critic.learning_rate:
+        return WithCritic(estimator, recipe.critic, recipe.update)
+    rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"
+    if recipe.prm.learning_rate or rated or isinstance(estimator, credit.Prime):
+        return WithPRM(estimator, recipe.prm, recipe.update, recipe.sampling.temperature)
+    if isinstance(estimator, credit.STAPO):
+        return WithSTAPO(estimator, recipe.update, recipe.sampling.temperature)
+    return Method(estimator)
+
+
+def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
+    """HAS with a decomposer that is more than a formula."""
+    if decomposer == "judge":
+        return WithJudge(has, recipe.judge)
+    return WithTurnRD(
+        has,
+        recipe.turnrd,
+        seed=recipe.run.seed,
+        start=recipe.sft.steps,
+        max_turns=recipe.env.max_turns,
+        tokens=recipe.update.tokens,
+    )
+
+
+def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
+    """An estimator of `credit`, or of a user's own by "package.module:Name".
+
+    A class is made with the options, a function is the estimator and gets them at each call.
+    """
+    try:
+        if ":" not in name:
+            return credit.make(name, **options)
+        found: Any = named(name, option="credit.name")
+        if not callable(found):
+            raise RecipeError(
+                f"credit.name={name!r} must be callable: (turns, rng) -> advantage of each turn "
+                "[N]; see credit.Estimator"
+            )
+        made: Any = found(**options) if isclass(found) else partial(found, **options)
+    except TypeError as error:
+        raise RecipeError(f"credit.options of {name}: {error}") from error
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    if not callable(made):
+        raise RecipeError(
+            f"credit.name={name!r} makes objects that cannot be called: (turns, rng) -> advantage "
+            "of each turn [N]; see credit.Estimator"
+        )
+    return cast("credit.Estimator", made)
 
 
 def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:

@@ -7,6 +7,7 @@ purpose: scripts and anything loaded from elsewhere, so that the page can be mai
 from __future__ import annotations
 
 import io
+import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainer import episodes as recorded
-from trainer import evaluate, metrics, recipe
+from trainer import evaluate, metrics
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def render(folder: Path) -> str:
     import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
 
-    config = recipe.load(folder)
+    options = (folder / "config.toml").read_text(encoding="utf-8")
     lines = metrics.read(folder / "metrics.jsonl")
     evaluations = evaluations_of(folder)
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
@@ -116,8 +117,8 @@ def render(folder: Path) -> str:
     with mpl.rc_context(_STYLE):
         curves, types = _curves(lines, evaluations), _types(evaluations)
     return page.render(
-        recipe=config,
-        options=(folder / "config.toml").read_text(encoding="utf-8"),
+        recipe=tomllib.loads(options),
+        options=options,
         evaluations=evaluations,
         test=evaluate.paired(start[1], end[1]) if start and end else None,
         curves=curves,

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar, cast
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 
+from agent_envs.experts import expert as expert_of
+from agent_envs.experts import expert_class
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
 from trainer.environments import form_of, make_env
 from trainer.episodes import Episode, Step
+from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -113,33 +115,6 @@ def _together(
     return at_once(calls) if any(map(waits, envs)) else [call() for call in calls]
 
 
-class Expert(Protocol):
-    """Who plays well from where an episode stands."""
-
-    def act(self) -> str:
-        """The next action."""
-
-    def think(self) -> str:
-        """What it is after, in a few words; "" for nothing to say."""
-
-
-def explorer_of(env: gym.Env[str, str]) -> Callable[[gym.Env[str, str]], Expert]:
-    """The function `explorer(env) -> Expert` of the environment's module, or of its package.
-
-    Raises:
-        ValueError: There is none.
-    """
-    module = type(env.unwrapped).__module__
-    for name in (module, module.rpartition(".")[0]):
-        offered = vars(import_module(name)) if name else {}
-        if callable(offered.get("explorer")):
-            return cast("Callable[[gym.Env[str, str]], Expert]", offered["explorer"])
-    raise ValueError(
-        f"{env.unwrapped} has no explorer to learn from: {module} and its package offer no "
-        "function explorer(env); set sft.steps=0"
-    )
-
-
 @dataclass(frozen=True)
 class Rollouts:
     """Plays tasks of one split; environments are made once and used again.
@@ -186,35 +161,54 @@ class Rollouts:
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
 
-    def demonstrate(self, tasks: Sequence[Task], policy: Policy) -> list[Episode]:
-        """The episodes of the environment's explorer, those left out that it did not solve.
+    def require_expert(self, name: str) -> None:
+        """Check that the environment has an expert of this name.
 
         Raises:
-            ValueError: The environment has no explorer, or it solved none of the tasks.
+            RecipeError: It has not; the message says what there is.
+        """
+        try:
+            expert_class(self._envs(1)[0], name)
+        except (TypeError, ValueError) as error:
+            raise RecipeError(f"sft.expert: {error}; sft.steps=0 learns from no expert") from error
+
+    def demonstrate(
+        self, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
+    ) -> list[Episode]:
+        """The episodes of an expert, those left out that it did not solve.
+
+        Args:
+            tasks: What it plays.
+            policy: Its tokens are recorded.
+            expert: As `agent_envs.expert` takes it.
+
+        Raises:
+            ValueError: The environment has no such expert, or it solved none of the tasks.
         """
         form = form_of(self._envs(1)[0])
         envs = self._envs(len(tasks)) if waits(self._pool[0]) else self._pool[:1] * len(tasks)
-        plays = [partial(self._explored, env, task) for env, task in zip(envs, tasks, strict=True)]
+        plays = [
+            partial(self._played, env, task, expert) for env, task in zip(envs, tasks, strict=True)
+        ]
         shown = [_demonstration(one, policy, form) for one in _together(envs, plays)]
         solved = [episode for episode in shown if episode is not None]
         if not solved:
             raise ValueError(
-                f"the explorer solved none of {len(tasks)} tasks in {self.env.max_turns} turns; "
-                "raise env.max_turns or sft.episodes"
+                f"the expert {expert!r} solved none of {len(tasks)} tasks in {self.env.max_turns} "
+                "turns; raise env.max_turns or sft.episodes, or choose another sft.expert"
             )
         return solved
 
-    def _explored(self, env: gym.Env[str, str], task: Task) -> _Explored:
-        """A task played by the explorer."""
+    def _played(self, env: gym.Env[str, str], task: Task, name: str) -> _Played:
+        """A task played by an expert."""
         from trainer.sampling import FORM
 
-        explorer, context = explorer_of(env), self.prompt.context
-        form = form_of(env) or FORM
+        context, form = self.prompt.context, form_of(env) or FORM
         observation, info = _reset(env, task)
-        played = _Explored(context, info)
+        expert = expert_of(env, name)
+        played = _Played(context, info)
         done = False
         while not done:
-            expert = explorer(env)
             action = expert.act()
             first = context == "history" and not played.turns
             text, seen = shown(env, observation, info["goal"] if first else "")
@@ -292,8 +286,8 @@ class Rollouts:
 
 
 @dataclass
-class _Explored:
-    """What the explorer saw, did and thought, turn by turn, and the last info."""
+class _Played:
+    """What an expert saw, did and thought, turn by turn, and the last info."""
 
     context: str
     info: dict[str, Any]
@@ -302,7 +296,7 @@ class _Explored:
     images: list[list[Picture]] = field(default_factory=list)
 
 
-def _demonstration(played: _Explored, policy: Policy, form: str) -> Episode | None:
+def _demonstration(played: _Played, policy: Policy, form: str) -> Episode | None:
     """The episode to learn from; None where the task was not solved."""
     from trainer.sampling import FORM
     from trainer.sft import demonstration

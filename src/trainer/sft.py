@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, config=STRICT)
 class Sft:
-    """Warm start from the explorer's demonstrations.
+    """Warm start from an expert's demonstrations.
 
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
+        expert: Who demonstrates: the environment's "explorer", which knows only what it was shown,
+            its "oracle", which reads the solution, or a class `package.module:Name` of your own.
         episodes: Demonstrations a step.
         learning_rate: Peak of the warm start.
         warmup: Steps of linear increase.
     """
 
     steps: Count = 0
+    expert: str = "explorer"
     episodes: Positive = 16
     learning_rate: NonNegative = 1e-4
     warmup: Count = 0

@@ -33,13 +33,13 @@ from trainer.batch import make_rows
 from trainer.checkpoint import Checkpoints
 from trainer.learner import Learner
 from trainer.methods import Play
-from trainer.methods import make as make_method
 from trainer.metrics import Metrics, describe
 from trainer.parts import (
     cores,
     derive,
     evaluate_policy,
     load_policy,
+    make_method,
     make_rollouts,
     make_sampler,
 )
@@ -148,6 +148,8 @@ class _Run:
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(self.method, self.training)
+        if recipe.sft.steps:
+            self.training.require_expert(recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
@@ -191,7 +193,7 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
-        shown = self.training.demonstrate(drawn, self.policy)
+        shown = self.training.demonstrate(drawn, self.policy, self.recipe.sft.expert)
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         return sft.imitate(self.learner, rows)
 

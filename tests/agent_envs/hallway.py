@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import AgentEnv, Panel, Template, Turn
+from agent_envs.experts import playing
 
 PANEL = Panel("train", tuple(f"toy/train/{length}" for length in range(2, 8)))
 
@@ -99,11 +100,17 @@ class Slow(Hallway):
         return super().act("left" if self.np_random.random() < 0.3 else action)
 
 
-def walk(env: gym.Env[str, str]) -> str:
-    """The oracle: right to the door, then open it."""
-    hallway = env.unwrapped
-    assert isinstance(hallway, Hallway)
-    return "open" if hallway.cell == hallway.length else "right"
+class Walker:
+    """The expert: right to the door, then open it."""
+
+    def __init__(self, env: gym.Env[str, str]) -> None:
+        self.env = playing(env, Hallway)
+
+    def act(self) -> str:
+        return "open" if self.env.cell == self.env.length else "right"
+
+    def think(self) -> str:
+        return ""
 
 
 for name in ("Hallway", "Slow"):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from agent_envs import AgentEnv, Panel, Turn
+from agent_envs.experts import playing
 
 
 class Lamp(AgentEnv):
@@ -80,14 +81,21 @@ class Lamp(AgentEnv):
         self.lit = not self.lit
 
 
-def oracle(env: gym.Env[str, str]) -> str:
-    """To the lamp, then out."""
-    lamp = env.unwrapped
-    assert isinstance(lamp, Lamp)
-    if not lamp.lit:
-        here = lamp.room == lamp.lamp
-        return "press" if here else "right" if lamp.room < lamp.lamp else "left"
-    return "right" if lamp.room < lamp.rooms - 1 else "leave"
+class Lighter:
+    """The expert: to the lamp, then out."""
+
+    def __init__(self, env: gym.Env[str, str]) -> None:
+        self.env = playing(env, Lamp)
+
+    def act(self) -> str:
+        lamp = self.env
+        if not lamp.lit:
+            here = lamp.room == lamp.lamp
+            return "press" if here else "right" if lamp.room < lamp.lamp else "left"
+        return "right" if lamp.room < lamp.rooms - 1 else "leave"
+
+    def think(self) -> str:
+        return ""
 
 
 # --- correct ones that a check could take for faults ---

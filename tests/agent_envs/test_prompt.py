@@ -7,8 +7,14 @@ import pytest
 from hallway import Hallway
 
 from agent_envs import ParseReply, Prompt, Template
-from agent_envs.prompt import ALFWORLD, TEMPLATES
+from agent_envs.alfworld import prompt as alfworld
+from agent_envs.appworld import prompt as appworld
+from agent_envs.ezpoints import prompt as ezpoints
+from agent_envs.search_qa import prompt as search_qa
+from agent_envs.sokoban import prompt as sokoban
+from agent_envs.sotopia import prompt as sotopia
 from agent_envs.testing import check_agent_env
+from agent_envs.webshop import prompt as webshop
 
 # STAPO, Fig. 12 and Fig. 13, as printed.
 FIGURE_12 = """You are an expert agent operating in the ALFRED embodied Environment. \
@@ -44,7 +50,7 @@ def reply(action: str) -> str:
 class House(Hallway):
     """States the goal in its first observation and has the template of AlfWorld."""
 
-    template = ALFWORLD
+    template = alfworld.TEMPLATE
 
     def begin(self, task_id):
         goal, turn = super().begin(task_id)
@@ -52,33 +58,37 @@ class House(Hallway):
 
 
 def test_the_wording_is_the_papers():
-    assert ALFWORLD.full == FIGURE_12
-    assert ALFWORLD.blind == FIGURE_13
+    assert alfworld.TEMPLATE.full == FIGURE_12
+    assert alfworld.TEMPLATE.blind == FIGURE_13
 
 
 class Nameless(Hallway):
     template = None
 
 
-def test_the_default_is_the_environments_own():
-    for env_id, template in {
-        "AlfWorld-v0": "alfworld",
-        "AppWorld-v0": "appworld",
-        "EZPoints-v0": "ezpoints",
-        "SearchQA-v0": "search",
-        "Sokoban-v0": "sokoban",
-        "Sotopia-v0": "sotopia",
-        "VisualSokoban-v0": "visual_sokoban",
-        "WebShop-v0": "webshop",
-    }.items():
-        env = gym.make(env_id)
-        assert Prompt(env).template is TEMPLATES[template]
-        assert Prompt(env, template).template is TEMPLATES[template]
-        for name, other in TEMPLATES.items():
-            if name != template:
-                for given in (name, other):
-                    with pytest.raises(ValueError, match=f"{name!r} belongs to another environm"):
-                        Prompt(env, given)
+OWN = {
+    "AlfWorld-v0": alfworld.TEMPLATE,
+    "AppWorld-v0": appworld.TEMPLATE,
+    "EZPoints-v0": ezpoints.TEMPLATE,
+    "SearchQA-v0": search_qa.TEMPLATE,
+    "Sokoban-v0": sokoban.WRITTEN,
+    "Sotopia-v0": sotopia.TEMPLATE,
+    "VisualSokoban-v0": sokoban.DRAWN,
+    "WebShop-v0": webshop.TEMPLATE,
+}
+
+
+@pytest.mark.parametrize("env_id", OWN)
+def test_the_default_is_the_environments_own(env_id):
+    env, own = gym.make(env_id), OWN[env_id]
+    assert Prompt(env).template is own
+    assert Prompt(env, own).template is own
+    assert own.owner == type(env.unwrapped).__name__
+    for other in OWN.values():
+        if other is not own:
+            message = f"belongs to {other.owner} and does not fit {own.owner}; leave template out"
+            with pytest.raises(ValueError, match=message):
+                Prompt(env, other)
 
 
 @pytest.mark.parametrize("env", [Nameless(), gym.make("WikiSearch-v0")])
@@ -90,7 +100,7 @@ def test_an_environment_without_a_template_needs_one(env):
 
 def test_the_opening_prompt():
     class Household(Hallway):
-        template = ALFWORLD
+        template = alfworld.TEMPLATE
 
     env = Prompt(ParseReply(Household()))
     prompt, info = env.reset(seed=1, options={"task": 0})
@@ -109,7 +119,7 @@ def test_the_opening_prompt():
 
 def test_webshops_templates():
     """STAPO, Figures 14 and 15; the goal is told in the full prompt only."""
-    env = Prompt(gym.make("WebShop-v0", data="embedded"), "webshop")
+    env = Prompt(gym.make("WebShop-v0", data="embedded"))
     prompt, info = env.reset(seed=1)
     goal = info["goal"]
     assert prompt.startswith(
@@ -206,8 +216,8 @@ def test_other_keys_and_rewards_pass_through():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"template": "alfwrld"}, ValueError, "template 'alfwrld', did you mean 'alfworld'?"),
-        ({"template": 3}, TypeError, "template must be a Template or a name, got 3"),
+        ({"template": "alfworld"}, TypeError, "template must be a Template, got 'alfworld'"),
+        ({"template": 3}, TypeError, "template must be a Template, got 3"),
         ({"history": -1}, ValueError, "history counts the turns shown and is at least 0, got -1"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "Prompt needs an agent_envs.AgentEnv inside"),
     ],
@@ -243,7 +253,7 @@ def test_the_contract_holds_and_the_spec_rebuilds(arguments):
 
 
 def test_what_an_agent_writes_is_no_place_of_an_image():
-    env = Prompt(gym.make("EZPoints-v0", observation="image"), template="ezpoints", history=3)
+    env = Prompt(gym.make("EZPoints-v0", observation="image"), history=3)
     prompt, info = env.reset(seed=1)
     prompt, *_, info = env.step("<image>")
     assert len(env.images) == 1
@@ -253,9 +263,7 @@ def test_what_an_agent_writes_is_no_place_of_an_image():
 
 def test_sotopias_template_shows_context_and_conversation():
     """iStar, Fig. 8 in substance; the goal stands in the context, which a blind prompt lacks."""
-    env = Prompt(
-        ParseReply(gym.make("Sotopia-v0", data="embedded", family="bargain")), "sotopia", 10
-    )
+    env = Prompt(ParseReply(gym.make("Sotopia-v0", data="embedded", family="bargain")), history=10)
     prompt, info = env.reset(seed=1, options={"task": 0})
     context = env.unwrapped.talk.scene.background(0)
     assert context in prompt

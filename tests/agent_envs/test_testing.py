@@ -42,10 +42,15 @@ def test_good_environments_pass(env):
     check_agent_env(env)
 
 
+class Hasty(hallway.Walker):
+    def act(self):
+        return "open"
+
+
 def test_oracle_that_solves_passes_and_one_that_does_not_is_told():
-    check_agent_env(Hallway(), oracle=hallway.walk)
+    check_agent_env(Hallway(), oracle=hallway.Walker)
     with pytest.raises(ContractError, match="oracle did not solve 'toy/train/2' in 12 turns"):
-        check_agent_env(Hallway(), oracle=lambda env: "open")
+        check_agent_env(Hallway(), oracle=Hasty)
 
 
 class NoHeadings(Hallway):
@@ -614,7 +619,7 @@ BY_ACTIONS = {  # found in the class, the panel, or by comparing resets, not by 
 def test_planted_faults_are_found_and_shown(fault):
     fault.__doc__ = fault.__doc__ if fault is Silent else Hallway.__doc__
     with pytest.raises(ContractError, match=fault.wrong) as found:
-        check_agent_env(fault(), oracle=hallway.walk)
+        check_agent_env(fault(), oracle=hallway.Walker)
     if fault.__name__ not in BY_ACTIONS:
         assert "reset(seed=" in str(found.value)
 
@@ -625,13 +630,13 @@ def test_chance_patience_and_short_episodes_are_no_faults(made):
 
 
 def test_a_lamp_with_its_oracle_passes():
-    check_agent_env(gym.make("Lamp-v0"), oracle=lamp.oracle)
+    check_agent_env(gym.make("Lamp-v0"), oracle=lamp.Lighter)
 
 
 @pytest.mark.parametrize("led", [True, False], ids=["oracle", "alone"])
 @pytest.mark.parametrize("fault", lamp.FAULTS, ids=lambda fault: fault.__name__)
 def test_faults_of_late_states_other_seeds_times_and_episodes_are_shown(fault, led):
-    oracle = lamp.oracle if led and fault is not lamp.HalfASuccess else None
+    oracle = lamp.Lighter if led and fault is not lamp.HalfASuccess else None
     with pytest.raises(ContractError, match=f"(?s){fault.wrong}") as found:
         check_agent_env(gym.make(f"{fault.__name__}-v0"), oracle=oracle)
     assert re.search(fault.shown, str(found.value), re.DOTALL)

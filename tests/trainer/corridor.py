@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 
 from agent_envs import AgentEnv, Panel, Turn
-from agent_envs.prompt import ALFWORLD
+from agent_envs.alfworld.prompt import TEMPLATE
 
 PANEL = Panel("train", tuple(f"corridor/{n}" for n in range(1, 6)))
 MADE = []
@@ -14,7 +14,8 @@ MADE = []
 class Corridor(AgentEnv):
     """Walk `n` steps east; walking north is invalid."""
 
-    template = ALFWORLD
+    template = TEMPLATE
+    experts = __name__
 
     def __init__(self, split="train", data="auto", max_turns=50, render_mode=None):
         super().__init__(PANEL, max_turns=max_turns, render_mode=render_mode)
@@ -45,19 +46,17 @@ class Corridor(AgentEnv):
         )
 
 
-class Walker:
+class Explorer:
     """The expert: always east."""
+
+    def __init__(self, env):
+        self.env = env
 
     def think(self):
         return ""
 
     def act(self):
         return "east"
-
-
-def explorer(env):
-    """The expert where the episode stands."""
-    return Walker()
 
 
 def register():

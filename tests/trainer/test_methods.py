@@ -21,9 +21,10 @@ from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
-from trainer.methods import Play, critic, make, replay
+from trainer.methods import Play, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
+from trainer.parts import make_method
 from trainer.policy import FULL, LoRA, Policy
 from trainer.recipes import RecipeError
 from trainer.train import RunError, train
@@ -108,15 +109,15 @@ def same(one, other):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["critic.learning_rate=1e-3", "credit.name=grpo"], "'grpo' gives advantages, .* mgr, or"),
-        (["prm.learning_rate=1e-3"], "'mgr' reads no implicit rewards: take istar or prime"),
-        (["credit.name=istar"], "'istar' needs a model of rewards: set prm.learning_rate"),
+        (["critic.learning_rate=1e-3", "credit.name=grpo"], "GRPO returns advantages, .* mgr, or"),
+        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: take istar or prime"),
+        (["credit.name=istar"], "IStar needs a model of rewards: set prm.learning_rate"),
         (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "one model gives credit"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(options, message):
     with pytest.raises(RecipeError, match=message):
-        make(chosen(*options))
+        make_method(chosen(*options))
 
 
 # twins
@@ -212,7 +213,7 @@ def test_a_critic_learns_what_will_come(tmp_path):
     """Outcomes that the first token tells: the critic explains them before the end."""
     policy = tiny()
     options = chosen("credit.name=reinforce", "critic.learning_rate=0.05", "critic.epochs=30")
-    method = make(options)
+    method = make_method(options)
     method.begin(policy, tmp_path)
     rollout = play(policy)
     first = method.credit(rollout).figures
@@ -228,7 +229,7 @@ def test_a_critic_learns_what_will_come(tmp_path):
 def test_a_critic_on_the_policys_states_leaves_the_policy_alone(tmp_path):
     policy = tiny()
     before = policy.weights()
-    method = make(chosen("credit.name=reinforce", "critic.learning_rate=0.05"))
+    method = make_method(chosen("credit.name=reinforce", "critic.learning_rate=0.05"))
     method.begin(policy, tmp_path)
     method.credit(play(policy))
     assert same(before, policy.weights())
@@ -239,7 +240,7 @@ def test_a_critic_on_the_policys_states_leaves_the_policy_alone(tmp_path):
 
 
 def prm(policy, folder, *options):
-    method = make(chosen("credit.name=istar", "prm.learning_rate=1e-2", *options))
+    method = make_method(chosen("credit.name=istar", "prm.learning_rate=1e-2", *options))
     assert isinstance(method, WithPRM)
     method.begin(policy, folder)
     return method
@@ -304,7 +305,7 @@ def test_groups_without_a_pair_teach_nothing(tmp_path):
 
 def test_prime_keeps_the_start_as_reference(tmp_path):
     policy = tiny()
-    method = make(chosen("credit.name=prime", "prm.learning_rate=1e-2", "prm.beta=1.0"))
+    method = make_method(chosen("credit.name=prime", "prm.learning_rate=1e-2", "prm.beta=1.0"))
     method.begin(policy, tmp_path)
     rollout = play(policy)
     for _ in range(12):
@@ -334,7 +335,7 @@ def test_selective_terms_by_autograd(context, estimator, tmp_path):
     with torch.no_grad():
         policy.parameters()[0].mul_(1.02)
     options = [f"credit.options={{alpha=0.5, penalty_weight=0.3, estimator='{estimator}'}}"]
-    method = make(chosen("credit.name=stapo", "update.tokens=1", *options))
+    method = make_method(chosen("credit.name=stapo", "update.tokens=1", *options))
     method.begin(policy, tmp_path)
     rollout = sighted(policy, context)
     turns = len(rollout.turns)
@@ -379,7 +380,7 @@ def test_selective_terms_by_autograd(context, estimator, tmp_path):
 
 
 def test_without_outliers_nothing_more_is_computed(tmp_path):
-    method = make(chosen("credit.name=stapo", "credit.options={lam=1000.0}"))
+    method = make_method(chosen("credit.name=stapo", "credit.options={lam=1000.0}"))
     policy = tiny()
     method.begin(policy, tmp_path)
     made = method.credit(sighted(policy))
@@ -388,7 +389,7 @@ def test_without_outliers_nothing_more_is_computed(tmp_path):
 
 
 def test_an_outlier_without_blind_prompt_is_an_error(tmp_path):
-    method = make(chosen("credit.name=stapo"))
+    method = make_method(chosen("credit.name=stapo"))
     policy = tiny()
     method.begin(policy, tmp_path)
     object.__setattr__(method.stapo, "mask", lambda turns: np.ones(len(turns), bool))
@@ -406,7 +407,7 @@ def test_dpo_follows_the_gradient_of_its_loss(tmp_path):
         for parameter in policy.parameters():
             parameter.mul_(1.02)
     rollout = play(policy)
-    method = make(chosen("credit.name=dpo", "credit.options={beta=0.5}"))
+    method = make_method(chosen("credit.name=dpo", "credit.options={beta=0.5}"))
     method.begin(policy, tmp_path)
     batch = collate(rollout.rows)
     with torch.no_grad(), policy.as_reference():
@@ -428,7 +429,7 @@ def test_dpo_raises_what_was_preferred(tmp_path):
     policy = tiny()
     policy.keep_reference()
     rollout = play(policy)
-    method = make(chosen("credit.name=dpo"))
+    method = make_method(chosen("credit.name=dpo"))
     method.begin(policy, tmp_path)
     taught = learner(policy, tmp_path)
     first = method.credit(rollout).figures
@@ -465,7 +466,7 @@ def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):
 def judged(endpoint, folder, *options):
     url = f"http://127.0.0.1:{endpoint.server_address[1]}/v1"
     given = ["credit.name=has", "credit.options={decomposer='judge', alpha=0.0}"]
-    method = make(chosen(*given, f"judge.url={url}", "judge.model=stub", *options))
+    method = make_method(chosen(*given, f"judge.url={url}", "judge.model=stub", *options))
     method.begin(tiny(), folder)
     return method
 
@@ -517,7 +518,7 @@ def test_a_judge_that_never_makes_sense_stops_the_run(endpoint, tmp_path):
 
 def test_a_judge_needs_a_model():
     with pytest.raises(RecipeError, match=r"needs judge\.model"):
-        make(chosen("credit.name=has", "credit.options={decomposer='judge'}"))
+        make_method(chosen("credit.name=has", "credit.options={decomposer='judge'}"))
 
 
 # what goes wrong with a model beside the policy
@@ -545,7 +546,7 @@ def test_a_lost_model_leaves_the_trajectorys_advantage(where, tmp_path):
 
 def filmed(policy, folder, *options):
     given = ["credit.name=has", "credit.options={decomposer='turnrd'}", "turnrd.round=2"]
-    method = make(chosen(*given, "sft.steps=0", "turnrd.hidden=16", *options))
+    method = make_method(chosen(*given, "sft.steps=0", "turnrd.hidden=16", *options))
     method.begin(policy, folder)
     return method
 
@@ -656,7 +657,7 @@ def test_recent_rounds_are_drawn_more_often():
 )
 def test_options_of_another_type_are_mistakes_of_the_recipe(name, options):
     with pytest.raises(RecipeError, match=f"credit.options of {name}"):
-        make(chosen(f"credit.name={name}", f"credit.options={options}"))
+        make_method(chosen(f"credit.name={name}", f"credit.options={options}"))
 
 
 def test_a_stage_that_was_killed_is_done_again(tmp_path):

@@ -20,7 +20,7 @@ from trainer.partner import PolicyPartner, prompt
 from trainer.parts import load_partner, make_rollouts, make_sampler
 from trainer.policy import Policy
 from trainer.rollout import draw_tasks
-from trainer.sampling import Reply
+from trainer.sampling import Decoding, Reply
 from trainer.train import train
 
 TALK = Talk(scene("bargain", 0)).after(0, speak("I pay $9."))
@@ -32,7 +32,7 @@ class Scripted(PolicyPartner):
     def __init__(self, *replies, limit=10_000):
         self.sampler = self
         self.policy = self.chat = self
-        self.max_reply_tokens, self.limit = 8, limit
+        self.decoding, self.limit = Decoding(max_reply_tokens=8), limit
         self.replies, self.batches = list(replies), []
 
     def opening(self, text):
@@ -54,7 +54,7 @@ def said(text):
 class Answers:
     """A sampler that always says the same."""
 
-    temperature, max_reply_tokens, decode = 1.0, 8, "free"
+    decoding = Decoding(max_reply_tokens=8)
 
     def __init__(self, policy, text):
         self.policy, self.text = policy, text
@@ -161,7 +161,7 @@ def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
 
 def test_a_talk_too_long_for_the_partner_is_an_error():
     partner = Scripted(said("Hello."), limit=8)
-    with pytest.raises(ValueError, match=r"lower partner\.reply_tokens or env\.max_turns"):
+    with pytest.raises(ValueError, match=r"lower partner\.max_reply_tokens or env\.max_turns"):
         partner.begin(TALK.scene, 1, np.random.default_rng(0)).reply(TALK)
 
 

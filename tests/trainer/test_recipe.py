@@ -7,10 +7,12 @@ import tomllib
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.experts import experts_of
 from trainer import environments, recipe, recipes
 from trainer.environments import make_env
 from trainer.recipes import RecipeError
@@ -78,6 +80,19 @@ def test_a_value_has_its_file_and_source():
         "mean_norm", "gigpo when webshop", "verl-agent's WebShop script",
     )  # fmt: skip
     assert settings["update", "skip_dead_groups"].source == "verl-agent trains on every row"
+
+
+def test_warm_starts_that_learn_from_an_oracle():
+    experts = set()
+    for words in PAIRS:
+        loaded = recipe.load(words)
+        if loaded.sft.steps:
+            made = gym.make(loaded.env.id, disable_env_checker=True)
+            assert loaded.sft.expert in experts_of(type(made.unwrapped)), words
+            experts.add((loaded.env.id, loaded.sft.expert))
+    assert {name for name, expert in experts if expert != "explorer"} == {
+        "SearchQA-v0", "WebShop-v0", "WikiSearch-v0",
+    }  # fmt: skip
 
 
 # Numbers of the papers: HAS Tables 5 and 6, STAPO appendix E, MGR section 4.3 and appendix A.5,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from agent_envs import Template
 from trainer.environments import Env, Prompt
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
@@ -226,10 +229,39 @@ def test_what_the_explorer_does_not_solve_is_left_out():
         rollouts(turns=2).demonstrate(tasks(4, 5), Words())
 
 
-def test_no_explorer_is_told(corridor, monkeypatch):
-    monkeypatch.delattr(corridor, "explorer")
-    with pytest.raises(ValueError, match=r"no explorer to learn from.*sft\.steps=0"):
-        rollouts().demonstrate(tasks(1), Words())
+def test_another_expert_shows_another_way(corridor):
+    for name in ("corridor:Explorer", "explorer"):
+        rollouts().require_expert(name)
+        assert len(rollouts().demonstrate(tasks(2), Words(), name)) == 1
+    with pytest.raises(RecipeError, match=r"sft\.expert: Corridor has no oracle; use 'explorer'"):
+        rollouts().require_expert("oracle")
+    with pytest.raises(RecipeError, match=r"sft\.expert: unknown expert 'explorr', did you mean"):
+        rollouts().require_expert("explorr")
+
+
+def test_without_experts_there_is_no_warm_start(corridor, monkeypatch):
+    monkeypatch.setattr(corridor.Corridor, "experts", "")
+    message = r"Corridor has no experts: .*; sft\.steps=0 learns from no expert"
+    with pytest.raises(RecipeError, match=message):
+        rollouts().require_expert("explorer")
+
+
+def test_a_template_of_ones_own(monkeypatch):
+    short = Template("{current_observation} Go on.", "{current_observation}")
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(SHORT=short))
+
+    def prompts(path):
+        script = Script(east)
+        Rollouts(Env("Corridor-v0"), Prompt("turn", path), "train").play(tasks(1), script, RNG)
+        return script.prompts
+
+    assert prompts("mine:SHORT") != prompts("")
+    with pytest.raises(
+        ValueError, match=r"prompt\.template must have the form package\.module:Name"
+    ):
+        prompts("alfworld")
+    with pytest.raises(ValueError, match="belongs to WebShop and does not fit Corridor"):
+        prompts("agent_envs.webshop.prompt:TEMPLATE")
 
 
 def test_an_unknown_option_of_the_environment_names_the_nearest():

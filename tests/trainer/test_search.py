@@ -65,7 +65,9 @@ def test_no_loss_on_what_the_environment_says(name, tasks, tiny_policy):
     loaded = recipe.load(name, ["sampling.max_tokens=9000"])
     rollouts = make_rollouts(loaded, "train")
     chat = tiny_policy.chat
-    (episode,) = rollouts.demonstrate([Task(rollouts.panel.task_ids[3], 0, 1)], tiny_policy)
+    (episode,) = rollouts.demonstrate(
+        [Task(rollouts.panel.task_ids[3], 0, 1)], tiny_policy, "oracle"
+    )
     batch = collate(make_rows([episode]))
     told = [chat.text(step.reply_ids) for step in episode.steps]
     assert all("</search>" in text or "</answer>" in text or "</tool>" in text for text in told)

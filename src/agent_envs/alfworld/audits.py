@@ -1,6 +1,6 @@
 """Audits of AlfWorld: walks that come back to their states, and players that do not do the task.
 
-The walks go the explorer's way in part, take back what they did, and try what cannot be done.
+The walks go the Explorer's way in part, take back what they did, and try what cannot be done.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.alfworld.explorer import Explorer
+from agent_envs.alfworld.experts import Searcher
 from agent_envs.testing.rewards import scripted
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ UNDONE = {
     re.compile(r"open (.+)"): r"close \1",
     re.compile(r"close (.+)"): r"open \1",
 }
-_WORDS = re.compile(r"[a-z]+")
 
 
 def actions(_: Env, rng: np.random.Generator) -> Actor:
-    """An actor that is an explorer for a share of its turns, and else undoes, wanders and errs."""
+    """An actor that plays as the Explorer in part, and else undoes, wanders and errs."""
     return _Walker(rng)
 
 
@@ -38,18 +37,18 @@ class _Walker:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._share = float(rng.choice((0.0, 0.4, 0.8)))
-        self._expert: Explorer | None = None
+        self._expert: Searcher | None = None
         self._last = ""
 
     def __call__(self, observation: str, info: dict[str, Any]) -> str:
         if self._expert is None:
-            self._expert = Explorer(observation, self._rng)
+            self._expert = Searcher(observation, self._rng)
         else:
             self._expert.observe(self._last, observation)
         self._last = self._next(self._expert, info["admissible_actions"])
         return self._last
 
-    def _next(self, expert: Explorer, listed: list[str]) -> str:
+    def _next(self, expert: Searcher, listed: list[str]) -> str:
         if self._rng.random() < self._share:
             return expert.act()
         kind = self._rng.choice(("listed", "undo", "again", "odd"), p=(0.5, 0.3, 0.1, 0.1))

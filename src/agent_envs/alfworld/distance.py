@@ -11,12 +11,10 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.alfworld.world import World
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import gymnasium as gym
+    from agent_envs.alfworld.world import World
 
 _PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 
@@ -41,25 +39,6 @@ def plan(world: World) -> list[str] | None:
     itineraries = search.to_lamp() if world.game.goal.lamp else search.to_place()
     best = min(itineraries, key=search.length, default=None)
     return None if best is None else search.commands(best)
-
-
-def oracle(env: gym.Env[Any, Any]) -> list[str]:
-    """The commands of a shortest solution of the running episode, the next one first.
-
-    Empty when the task is done. It knows where everything is: an upper bound, bad to imitate.
-
-    Raises:
-        ValueError: not a native AlfWorld environment, not reset, or the goal is out of reach.
-    """
-    world = getattr(env.unwrapped, "world", None)
-    if not isinstance(world, World):
-        raise ValueError(  # noqa: TRY004 - the episode is at fault, not its type
-            f"oracle needs AlfWorld-v0 with engine='native', after reset(), got {env}"
-        )
-    commands = plan(world)
-    if commands is None:
-        raise ValueError(f"the goal of {world.game.task_id} cannot be reached any more from here")
-    return commands
 
 
 class _Search:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_envs import prompt
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.genuine import genuine_engine
 from agent_envs.alfworld.milestones import Milestones
+from agent_envs.alfworld.prompt import TEMPLATE
 from agent_envs.alfworld.wording import DIALECTS
 from agent_envs.alfworld.world import World
 from agent_envs.contract import AgentEnv, Turn
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 ENGINES = ("native", "textworld")
 PROGRESS = ("facts", "distance", "none")
-
-INVALID = re.compile(
-    r"nothing happens\.?$|you don't see that|you can't see that|that command is not understood"
-    r"|you haven't got|you are not(?! carrying anything\.$)|you need to|you must|you have to"
-    r"|that's not|not a valid|not valid|you cannot|you can not|not available",
-    re.IGNORECASE,
-)
-"""MGR's patterns of feedback that says nothing was done (appendix A.5), except the answer to
-`inventory` with empty hands, "You are not carrying anything.", which refuses nothing."""
 
 _FORMS = (
     r"(?P<bare>look|inventory|help)|(?:go to|open|close) (?P<place>.+)|use (?P<thing>.+)"
@@ -63,9 +54,10 @@ class AlfWorld(AgentEnv):
         `info["admissible_actions"]` has all that do something now, sorted.
 
     Validity:
-        MGR's patterns on the feedback (`INVALID`), which here is the same as "the command was not
-        admissible". `invalid_reason` is "refused" for a command of the right form about things
-        that the game has, "unknown" for any other.
+        A command is valid iff it was admissible. MGR's patterns of feedback (appendix A.5) say the
+        same, except that "You are not carrying anything." refuses nothing. `invalid_reason` is
+        "refused" for a command of the right form about things that the game has, "unknown" for any
+        other.
 
     Progress:
         "facts" (default): share of the goal's milestones reached, see `milestones`. "distance":
@@ -122,7 +114,8 @@ class AlfWorld(AgentEnv):
         ImportError: `engine="textworld"` without its packages.
     """
 
-    template = prompt.ALFWORLD
+    template = TEMPLATE
+    experts = "agent_envs.alfworld.experts"
     audits = "agent_envs.alfworld.audits"
     world: World
 

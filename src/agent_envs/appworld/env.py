@@ -5,11 +5,11 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
-from agent_envs import prompt
 from agent_envs.appworld import tasks
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import TRAIN_SEEDS
+from agent_envs.appworld.prompt import TEMPLATE
 from agent_envs.appworld.remote import HttpWorld
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.contract import AgentEnv, Turn
@@ -130,10 +130,11 @@ class AppWorld(AgentEnv):
         SandboxError, BackendError: later, from `reset` and `step`: the machine's fault.
     """
 
+    experts: ClassVar[str] = "agent_envs.appworld.experts"
     audits: ClassVar[str] = "agent_envs.appworld.audits"
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
-    template = prompt.APPWORLD
+    template = TEMPLATE
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from agent_envs.appworld import tasks
+from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families.plan import verdict, wanted_effects
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.people import TRAIN_SEEDS
@@ -62,7 +63,7 @@ class MiniWorld:
         self.close()
         task = tasks.task(task_id)
         self.task_id, self._executed, self._harmed, self._lost = task_id, 0, 0, []
-        self._session = Session(task.household, task.instruction, wanted_effects(task.plan))
+        self._session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
             "agent",  # in every task: chance tells nothing of the task

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import Refusal, checked
+from agent_envs.appworld.apis import Refusal, checked
 from agent_envs.appworld.ledger import Effect, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from agent_envs.appworld.apps import App
+    from agent_envs.appworld.apis import Api
     from agent_envs.appworld.people import Household
     from agent_envs.appworld.state import State
 
@@ -32,12 +31,24 @@ _TOO_MANY = {  # one object, however often it is the reply
 }
 
 
+class AppClass(Protocol):
+    """What a session needs of the class of an app."""
+
+    @property
+    def apis(self) -> Mapping[str, Api]:
+        """Its APIs by name."""
+
+    def __call__(self, session: Session, /) -> object:
+        """An app over a session, with a method for each API."""
+
+
 class Session:
     """One task's world from its opening on; copies share nothing that changes.
 
     Args:
         household: whose world it is, and its state at the opening.
         instruction: what is asked for.
+        apps: the classes of the apps that can be called, by name.
         wanted: the effects that the task asks for, which the ledger is held against.
 
     Attributes:
@@ -46,11 +57,14 @@ class Session:
         ended: The answer and the status that completed the task; None until then.
     """
 
-    apps: dict[str, type[App]] = APPS
-
     def __init__(
-        self, household: Household, instruction: str, wanted: Iterable[Effect] = ()
+        self,
+        household: Household,
+        instruction: str,
+        apps: Mapping[str, AppClass],
+        wanted: Iterable[Effect] = (),
     ) -> None:
+        self.apps = apps
         self.before = household.state
         self.state: State = household.state.copy()
         self.now = household.now

@@ -7,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.ezpoints import cards
+from agent_envs.ezpoints.prompt import TEMPLATE
 from agent_envs.ezpoints.rules import (
     NUMBERS,
     SCHEMES,
@@ -105,7 +105,8 @@ class EZPoints(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
-    template = prompt.EZPOINTS
+    template = TEMPLATE
+    experts = "agent_envs.ezpoints.experts"
     audits = "agent_envs.ezpoints.audits"
 
     def __init__(

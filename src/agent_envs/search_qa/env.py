@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
@@ -14,6 +13,7 @@ from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
 from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.mt_grpo import WEIGHTS
+from agent_envs.search_qa.prompt import TEMPLATE
 from agent_envs.search_qa.replies import asked_for, harmless, shown
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
 """How many searches each allows before the answer."""
 TURNS = {"search_r1": 5, "verl_agent": 4}
-REWARDS = ("em", "f1", "sub_em", "format")
+REWARDS = (*METRICS, "format")
 ANCHORS = ("facts", "text")
 _KINDS = ("search", "answer")
 
@@ -46,8 +46,8 @@ class SearchQA(AgentEnv):
     Observation:
         "search_r1": first the prompt with the question, then the passages found, as
         `<information>Doc 1(Title: "...") ...</information>`. "verl_agent": first the question,
-        then `<information>{"result": "Doc 1: ..."}</information>`; the `Prompt` wrapper's template
-        "search" is its prompt.
+        then `<information>{"result": "Doc 1: ..."}</information>`; the `Prompt` wrapper
+        renders its prompt.
 
     Action:
         A whole reply: `<think>...</think>`, then `<search>words</search>` or
@@ -131,8 +131,9 @@ class SearchQA(AgentEnv):
 
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
+    experts: ClassVar[str] = "agent_envs.search_qa.experts"
     audits: ClassVar[str] = "agent_envs.search_qa.audits"
-    template = prompt.SEARCH
+    template = TEMPLATE
 
     def __init__(
         self,

@@ -170,14 +170,6 @@ def forms(conversation: Conversation) -> list[tuple[float, float]]:
     )
 
 
-def answer_in(conversation: Conversation) -> str | None:
-    """The first answer of the last of the agent's messages that has one."""
-    for role, text in reversed(conversation):
-        if role == "assistant" and (answer := field("answer", text)) is not None:
-            return answer
-    return None
-
-
 def executed(conversation: Conversation) -> float:
     """The share of calls whose reply is a result and no error, of those that got a reply."""
     return _mean([_ran(reply) for reply in _replies(conversation)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.sokoban.oracle import oracle
+from agent_envs.sokoban.experts import Explorer
 from agent_envs.testing.rewards import scripted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ ODD = ("", "xyzzy", "3", "push", " UP ", "upp")
 
 def actions(env: Env, rng: np.random.Generator) -> Actor:
     """An actor that goes a solution's way for a share of its turns, and else steps to and fro."""
-    share, solution = float(rng.choice((0.0, 0.5, 0.9))), oracle(env)
+    share, solution = float(rng.choice((0.0, 0.5, 0.9))), Explorer(env).plan()
     last = ""
 
     def act(_: Any, info: dict[str, Any]) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gymnasium.spaces import Discrete
 
-from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sokoban.board import DIRECTIONS, LAYOUTS, SYMBOLS, anchor, text
 from agent_envs.sokoban.distances import solver_of
 from agent_envs.sokoban.generate import Settings
 from agent_envs.sokoban.levels import Levels, open_levels
+from agent_envs.sokoban.prompt import WRITTEN
 from agent_envs.sokoban.rooms import Made
 from agent_envs.sokoban.solver import BUDGET
 from agent_envs.sokoban.sprites import image
@@ -120,7 +120,8 @@ class Sokoban(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
-    template = prompt.SOKOBAN
+    template = WRITTEN
+    experts = "agent_envs.sokoban.experts"
     audits = "agent_envs.sokoban.audits"
 
     def __init__(

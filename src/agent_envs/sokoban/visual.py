@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 from gymnasium.spaces import Box
 
-from agent_envs import prompt
 from agent_envs.sokoban.env import Sokoban
+from agent_envs.sokoban.prompt import DRAWN
 from agent_envs.sokoban.sprites import SIDE
 
 
@@ -51,7 +51,7 @@ class VisualSokoban(Sokoban):
         As `Sokoban`'s.
     """
 
-    template = prompt.VISUAL_SOKOBAN
+    template = DRAWN
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

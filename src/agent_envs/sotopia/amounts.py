@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -171,6 +171,12 @@ class Amount:
         """0 at the side's own limit, 1 just before the other's; beyond the limit below 0."""
         own, other = self.limits[side], self.limits[1 - side]
         return (deal[0] - own) / ((1 - _SLACK) * (other - own))
+
+    def inferred(self, hoped: int, side: int) -> Amount:
+        """The game as a side can infer it from its own limit and the amount that it hopes for."""
+        own = self.limits[side]
+        other = round(own + (hoped - own) / (1 - _SLACK))
+        return replace(self, limits=(own, other) if side == 0 else (other, own))
 
     def material(self, deal: Deal, side: int) -> float:
         """The value where a price is agreed; a gift costs its giver its share of the limit."""

@@ -35,7 +35,6 @@ _GIVES = re.compile(  # behind a person: who gets what follows
 )
 _SHARED = re.compile(r"\W*(?:share|part|half|portion|side|pile)\b", re.IGNORECASE)  # behind "my"
 _BELOW = re.compile(r"[-−–]\d")
-_PAIRS = (("keep", "get"), ("take", "take"))
 
 
 class Thing(NamedTuple):

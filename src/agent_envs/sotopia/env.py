@@ -6,12 +6,12 @@ from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
 
-from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
 from agent_envs.sotopia.acts import read
 from agent_envs.sotopia.models import open_judge, open_partner
+from agent_envs.sotopia.prompt import TEMPLATE
 from agent_envs.sotopia.published import open_published
 from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
 from agent_envs.sotopia.talk import Talk
@@ -140,7 +140,8 @@ class Sotopia(AgentEnv):
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
-    template = prompt.SOTOPIA
+    template = TEMPLATE
+    experts = "agent_envs.sotopia.experts"
     audits = "agent_envs.sotopia.audits"
 
     def __init__(

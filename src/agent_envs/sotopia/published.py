@@ -125,7 +125,6 @@ def _character(row: dict[str, Any], at: str) -> Character:
         last_name=_text(row, "last_name", at, ""),
         age=int(age),
         occupation=_text(row, "occupation", at, ""),
-        gender=_text(row, "gender", at, "").lower(),
         pronoun=_text(row, "gender_pronoun", at, "").lower(),
         public_info=_text(row, "public_info", at, ""),
         big_five=_text(row, "big_five", at, ""),
@@ -159,7 +158,6 @@ def _scene(row: dict[str, Any], at: str, pair: tuple[Character, Character]) -> S
         goals=(str(goals[0]), str(goals[1])),
         relationship=int(level),
         characters=pair,
-        constraints=_text(row, "agent_constraint", at, ""),
     )
     for text in (scene.scenario, *scene.goals):
         if "<p " in shown(text, 0) or not shown(text, 0):

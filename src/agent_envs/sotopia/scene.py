@@ -38,7 +38,6 @@ class Character(NamedTuple):
     last_name: str
     age: int
     occupation: str
-    gender: str
     pronoun: str
     public_info: str
     big_five: str
@@ -110,7 +109,6 @@ class Scene:
     goals: tuple[str, str]
     relationship: int
     characters: tuple[Character, Character]
-    constraints: str = ""
     facts: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     game: Game | None = None
     family: str = ""

@@ -17,6 +17,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from agent_envs.contract import ContractError
+from agent_envs.experts import experts_of
 from agent_envs.panels import Panel
 from agent_envs.testing import comparisons
 from agent_envs.testing.anchors import audit_anchors
@@ -50,6 +51,7 @@ from agent_envs.testing.violations import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from agent_envs.experts import Expert
     from agent_envs.testing.episodes import Actions, Actor, Env
     from agent_envs.testing.violations import Fresh, Shows
 
@@ -78,7 +80,7 @@ Way = tuple[Start, list[Any]]
 def check_agent_env(
     env: Env,
     *,
-    oracle: Callable[[Env], Any] | None = None,
+    oracle: Callable[[Env], Expert] | None = None,
     copies: bool = True,
     processes: bool = True,
     turns: int = 300,
@@ -92,8 +94,10 @@ def check_agent_env(
     audit of the anchors from several seeds, the time of day, the turn limit, whether callers and
     other instances can interfere, rebuilding from the spec, and:
 
-    oracle: action for the environment as it is; it has to succeed on the first tasks. Its episodes
-        are the late states; without it, those in which the audit of the anchors came furthest.
+    oracle: makes the expert of an episode, as the class `Oracle` of an environment does. It has to
+        solve the first tasks; its episodes are the late states. By default the environment's own
+        `Oracle`, or else its `Explorer`, where it can play these tasks and solves them. Without an
+        expert the late states are those in which the audit of the anchors came furthest.
     copies: whether deep copies and pickles must go on exactly like the original, and instances that
         play at the same time must not see each other.
     processes: whether to play once more in a process with another hash seed, which needs a spec
@@ -145,7 +149,7 @@ def _shorten(make: Fresh, error: Exception) -> None:
 def _check(
     env: Env,
     make: Fresh,
-    oracle: Callable[[Env], Any] | None,
+    oracle: Callable[[Env], Expert] | None,
     actions: Actions,
     *,
     copies: bool,
@@ -160,7 +164,7 @@ def _check(
     _check_seeds(env)
     _check_order(env, first)
     _check_odd_actions(env)
-    solutions = {} if oracle is None else _check_oracle(env, oracle)
+    solutions = _own_solutions(env) if oracle is None else _solutions(env, oracle)
     guided = partial(_guided, solutions, actions)
     late = min(TASKS, max(1, turns // SLOW))
     _check_again(env, guided, late)
@@ -571,20 +575,60 @@ def _check_limit(env: Env, actions: Sequence[Any]) -> None:
         _hold(env, comparisons.limited, (Start(SEED), *done))
 
 
-def _check_oracle(env: Env, oracle: Callable[[Env], Any]) -> dict[str, Way]:
-    """Solve the first tasks and those of the small audit; what was done in each, by task id."""
-    first = [Start(SEED, task) for task in range(min(TASKS, len(_panel(env).task_ids)))]
+def _own_solutions(env: Env) -> dict[str, Way]:
+    """As `_solutions` by the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
+    for made in reversed(experts_of(type(env.unwrapped)).values()):
+        if _can_play(env, made):
+            played = list(_led(env, made))
+            if all(info["success"] for start, info, _ in played if start in _first(env)):
+                return {info["task_id"]: (start, actions) for start, info, actions in played}
+    return {}
+
+
+def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
+    """Whether an expert plays the environment as its options are."""
+    (start, *_) = _first(env)
+    env.reset(seed=start.seed, options=start.options)
+    try:
+        made(env)
+    except ValueError:
+        return False
+    return True
+
+
+def _solutions(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
+    """Solve the first tasks and those of the small audit; what was done in each, by task id.
+
+    Raises:
+        Violation: one of the first tasks is not solved.
+    """
     solutions = {}
-    for start in [*first, *starts(env, TASKS, SEED)]:
-        records = list(_watched(env, start, lambda: lambda *_: oracle(env)))
-        info, actions = records[-1].info, [record.action for record in records[1:]]
-        if not info["success"] and start in first:
+    for start, info, actions in _led(env, oracle):
+        if not info["success"] and start in _first(env):
             raise Violation(
                 f"the oracle did not solve {info['task_id']!r} in {info['turn']} turns",
                 (start, *actions),
             )
         solutions[info["task_id"]] = start, actions
     return solutions
+
+
+def _led(
+    env: Env, oracle: Callable[[Env], Expert]
+) -> Iterator[tuple[Start, dict[str, Any], list[Any]]]:
+    """An expert's episodes of the first tasks and of the small audit: start, last info, actions."""
+    for start in [*_first(env), *starts(env, TASKS, SEED)]:
+        records = list(_watched(env, start, lambda: _follower(env, oracle(env))))
+        yield start, records[-1].info, [record.action for record in records[1:]]
+
+
+def _first(env: Env) -> list[Start]:
+    return [Start(SEED, task) for task in range(min(TASKS, len(_panel(env).task_ids)))]
+
+
+def _follower(env: Env, expert: Expert) -> Actor:
+    """The actor that does what an expert says."""
+    return lambda *_: dressed(env, expert.act())
 
 
 def _check_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:

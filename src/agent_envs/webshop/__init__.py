@@ -1,5 +1,1 @@
-"""WebShop-v0: shopping as text, with its catalogue, search, goals, score and a scripted buyer."""
-
-from agent_envs.webshop.buyer import explorer, oracle
-
-__all__ = ["explorer", "oracle"]
+"""WebShop-v0 and WebShopSite-v0: shopping as text, with catalogue, search, goals and score."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from agent_envs import prompt
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.spaces import FreeText
@@ -13,6 +12,7 @@ from agent_envs.webshop import pages
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS
 from agent_envs.webshop.pages import Element, Page
+from agent_envs.webshop.prompt import TEMPLATE
 from agent_envs.webshop.render import html
 from agent_envs.webshop.shop import MODES, open_shop
 from agent_envs.webshop.splits import open_panel
@@ -124,7 +124,8 @@ class WebShop(AgentEnv):
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
-    template = prompt.WEBSHOP
+    template = TEMPLATE
+    experts = "agent_envs.webshop.experts"
     audits = "agent_envs.webshop.audits"
 
     def __init__(
@@ -169,6 +170,7 @@ class WebShop(AgentEnv):
         """The search page of a task."""
         self.task = self.shop.goals[task_id]
         self.page = Page()
+        self.trail = [self.page]  # all pages of the episode, the latest last
         self._best = 0.0
         self._matches: dict[int, Match] = {}
         self._told: list[tuple[str, str]] = []
@@ -178,6 +180,7 @@ class WebShop(AgentEnv):
         """One search or click."""
         shop, session = self.shop, self.shop.number[self.task_id]
         self.page, why = shop.follow(self.page, session, *shop.parse(action))
+        self.trail.append(self.page)
         turn = self._turn(action)
         return turn._replace(valid=False, invalid_reason=why) if why else turn
 

@@ -9,117 +9,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any, NamedTuple
 
+from agent_envs.assets import table
+
 COUNT = 1000
 SEED = 20
 _ABOVE = 41  # dollars over a price that lie above every limit drawn for it
 _ID = "0123456789ABCDEFGHJKLMNPQRSTVWXYZ"
-
-_CHOICES = {
-    "color": "black white gray navy blue green red pink purple brown beige silver ivory teal olive",
-    "flavor": "vanilla chocolate maple lemon cinnamon berry coconut original",
-    "scent": "lavender citrus rose unscented eucalyptus sandalwood jasmine",
-    "clothes": "small medium large x-large xx-large",
-    "shoes": "6 7 8 9 10 11",
-    "ounces": "2-ounce 4-ounce 8-ounce 16-ounce",
-    "packs": "1-pack 2-pack 4-pack 6-pack",
-    "beds": "twin full queen king",
-    "feet": "3-feet 6-feet 10-feet",
-    "inches": "10-inch 12-inch 14-inch",
-    "storage": "64-gb 128-gb 256-gb",
-}
-_DEPARTMENTS = {
-    ("electronics", "Electronics", "color"): (
-        (
-            "wireless,water resistant,fast charging,noise cancelling,long lasting,high definition,"
-            "heavy duty,travel sized"
-        ),
-        "Headphones: over ear headphones, earbuds, gaming headset",
-        "Speakers: bluetooth speaker, shower speaker, sound bar",
-        "Power: phone charger, power bank, car adapter",
-        "Cables/feet: hdmi cable, usb cord, extension lead",
-        "Computers: computer mouse, keyboard, webcam, laptop stand",
-        "Storage/storage: flash drive, memory card",
-    ),
-    ("fashion", "Clothing", "color"): (
-        (
-            "machine washable,quick drying,long sleeved,high waisted,slim fitting,stretchy,"
-            "moisture wicking,with pockets"
-        ),
-        "Tops/clothes: t-shirt, polo, hooded sweatshirt, sweater, tank top, blouse",
-        "Bottoms/clothes: jeans, cargo shorts, leggings, pleated skirt, jogger pants",
-        "Outerwear/clothes: rain jacket, winter coat, fleece vest",
-        "Dresses/clothes: wrap dress, maxi gown",
-        "Nightwear/clothes: pajamas, bath robe",
-    ),
-    ("shoes", "Shoes", "color"): (
-        "non slip,arch supporting,memory foam,rubber soled,extra wide,leather lined,lace up",
-        "Athletic/shoes: running shoes, hiking boots, basketball trainers",
-        "Casual/shoes: canvas sneakers, loafers, ballet flats",
-        "Summer/shoes: sandals, flip flops",
-        "Work/shoes: nursing clogs",
-    ),
-    ("beauty", "Beauty", "scent"): (
-        (
-            "cruelty free,paraben free,sulfate free,for sensitive skin,for dry hair,"
-            "with natural ingredients,alcohol free,dermatologist tested"
-        ),
-        "Hair/ounces: shampoo, conditioner, hair mask",
-        "Skin/ounces: face cream, body lotion, sunscreen, face scrub",
-        "Bath/ounces: body wash, bubble bath, bath salts",
-        "Fragrance/ounces: perfume, room spray",
-    ),
-    ("grocery", "Grocery", "flavor"): (
-        (
-            "gluten free,sugar free,low sodium,high protein,keto friendly,non gmo,dairy free,"
-            "plant based,individually wrapped"
-        ),
-        "Snacks/packs: granola bars, popcorn, trail mix, rice crackers",
-        "Drinks/packs: herbal tea, ground coffee, hot cocoa",
-        "Spreads/packs: almond butter, fruit jam",
-        "Sweets/packs: hard candy, oatmeal cookies, fudge",
-    ),
-    ("furniture", "Furniture", "color"): (
-        (
-            "easy to assemble,space saving,solid wood,steel framed,faux leather,height adjustable,"
-            "wall mounted,with storage space"
-        ),
-        "Bedroom/beds: bed frame, mattress topper, headboard",
-        "Living: coffee table, tv console, accent chair, bookcase",
-        "Office: standing desk, filing cabinet",
-        "Entry: shoe rack, storage bench",
-    ),
-    ("home", "Home", "color"): (
-        (
-            "easy to clean,double sided,stain resistant,energy efficient,dimmable,waterproof,"
-            "hand made,eco friendly"
-        ),
-        "Bedding/beds: comforter, bed sheets, weighted blanket",
-        "Lighting: desk lamp, night light, string bulbs",
-        "Decor: wall clock, throw pillow, area rug, picture holder",
-        "Curtains: blackout curtains",
-    ),
-    ("kitchen", "Kitchen", "color"): (
-        (
-            "dishwasher safe,bpa free,stainless steel,non stick,heat resistant,leak proof,with lid,"
-            "microwave safe"
-        ),
-        "Cookware/inches: frying pan, wok, baking sheet",
-        "Storage: lunch box, food containers, spice jars",
-        "Drinkware: water bottle, travel cup, wine glasses",
-        "Tools: cutting board, chef knife, mixing bowls",
-    ),
-    ("sports", "Sports", "color"): (
-        "adjustable,sweat proof,foldable,extra thick,with carrying bag,quick release,anti burst",
-        "Fitness: yoga mat, resistance bands, jump rope, exercise ball",
-        "Outdoors: camping tent, hiking backpack, folding stool",
-        "Cycling: bike helmet, bike pump",
-    ),
-    ("pets", "Pet Supplies", "color"): (
-        "chew proof,washable,reflective,odor control,no pull,extra soft",
-        "Dogs/clothes: dog harness, dog cushion, dog raincoat",
-        "Cats: cat tree, cat carrier, litter tray",
-    ),
-}
 _SYLLABLES = "al bar cor dan el fen gal har il jor kel lum mar nor pel quin ros tal ver wen xan zel"
 _PRAISE = (
     "Built to be {}.",
@@ -177,23 +72,21 @@ def generated(
 
 
 def _kinds() -> list[_Kind]:
-    found = []
-    for (category, top, style), (attributes, *shelves) in _DEPARTMENTS.items():
-        for shelf in shelves:
-            head, names = shelf.split(": ")
-            place, _, size = head.partition("/")
-            options = {style: _CHOICES[style].split()}
-            if size:
-                options["size"] = _CHOICES[size].split()
+    found, made = [], table("webshop/departments.toml")
+    for department in made["departments"]:
+        for shelf in department["shelves"]:
+            options = {department["style"]: made["choices"][department["style"]]}
+            if "size" in shelf:
+                options["size"] = made["choices"][shelf["size"]]
             found += [
                 _Kind(
                     name,
-                    category,
-                    f"{top} › {place} › {name.title()}",
-                    tuple(attributes.split(",")),
+                    department["category"],
+                    f"{department['name']} › {shelf['name']} › {name.title()}",
+                    tuple(department["attributes"]),
                     options,
                 )
-                for name in names.split(", ")
+                for name in shelf["kinds"]
             ]
     return found
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainer.batch import Batch, Row
     from trainer.methods.base import Play
     from trainer.policy import Policy
-    from trainer.recipe import Recipe
+    from trainer.update import Update
 
 STATE = "critic.pt"
 
@@ -136,26 +136,26 @@ class WithCritic(Method):
 
     learner: Learner[Critic]
 
-    def __init__(self, estimator: credit.Estimator, recipe: Recipe) -> None:
+    def __init__(self, estimator: credit.Estimator, options: Options, update: Update) -> None:
         super().__init__(estimator)
         if not isinstance(estimator, credit.MGR | credit.Reinforce):
             raise RecipeError(
-                f"credit.name={recipe.credit.name!r} gives advantages, and a critic needs rewards: "
+                f"{type(estimator).__name__} returns advantages, and a critic needs rewards: "
                 "take mgr, or reinforce for the environment's own, or set critic.learning_rate=0"
             )
-        self.recipe = recipe
+        self.options, self.update = options, update
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the critic of this policy."""
         super().begin(policy, folder)
-        options = self.recipe.critic
+        options = self.options
         critic = Critic(policy, own=options.trunk == "own")
-        learning = replace(self.recipe.update, learning_rate=options.learning_rate, warmup=0)
+        learning = replace(self.update, learning_rate=options.learning_rate, warmup=0)
         self.learner = Learner(critic, learning, folder=folder)
 
     def credit(self, play: Play) -> Credited:
         """Advantages by GAE; the critic learns from the same rows."""
-        options = self.recipe.critic
+        options = self.options
         rewards = paid(self.estimator, play.turns, play.rng)
         critic = self.learner.model
         values = annotated(
@@ -170,7 +170,7 @@ class WithCritic(Method):
         return Credited(rows, of_turns(rows, len(play.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
-        options, size = self.recipe.critic, self.recipe.update.minibatch
+        options, size = self.options, self.update.minibatch
         loss = partial(self.learner.model.loss, options.value_clip)
         parts = minibatches(rows, size=size, epochs=options.epochs, rng=rng)
         return {"value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts]))}

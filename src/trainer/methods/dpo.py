@@ -9,7 +9,7 @@ policy's update takes the step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trainer.batch import Row
     from trainer.methods.base import Play
-    from trainer.recipe import Recipe
+    from trainer.update import Update
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class WithPreference(Method):
 
     needs_reference = True
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, options: dict[str, Any], update: Update, temperature: float) -> None:
         try:
-            self.options = Preference(**recipe.credit.options)
+            self.options = Preference(**options)
         except TypeError as error:
             raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
-        self.recipe = recipe
+        self.tokens, self.temperature = update.tokens, temperature
 
     def credit(self, play: Play) -> Credited:
         """The slope of the loss at the policy as it stands."""
-        tokens, temperature = self.recipe.update.tokens, self.recipe.sampling.temperature
+        tokens, temperature = self.tokens, self.temperature
         now = recomputed(self.policy, play.rows, tokens=tokens, temperature=temperature)
         rows = [replace(row, logprobs=told) for row, told in zip(play.rows, now, strict=True)]
         rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainer.batch import Batch, Row
     from trainer.methods.base import Play
     from trainer.policy import Policy
-    from trainer.recipe import Recipe
+    from trainer.update import Update
 
 STATE = "prm.pt"
 
@@ -64,19 +64,25 @@ class WithPRM(Method):
 
     learner: Learner[Policy]
 
-    def __init__(self, estimator: credit.Estimator, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        estimator: credit.Estimator,
+        options: Options,
+        update: Update,
+        temperature: float,
+    ) -> None:
         super().__init__(estimator)
         if not isinstance(estimator, credit.IStar | credit.Prime):
             raise RecipeError(
-                f"prm.learning_rate is set, but credit.name={recipe.credit.name!r} reads no "
+                f"prm.learning_rate is set, but {type(estimator).__name__} reads no "
                 "implicit rewards: take istar or prime, or set prm.learning_rate=0"
             )
-        if not recipe.prm.learning_rate:
+        if not options.learning_rate:
             raise RecipeError(
-                f"credit.name={recipe.credit.name!r} needs a model of rewards: set "
+                f"{type(estimator).__name__} needs a model of rewards: set "
                 "prm.learning_rate, twice that of the policy in iStar"
             )
-        self.recipe, self.options = recipe, recipe.prm
+        self.options, self.update, self.temperature = options, update, temperature
         self.estimator: credit.IStar | credit.Prime = estimator
         self.start: dict[str, Tensor] = {}
         self.lost = False
@@ -85,7 +91,7 @@ class WithPRM(Method):
         """The model starts as the policy."""
         super().begin(policy, folder)
         rate = self.options.learning_rate
-        options = replace(self.recipe.update, learning_rate=rate, warmup=0)
+        options = replace(self.update, learning_rate=rate, warmup=0)
         self.learner = Learner(policy.twin("prm"), options, folder=folder)
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
@@ -129,7 +135,7 @@ class WithPRM(Method):
             self.learner.model,
             rows,
             tokens=self.learner.options.tokens,
-            temperature=self._temperature,
+            temperature=self.temperature,
         )
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
 
@@ -143,10 +149,6 @@ class WithPRM(Method):
         told = self._told(rows)
         self.learner.model.set_weights(now)
         return told
-
-    @property
-    def _temperature(self) -> float:
-        return self.recipe.sampling.temperature
 
     def _learn(self, play: Play, rewards: NDArray[np.float64]) -> dict[str, float]:
         """One step on the preference loss; how well the model told new rollouts apart before.
@@ -191,7 +193,7 @@ class WithPRM(Method):
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.advantage is not None  # noqa: S101 - rows come from `credited`
-        logprobs, _ = token_logprobs(policy, batch, temperature=self._temperature)
+        logprobs, _ = token_logprobs(policy, batch, temperature=self.temperature)
         return batch.advantage * logprobs, {}
 
     def save(self, folder: Path) -> None:

@@ -17,23 +17,23 @@ from trainer.recipes import RecipeError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_envs.endpoint import Endpoint
     from credit import HAS
     from trainer.policy import Policy
-    from trainer.recipe import Recipe
 
 
 class WithJudge(Method):
     """HAS whose decomposer asks an endpoint."""
 
-    def __init__(self, estimator: HAS, recipe: Recipe) -> None:
-        if not recipe.judge.model:
+    def __init__(self, estimator: HAS, endpoint: Endpoint) -> None:
+        if not endpoint.model:
             raise RecipeError(
                 'credit.options.decomposer="judge" needs judge.model, and judge.url where it is '
                 "not OpenAI's"
             )
-        self.has, self.cache = estimator, recipe.judge.cache
+        self.has, self.cache = estimator, endpoint.cache
         # Labels are kept, and only good ones; so answers need not be.
-        self.endpoint = open_endpoint(replace(recipe.judge, cache=""))
+        self.endpoint = open_endpoint(replace(endpoint, cache=""))
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Answers are kept in the run's folder, or in judge.cache."""

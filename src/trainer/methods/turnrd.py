@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from credit import HAS
     from trainer.methods.base import Play
     from trainer.policy import Policy
-    from trainer.recipe import Recipe
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -68,33 +67,52 @@ class Options:
 
 
 class WithTurnRD(Method):
-    """HAS whose decomposer is trained between rounds."""
+    """HAS whose decomposer is trained between rounds.
 
-    def __init__(self, estimator: HAS, recipe: Recipe) -> None:
+    Args:
+        estimator: HAS; its decomposer is replaced.
+        options: Of the model.
+        seed: Of the run.
+        start: Step after which reinforcement learning begins.
+        max_turns: Longest trajectory.
+        tokens: Of one forward pass at most.
+    """
+
+    def __init__(
+        self,
+        estimator: HAS,
+        options: Options,
+        *,
+        seed: int,
+        start: int,
+        max_turns: int,
+        tokens: int,
+    ) -> None:
         super().__init__(estimator)
-        self.has, self.recipe, self.options = estimator, recipe, recipe.turnrd
+        self.has, self.options = estimator, options
+        self.seed, self.start, self.max_turns, self.tokens = seed, start, max_turns, tokens
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Write down what the stages need to know."""
         super().begin(policy, folder)
         width = int(policy.model.config.get_text_config().hidden_size)
         self.stage = replay.Stage(
-            seed=self.recipe.run.seed,
+            seed=self.seed,
             width=width,
             goal_width=width if self.options.goal else 0,
-            max_turns=self.recipe.env.max_turns,
+            max_turns=self.max_turns,
             alpha=self.has.alpha,
-            start=self.recipe.sft.steps,
+            start=self.start,
             options=asdict(self.options),
         )
         write_text(folder / "rounds" / "stage.json", json.dumps(asdict(self.stage), indent=1))
 
     def credit(self, play: Play) -> Credited:
         """HAS with the model of the round before; the rollouts go to the replay."""
-        states = hidden_states(self.policy, play, self.recipe.update.tokens)
+        states = hidden_states(self.policy, play, self.tokens)
         goals = goal_embeddings(self.policy, play) if self.options.goal else None
         replay.append(self.folder, play.step, play.turns, states, goals)
-        number = (play.step - self.recipe.sft.steps - 1) // self.options.round
+        number = (play.step - self.start - 1) // self.options.round
         if not number:
             has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
         else:

@@ -7,16 +7,15 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.alfworld.distance import oracle, plan
+from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
-from agent_envs.alfworld.generate import generate_game
 from agent_envs.alfworld.world import World
+from tools.alfworld.generate import generate_game
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,18 +152,3 @@ def test_the_older_dialect_puts():
     for command in solution:
         world.execute(command)
     assert world.won
-
-
-def test_oracle_solves_the_running_episode():
-    env = gym.make("AlfWorld-v0", data="embedded", split="valid_seen")
-    _, info = env.reset(options={"task": 7})
-    while not info["success"]:
-        _, _, terminated, _, info = env.step(oracle(env)[0])
-        assert info["valid"]
-    assert terminated
-    assert oracle(env) == []
-
-
-def test_oracle_needs_a_running_game():
-    with pytest.raises(ValueError, match=r"oracle needs AlfWorld-v0 .* after reset\(\)"):
-        oracle(gym.make("AlfWorld-v0", data="embedded"))

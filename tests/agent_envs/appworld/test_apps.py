@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from agent_envs.appworld.apis import KINDS, wrong
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import KINDS, wrong
 from agent_envs.appworld.session import Session
 from agent_envs.appworld.tasks import task
 
@@ -17,7 +17,7 @@ ALL = [(app, api) for app, kind in APPS.items() for api in kind.apis]
 @pytest.fixture
 def session():
     opened = task("split_the_dinner-0")
-    return Session(opened.household, opened.instruction)
+    return Session(opened.household, opened.instruction, APPS)
 
 
 @pytest.fixture

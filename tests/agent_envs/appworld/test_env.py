@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import INFO_KEYS, ParseReply, Prompt
-from agent_envs.appworld import explorer, oracle
 from agent_envs.appworld.env import AppWorld
+from agent_envs.appworld.experts import Explorer
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.appworld.tasks import task
 from agent_envs.testing import check_agent_env
@@ -39,9 +39,14 @@ def play(env, *codes, task_id=TASK):
 
 
 def solved(env, task_id=TASK):
-    """All that the player's episode returned."""
+    """All that the expert's episode returned."""
     observation, info = env.reset(options={"task_id": task_id})
-    return [(observation, 0.0, False, False, info), *map(env.step, oracle(env))]
+    return [(observation, 0.0, False, False, info), *map(env.step, replies(env))]
+
+
+def replies(env):
+    """The replies of the expert from here to the end."""
+    return [reply(code, "why") for code in Explorer(env).plan()]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def solved(env, task_id=TASK):
 )
 def test_the_contract(options):
     env = gym.make("AppWorld-v0", **options)
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=not options)
+    check_agent_env(env, oracle=Explorer, processes=not options)
 
 
 def test_the_contract_of_the_http_backend(served, lists):
@@ -359,34 +364,14 @@ def test_a_fraction_is_paid_when_the_turns_run_out():
 def test_copies_in_the_middle_of_an_episode_go_on_alike(copied):
     env = make()
     env.reset(options={"task_id": "split_the_dinner-0"})
-    replies = oracle(env)
-    for said in replies[:2]:
-        env.step(said)
+    first, second, *rest = replies(env)
+    env.step(first)
+    env.step(second)
     other = copied(env)
-    for said in replies[2:]:
+    for said in rest:
         expected = env.step(said)
         assert other.step(said) == expected
     assert expected[4]["success"]
-
-
-def test_the_player_says_what_for_and_can_take_over():
-    env = make()
-    env.reset(options={"task_id": TASK})
-    env.step(reply("print(apis.supervisor.show_profile())"))
-    assert explorer(env).think().startswith("See who I work for")
-    assert oracle(env)[0] == reply(explorer(env).act(), explorer(env).think())
-    env.step(oracle(env)[0])
-    assert explorer(env).think() == "Open the list"
-    while env._live:
-        *_, info = env.step(reply(explorer(env).act()))
-    assert info["success"]
-    assert len(oracle(env)) == 1
-
-
-def test_the_real_benchmark_has_no_player(served, lists):
-    env = make(backend="http", server=served.url, data=lists, split="train")
-    with pytest.raises(TypeError, match="only the embedded world has solutions"):
-        oracle(env)
 
 
 def test_a_whole_episode_by_http(served, lists):
@@ -395,7 +380,7 @@ def test_a_whole_episode_by_http(served, lists):
     expected = solved(mini)
     env.reset(options={"task_id": TASK})
     mini.reset(options={"task_id": TASK})
-    steps = [env.step(said) for said in oracle(mini)]
+    steps = [env.step(said) for said in replies(mini)]
     for ours, theirs in zip(expected[1:], steps, strict=True):
         for key in set(ours[4]) - {"anchor"}:
             assert ours[4][key] == theirs[4][key]
@@ -404,7 +389,7 @@ def test_a_whole_episode_by_http(served, lists):
 
 
 def test_prompts_hide_the_goal_from_the_blind():
-    env = Prompt(gym.make("AppWorld-v0", split="all"), template="appworld")
+    env = Prompt(gym.make("AppWorld-v0", split="all"))
     prompt, info = env.reset(options={"task_id": TASK})
     goal = info["goal"].removesuffix(".")
     for _ in range(2):

@@ -8,8 +8,9 @@ import time
 import pytest
 
 from agent_envs.appworld import tasks
+from agent_envs.appworld.apis import LONGEST_TEXT
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import LONGEST_TEXT, MOST_ROWS
+from agent_envs.appworld.apps.app import MOST_ROWS
 from agent_envs.appworld.ledger import KINDS, Effect, Ledger
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.session import CALLS, Session
@@ -78,7 +79,7 @@ def session():
     opened = tasks.task("pay_the_family-0")
     state = opened.household.state.copy()
     state.change("events", 101, guests=[GUEST])
-    return Session(opened.household._replace(state=state), opened.instruction)
+    return Session(opened.household._replace(state=state), opened.instruction, APPS)
 
 
 def call(session, app, api, **given):

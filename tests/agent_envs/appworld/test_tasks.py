@@ -8,10 +8,9 @@ from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
-import gymnasium as gym
 import pytest
 
-from agent_envs.appworld import explorer, tasks
+from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.families.plan import DEFAULTS, FILLED, Added, verdict, wanted_effects
@@ -77,26 +76,10 @@ def test_who_does_nothing_and_answers_nothing_fails(family):
     for seed in range(60):
         task = tasks.task(f"{family}-{seed}")
         for answer in (None, 0, 0.0, False, "", " ", "0", "0.00", "zero", "none", "nothing", "$0"):
-            session = Session(task.household, task.instruction, wanted_effects(task.plan))
+            session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
             assert "value" in session.call("supervisor", "complete_task", {"answer": answer})
             failures = verdict(task.plan, session).failures
             assert [name for name in failures if name.startswith(("change ", "the answer "))], seed
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_turn_of_the_player_is_valid_and_does_no_harm(family):
-    env = gym.make("AppWorld-v0", split="all").unwrapped
-    for seed in range(20):
-        observation, info = env.reset(options={"task_id": f"{family}-{seed}"})
-        done = False
-        while not done:
-            player = explorer(env)
-            reply = env.reply_form.format(thought=player.think(), action=player.act())
-            observation, reward, terminated, truncated, info = env.step(reply)
-            assert (info["valid"], info["invalid_reason"], info["harm"]) == (True, "", [])
-            done = terminated or truncated
-        assert (reward, info["success"], info["progress"]) == (1.0, True, 1.0), observation
-    env.close()
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agent_envs
 from agent_envs import INFO_KEYS, Malformed, ParseReply
-from agent_envs.ezpoints import explorer, oracle
+from agent_envs.ezpoints.experts import Explorer
 from agent_envs.ezpoints.rules import SYMBOLS, open_panel
 from agent_envs.testing import check_agent_env
 
@@ -47,12 +47,12 @@ EVEN = "6S", "6H"
 def test_the_contract(reward, action_space, observation):
     env = make(reward=reward, action_space=action_space, observation=observation, split="test")
     other_process = reward == "rl4vlm" and (action_space == "text") == (observation == "image")
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=other_process)
+    check_agent_env(env, oracle=Explorer, processes=other_process)
 
 
 @pytest.mark.parametrize("options", [{"max_turns": 4}, {"render_mode": "ansi", "split": "val"}])
 def test_the_contract_with_other_options(options):
-    check_agent_env(make(**options), oracle=lambda env: oracle(env)[0], processes=False)
+    check_agent_env(make(**options), oracle=Explorer, processes=False)
 
 
 def test_no_wrapper_and_documented_keys():
@@ -312,33 +312,15 @@ def test_refused_options(options, message):
         make(**options)
 
 
-def test_the_player_says_what_for():
-    env = make()
-    play(env, TENTH, [])
-    thoughts = []
-    while env.unwrapped.said[-1:] != ["="]:
-        thoughts.append(explorer(env).think())
-        *_, info = env.step(explorer(env).act())
-    assert thoughts == ["10+2 would make 12"] * 3 + ["10+2 makes 12"]
-    assert info["success"]
-
-
-def test_the_player_ends_what_cannot_be_won():
-    env = make()
-    play(env, TENTH, ["10", "*"])
-    assert explorer(env).think() == "this cannot make 12 any more, so end it"
-    assert (explorer(env).act(), oracle(env)) == ("=", ["="])
-
-
 @pytest.fixture(scope="module")
 def hands():
-    """Numbers of 4,000 hands drawn from one seed, each solved by the oracle in four turns."""
+    """Numbers of 4,000 hands drawn from one seed, each solved by the expert in four turns."""
     env, drawn = make(), []
     env.reset(seed=2024)
     for _ in range(4000):
         _, info = env.reset()
         drawn.append(info)
-        actions = oracle(env)
+        actions = Explorer(env).plan()
         *_, last = map(env.step, actions)
         assert (len(actions), last[4]["success"]) == (4, True)
     return drawn

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_envs.search_qa.accepted import REWARDS, Accepted, forms
-from agent_envs.search_qa.answers import exact_match
+from agent_envs.search_qa.accepted import Accepted, forms
+from agent_envs.search_qa.answers import METRICS, exact_match
 from agent_envs.testing.checkers import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
@@ -96,7 +96,7 @@ def test_numbers_are_right_when_their_value_is(gold, other):
         accepted = Accepted([spelled], "How much is it?")
         assert all(accepted.right(way) for way in written(gold))
         assert not any(accepted.right(way) for way in written(other))
-        assert not any(accepted.paid(reward, way) for reward in REWARDS for way in written(other))
+        assert not any(accepted.paid(reward, way) for reward in METRICS for way in written(other))
 
 
 @given(DECIMALS, st.sampled_from([10, 1000, Decimal("0.1"), -1]))
@@ -122,7 +122,7 @@ def test_another_unit_is_wrong(unit):
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=30))
 def test_what_the_rewards_have_in_common(answer, gold, question):
     accepted = Accepted([gold], question)
-    paid = {reward: accepted.paid(reward, answer) for reward in REWARDS}
+    paid = {reward: accepted.paid(reward, answer) for reward in METRICS}
     assert paid["em"] == float(accepted.right(answer))
     assert all(paid["em"] <= value <= 1 for value in paid.values())
     assert accepted.right(gold) == bool(forms(gold).joined and forms(gold).spaced)
@@ -169,7 +169,7 @@ def test_numbers_beside_a_number_are_a_list():
     assert temperature.paid("f1", "how warm: 38.8 degrees Celsius") == 1
 
 
-@pytest.mark.parametrize("reward", REWARDS)
+@pytest.mark.parametrize("reward", METRICS)
 @pytest.mark.parametrize(
     ("question", "gold"), [("Which is larger, Chad or Mali?", "Chad"), ("Is it so?", "yes")]
 )
@@ -200,7 +200,7 @@ def test_a_sign_beside_a_number_is_part_of_its_value(gold):
     ends = re.findall(r"\S+", "‰ ‱ ° $ + - / # * ' \" ′ ″ ² BC K kg ppm °F or_more x e3 /2 ±1 ^2")
     odd += [f"{gold}{blank}{end.replace('_', ' ')}" for end in ends for blank in ("", " ")]
     alone = {f"{gold} '", f'{gold} "', f"{gold} *"}  # a mark of its own says nothing
-    for reward in REWARDS:
+    for reward in METRICS:
         assert [text for text in odd if text not in alone and accepted.paid(reward, text)] == []
     plain = re.findall(
         r"[^|]+", "\"{}\"|({})|**{}**|`{}`|{}.|_{}_|*{}*|“{}”|[{}]|It is {}.|It is **{}**|'{}'"
@@ -265,7 +265,7 @@ def test_digits_of_two_numbers_are_not_one_number():
 def test_other_ways_to_write_an_answer(question, answers, right, wrong):
     accepted = Accepted(answers, question)
     assert [answer for answer in right if not accepted.right(answer)] == []
-    assert [a for a in wrong if any(accepted.paid(reward, a) for reward in REWARDS[::2])] == []
+    assert [a for a in wrong if any(accepted.paid(reward, a) for reward in ("em", "sub_em"))] == []
 
 
 def test_what_is_no_finding():

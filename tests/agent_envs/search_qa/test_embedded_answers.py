@@ -8,9 +8,10 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from agent_envs.search_qa.accepted import REWARDS, Accepted, forms
+from agent_envs.search_qa.accepted import Accepted, forms
+from agent_envs.search_qa.answers import METRICS
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.wordings import ASKS
+from tools.encyclopaedia.wordings import ASKS
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
@@ -64,7 +65,7 @@ def judged(kinds, answers, every=1):
             paid += [
                 (question.id, question.answers[0], answer)
                 for answer in answers(kind, question, common, other)
-                if any(accepted.paid(reward, answer) for reward in REWARDS)
+                if any(accepted.paid(reward, answer) for reward in METRICS)
             ]
     return paid
 
@@ -119,7 +120,7 @@ def test_accepted_answers_pay(kinds):
             accepted = Accepted(question.answers, question.text, question.bridges)
             for gold in question.answers:
                 for answer in (gold, f"{gold}.", f'"{gold}"', f"**{gold}**", f" {gold} "):
-                    paid = [accepted.paid(reward, answer) for reward in REWARDS]
+                    paid = [accepted.paid(reward, answer) for reward in METRICS]
                     assert paid == [1, 1, 1], (question, answer)
 
 

@@ -15,12 +15,12 @@ from gymnasium.error import ResetNeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs import INFO_KEYS, ParseReply, Prompt
+from agent_envs import INFO_KEYS, ContractError, ParseReply, Prompt
 from agent_envs.retrieval.combine import Scripted
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa import oracle
 from agent_envs.search_qa.answers import normalised
 from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.testing import check_agent_env
 
 P1 = Passage("p1", "Chad", "Chad is a country in Africa. Its capital is N'Djamena.", 2.0)
@@ -75,20 +75,28 @@ def last(env, *replies, task="q"):
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=protocol == "search_r1")
+    check_agent_env(env, oracle=Oracle, processes=protocol == "search_r1")
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"reward": "format", "anchor": "text", "max_turns": 2, "max_searches": 0},
-        {"protocol": "verl_agent", "reward": "f1", "anchor": "text", "max_turns": 2, "k": 1},
+        {"protocol": "verl_agent", "reward": "f1", "max_turns": 2, "k": 1},
         {"reward": "sub_em", "strict_compat": True, "anchor": "text"},
     ],
 )
 def test_the_contract_of_options(folder, options):
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
     check_agent_env(env, processes=False)
+
+
+def test_anchors_of_text_are_what_they_are_for_and_leave_state_out(folder):
+    env = gym.make(
+        "SearchQA-v0", data=str(folder), split="all", protocol="verl_agent", anchor="text"
+    )
+    with pytest.raises(ContractError, match=r"info\['anchor'\] is the observation"):
+        check_agent_env(env, processes=False)
 
 
 def test_the_contract_without_a_corpus(folder_of):
@@ -100,6 +108,7 @@ EPISODE = [SEARCH.format("chad"), "hm", SEARCH.format("capital of chad"), "hm"]
 CHILD = """
 import json, sys
 from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 folder, replies, calls = json.load(sys.stdin)
 def episode(env, actions):
@@ -927,7 +936,7 @@ AGENT = "You are an expert agent tasked with answering the given question step-b
 
 
 def test_the_search_template(make):
-    env = Prompt(make(protocol="verl_agent", strict_compat=True), "search", history=4)
+    env = Prompt(make(protocol="verl_agent", strict_compat=True), history=4)
     prompt, info = env.reset(options={"task": 0})
     assert prompt == f"{AGENT} Your question: What is the capital of Chad.{ASK}"
     assert info["blind_prompt"] == AGENT + ASK
@@ -946,7 +955,7 @@ def test_the_search_template(make):
 
 
 def test_the_search_template_shows_the_latest_turns(make):
-    env = Prompt(make(protocol="verl_agent"), "search", history=1)
+    env = Prompt(make(protocol="verl_agent"), history=1)
     env.reset(options={"task": 0})
     env.step(SEARCH.format("paris"))
     prompt = env.step(SEARCH.format("nothing"))[0]

@@ -172,21 +172,6 @@ def test_an_unclosed_field_takes_no_time():
 
 
 @pytest.mark.parametrize(
-    ("texts", "answer"),
-    [
-        ([CALL, FOUND, ANSWER], "Paris"),
-        (["<answer>1</answer><answer>2</answer>"], "1"),
-        (["<answer>1</answer>", "<answer>2</answer>"], "1"),  # the user's does not count
-        ([ANSWER, EMPTY, "hm"], "Paris"),
-        (["<answer>1</answer>", EMPTY, "<answer>2</answer>", EMPTY, "hm"], "2"),
-        ([CALL, FOUND], None),
-    ],
-)
-def test_the_last_message_with_an_answer(texts, answer):
-    assert mt_grpo.answer_in(conversation(*texts)) == answer
-
-
-@pytest.mark.parametrize(
     ("reply", "kept"),
     [
         ("a</answer>b</tool>c", "a</answer>"),

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from agent_envs import INFO_KEYS, MissingAsset, ParseReply
 from agent_envs.retrieval.combine import Scripted
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa import oracle
 from agent_envs.search_qa.answers import normalised
+from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.testing import check_agent_env
 
@@ -87,7 +87,7 @@ def told(records):
 )
 def test_the_contract(folder, options):
     env = gym.make("WikiSearch-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=options == {})
+    check_agent_env(env, oracle=Oracle, processes=options == {})
 
 
 @pytest.mark.parametrize(

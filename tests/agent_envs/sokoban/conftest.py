@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -22,3 +23,14 @@ def drawn():
 def boxoban(shared_data):
     """The folder of public Boxoban levels."""
     return shared_data / "boxoban"
+
+
+@pytest.fixture
+def level(tmp_path):
+    """Makes an environment of one level."""
+
+    def from_rows(*rows, env_id="Sokoban-v0", **options):
+        (tmp_path / "level.txt").write_text("\n".join(rows))
+        return gym.make(env_id, levels=tmp_path / "level.txt", **options)
+
+    return from_rows

@@ -15,7 +15,7 @@ from public_rules import public_room, shown
 
 import agent_envs
 from agent_envs import INFO_KEYS, BadAsset, Malformed, MissingAsset, ParseReply
-from agent_envs.sokoban import explorer, oracle
+from agent_envs.sokoban.experts import Explorer
 from agent_envs.sokoban.sprites import sprites
 from agent_envs.testing import check_agent_env
 
@@ -39,17 +39,6 @@ def told(steps, *keys):
     return [(step[1], *(step[4][key] for key in keys)) for step in steps[1:]]
 
 
-@pytest.fixture
-def level(tmp_path):
-    """Makes an environment of one level."""
-
-    def from_rows(*rows, env_id="Sokoban-v0", **options):
-        (tmp_path / "level.txt").write_text("\n".join(rows))
-        return make(env_id, levels=tmp_path / "level.txt", **options)
-
-    return from_rows
-
-
 CORRIDOR = ("#######", "#@$ .*#", "#######")
 NICHE = ("######", "#@   #", "# $ .#", "#    #", "######")
 
@@ -60,7 +49,7 @@ NICHE = ("######", "#@   #", "# $ .#", "#    #", "######")
 def test_the_contract(env_id, action_space, reward, wall):
     env = make(env_id, split="val", action_space=action_space, reward=reward, wall=wall)
     other_process = (action_space, reward) == ("discrete9", "sokoban")
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=other_process)
+    check_agent_env(env, oracle=Explorer, processes=other_process)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +67,13 @@ def test_the_contract(env_id, action_space, reward, wall):
 def test_the_contract_with_other_options(options):
     for env_id in ("Sokoban-v0", "VisualSokoban-v0"):
         env = make(env_id, **options)
-        check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=False)
+        check_agent_env(env, oracle=Explorer, processes=False)
 
 
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
     assert len(env.unwrapped.panel) == 1000
-    check_agent_env(env, oracle=lambda env: oracle(env)[0], processes=False)
+    check_agent_env(env, oracle=Explorer, processes=False)
 
 
 def test_no_wrapper_and_documented_keys():
@@ -157,9 +146,9 @@ def test_dead_ends_are_told_and_do_not_end(level):
     assert told(steps, *keys)[1:] == [(-0.1, True, 0.0, -1, True)] * 3  # against the lower wall
     assert not steps[0][4]["dead_end"]
     assert steps[-1][2:4] == (False, True)
-    assert oracle(env) == []
-    assert explorer(env).act() == "up"
-    assert explorer(env).think() == "no push can save this"
+    assert Explorer(env).plan() == []
+    assert Explorer(env).act() == "up"
+    assert Explorer(env).think() == "no push can save this"
 
 
 def test_a_level_without_a_solution_has_no_progress(level):
@@ -279,7 +268,7 @@ def test_10_000_random_steps_against_the_public_rules():
         env = envs[episode % 4]
         observation, _ = env.reset(seed=episode)
         public, done = public_room(observation), False
-        solution = oracle(env) if episode % 3 == 0 else []
+        solution = Explorer(env).plan() if episode % 3 == 0 else []
         while not done:
             action = NINE.index(solution.pop(0)) if solution else int(rng.integers(9))
             expected = public.step(action)
@@ -292,29 +281,6 @@ def test_10_000_random_steps_against_the_public_rules():
         if steps >= 10_000:
             break
     assert ends > 50
-
-
-def test_the_oracle_is_what_progress_counts():
-    env = make(boxes=2, split="test")
-    for task in range(10):
-        env.reset(options={"task": task})
-        plan = oracle(env)
-        left = [env.step(action)[4]["remaining"] for action in plan]
-        assert left == list(range(len(plan) - 1, -1, -1))
-
-
-def test_the_explorer_says_its_plan(level):
-    env = level("#######", "#@ $ .#", "#     #", "#######", action_space="discrete9")
-    env.reset(seed=1)
-    said = []
-    for _ in range(3):
-        said.append((explorer(env).think(), explorer(env).act()))
-        env.step(said[-1][1])
-    assert said == [
-        ("push right push right push right", "push right"),
-        ("push right push right", "push right"),
-        ("push right", "push right"),
-    ]
 
 
 def test_images_show_what_the_text_shows():
@@ -370,7 +336,7 @@ def test_replies_are_parsed():
 def test_copies_branch_from_the_state():
     env = make(boxes=2)
     env.reset(seed=4)
-    plan = oracle(env)
+    plan = Explorer(env).plan()
     env.step(plan[0])
     other = copy.deepcopy(env)
     env.step("up")

@@ -8,8 +8,10 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import gymnasium as gym
 import pytest
 
+import agent_envs  # noqa: F401  registers the id
 from agent_envs.sotopia.acts import read
 from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.talk import Talk
@@ -31,6 +33,25 @@ def talked():
         return made
 
     return talk
+
+
+@pytest.fixture
+def play():
+    """A function that plays episodes by `act(env)`: their last infos."""
+
+    def played(act, *, family, split="val", partner="scripted", tasks=48):
+        env = gym.make("Sotopia-v0", split=split, family=family, partner=partner)
+        infos = []
+        for task in range(min(tasks, len(env.unwrapped.panel))):
+            env.reset(seed=task, options={"task": task})
+            ended = False
+            while not ended:
+                _, _, terminated, truncated, info = env.step(act(env))
+                ended = terminated or truncated
+            infos.append(info)
+        return infos
+
+    return played
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import agent_envs
-from agent_envs.sotopia import explorer, oracle
 from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.experts import Explorer, Oracle
 from agent_envs.sotopia.families import FAMILIES
 from agent_envs.sotopia.rules import RANGES
 from agent_envs.testing import check_agent_env
@@ -146,7 +146,7 @@ def test_rewards_of_the_same_talk():
     paid = {}
     for reward in ("goal", "weighted", "success"):
         env = opened(reward=reward, weights={"goal": 3.0})
-        _, paid[reward], terminated, _, info = finish(env, lambda e: oracle(e)[0])
+        _, paid[reward], terminated, _, info = finish(env, lambda e: Oracle(e).act())
         assert terminated
         assert info["success"]
     scores = info["scores"]
@@ -163,7 +163,7 @@ def test_progress_is_the_way_to_a_goal_of_six_and_success_is_above_it(task):
     env = opened(task)
     ended = False
     while not ended:
-        _, _, terminated, truncated, info = env.step(explorer(env).act())
+        _, _, terminated, truncated, info = env.step(Explorer(env).act())
         assert info["progress"] == pytest.approx(min(1.0, info["scores"]["goal"] / 6))
         ended = terminated or truncated
     assert info["success"] == (info["scores"]["goal"] > 6)
@@ -235,7 +235,7 @@ def test_two_players_agree_in_self_chat_and_both_are_scored():
     for task in range(12):
         env = make(partner="external", split="val", family="schedule")
         env.reset(seed=task, options={"task": task})
-        _, reward, _, _, info = finish(env, lambda e: explorer(e).act())
+        _, reward, _, _, info = finish(env, lambda e: Explorer(e).act())
         assert set(info["partner_scores"]) == set(RANGES)
         assert reward == pytest.approx(info["scores"]["goal"] / 10)
         assert info["partner_reward"] == pytest.approx(info["partner_scores"]["goal"] / 10)

@@ -49,7 +49,7 @@ def test_quirks(folder):
     data = open_published(folder())
     scene = data.scenes["C1"]
     assert data.panel("all").task_ids == ("C1-0", "C1-1")
-    assert (scene.codename, scene.relationship, scene.constraints) == ("E1", 2, "")
+    assert (scene.codename, scene.relationship) == ("E1", 2)
     person = scene.characters[0]
     assert (person.age, person.occupation, person.big_five) == (30, "", "")
     assert person.moral_values == ("Care", "Fairness")

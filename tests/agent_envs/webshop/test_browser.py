@@ -20,10 +20,12 @@ from pathlib import Path
 import gymnasium as gym
 import outlived
 import pytest
+from planned import planned
 
 import agent_envs
-from agent_envs.webshop import chromium, oracle, site
+from agent_envs.webshop import chromium, site
 from agent_envs.webshop import pages as webpages
+from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.pages import Page
 
 pytestmark = [
@@ -101,6 +103,13 @@ def twins(**options):
     return [gym.make(name, data="embedded", **options) for name in ("WebShopSite-v0", "WebShop-v0")]
 
 
+def bought(seed):
+    """The actions that buy what an episode asks for."""
+    env = gym.make("WebShop-v0", data="embedded")
+    env.reset(seed=seed)
+    return planned(env, Oracle)
+
+
 INVALID = (
     "dance",
     "",
@@ -153,7 +162,7 @@ class TestSameAsText:
 
     def test_a_purchase_of_what_was_asked(self, env):
         _, info = env.reset(seed=3)
-        for action in oracle(env):
+        for action in bought(3):
             _, reward, terminated, _, info = env.step(action)
         assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
 
@@ -161,7 +170,7 @@ class TestSameAsText:
     def test_other_observations(self, observation):
         on_site, as_text = twins(observation=observation)
         assert on_site.reset(seed=2) == as_text.reset(seed=2)
-        for action in oracle(as_text):
+        for action in planned(as_text, Oracle):
             assert on_site.step(action) == as_text.step(action)
         on_site.close()
 
@@ -248,7 +257,7 @@ class TestRequests:
         env = gym.make("WebShopSite-v0", data="embedded").unwrapped
         env.reset(seed=3)
         port = env._window.site.port
-        for action in oracle(env):
+        for action in bought(3):
             env.step(action)
         send(signal.SIGTERM, "browser")  # it ends as it should, and writes the log
         until = time.monotonic() + 30
@@ -287,7 +296,7 @@ class TestRequests:
         monkeypatch.setattr(webdriver, "ChromeOptions", Logged)
         env = gym.make("WebShopSite-v0", data="embedded").unwrapped
         env.reset(seed=3)
-        for action in oracle(env):
+        for action in bought(3):
             env.step(action)
         told = [
             json.loads(line["message"])["message"]
@@ -311,7 +320,7 @@ class TestCrashes:
         on_site, as_text = twins(max_turns=30)
         on_site.reset(seed=3)
         as_text.reset(seed=3)
-        actions = oracle(as_text)
+        actions = planned(as_text, Oracle)
         assert on_site.step(actions[0]) == as_text.step(actions[0])
         folder = folder_of_browser()
         send(signal.SIGKILL, part)
@@ -330,7 +339,7 @@ class TestCrashes:
         other = copy.deepcopy(env)
         env.reset(seed=3)
         other.reset(seed=3)
-        first, second = oracle(env)[:2]
+        first, second = bought(3)[:2]
         env.step(first)
         other.step(first)
         send(signal.SIGKILL, "browser")
@@ -340,7 +349,7 @@ class TestCrashes:
     def test_bought_before_the_crash(self, env):
         """The site sold, the browser died before it showed the receipt."""
         env.reset(seed=3)
-        actions = oracle(env)
+        actions = bought(3)
         for action in actions[:-1]:
             env.step(action)
         page = env._window.page._replace(kind="done")
@@ -460,7 +469,7 @@ def outlive(moment, ending, *, trials):
 class TestLife:
     def test_copies_walk_alone(self, env):
         env.reset(seed=3)
-        first, second, *_ = oracle(env)
+        first, second, *_ = bought(3)
         env.step(first)
         others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
         expected = env.step(second)
@@ -556,7 +565,7 @@ class TestLife:
         )
         observations, _ = vector.reset(seed=3)
         vector.close()
-        first, *_ = oracle(env)
+        first, *_ = bought(3)
         assert env.step(first)[-1]["valid"]
         assert observations[0] == env.transcript[0][1]
 
@@ -578,7 +587,7 @@ class TestWhatIsMissing:
 
 def test_elements_have_the_kinds_of_pages(env):
     env.reset(seed=3)
-    for action in oracle(env)[:2]:
+    for action in bought(3)[:2]:
         env.step(action)
         expected = env.shop.elements(env.page, env.goal)
         assert env._window.elements == expected

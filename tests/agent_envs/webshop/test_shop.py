@@ -7,9 +7,10 @@ import itertools
 import gymnasium as gym
 import pytest
 from gymnasium.error import ResetNeeded
+from planned import planned
 
-from agent_envs.webshop import oracle
 from agent_envs.webshop.catalogue import open_catalogue
+from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.goals import NO_LIMIT, Goal
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES, Page
 from agent_envs.webshop.products import read_products
@@ -312,7 +313,7 @@ def test_a_product_with_shared_values_can_be_bought_as_asked(shoes):
         env = make(folder, mode)
         for task in range(6):
             goal = play(env, task=task)[0][1]["goal"]
-            *_, (_, score, _, _, _) = [env.step(action) for action in oracle(env)]
+            *_, (_, score, _, _, _) = [env.step(action) for action in planned(env, Oracle)]
             met[mode, goal.partition(" with ")[2].partition(", and price")[0]] = score == 1
     assert all(accepted for (mode, _), accepted in met.items() if mode == STRICT)
     # the public WebShop can set the trim only, and counts it for the color too if that is the same
@@ -339,7 +340,7 @@ def test_a_value_that_is_also_a_button(shoes):
     }
     assert len(env.unwrapped.panel) == 1
     play(env)
-    assert [env.step(action) for action in oracle(env)][-1][1] == 1.0
+    assert [env.step(action) for action in planned(env, Oracle)][-1][1] == 1.0
 
 
 @pytest.mark.parametrize("mode", [STRICT, UPSTREAM])

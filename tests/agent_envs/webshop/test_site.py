@@ -18,9 +18,11 @@ import gymnasium as gym
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planned import planned
 
-from agent_envs.webshop import oracle, render, site
+from agent_envs.webshop import render, site
 from agent_envs.webshop.catalogue import open_catalogue
+from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.render import link
 from agent_envs.webshop.shop import open_shop
@@ -164,7 +166,7 @@ class TestPages:
         seen, info = env.reset(seed=4)
         with Site(env.shop) as one:
             assert get(one.start(info["task_id"])) == seen
-            for action in oracle(env):
+            for action in planned(env, Oracle):
                 seen, *_ = env.step(action)
                 if env.page.kind == "done":
                     bought(one, env.page)

@@ -69,7 +69,8 @@ def test_the_base_installation_says_what_to_install():
         assert (code, out) == (1, "")
         assert said == (
             "agent-envs: the command agent-envs needs packages that are not installed "
-            "(rich, typer): pip install 'agent-envs[cli]', or pip install '.[cli]' in a clone"
+            "(rich, tomlkit, typer): pip install 'agent-envs[cli]', or pip install '.[cli]' in a "
+            "clone"
         )
     assert not loaded & {"agent_envs", "gymnasium", "numpy"}
 

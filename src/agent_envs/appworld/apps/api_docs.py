@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.apps.app import Api, App, Refusal, Text, has_words
+from agent_envs.appworld.apis import Api, Refusal, Text
+from agent_envs.appworld.apps.app import App, has_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ApiDocs(App):
@@ -19,8 +23,8 @@ class ApiDocs(App):
         Gives: a list of name, description
         """
         return [
-            {"name": app.name, "description": app.__doc__ or ""}
-            for app in self._session.apps.values()
+            {"name": name, "description": app.__doc__ or ""}
+            for name, app in self._session.apps.items()
         ]
 
     def show_api_descriptions(self, app_name: Text) -> list[dict[str, str]]:
@@ -63,7 +67,7 @@ class ApiDocs(App):
             if has_words(query, app, api.name.replace("_", " "), api.description)
         ]
 
-    def _apis(self, app_name: str) -> dict[str, Api]:
+    def _apis(self, app_name: str) -> Mapping[str, Api]:
         kind = self._session.apps.get(app_name)
         if kind is None:
             raise Refusal(422, f"No app {app_name!r}; apps are {', '.join(self._session.apps)}.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import (
+from agent_envs.appworld.apis import (
     LONGEST_LIST,
-    App,
     Count,
     Day,
     Email,
@@ -16,10 +15,8 @@ from agent_envs.appworld.apps.app import (
     Refusal,
     Text,
     Token,
-    has_words,
-    only,
-    page,
 )
+from agent_envs.appworld.apps.app import App, has_words, only, page
 
 _TOLD = ("title", "start", "end", "place")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import (
-    App,
+from agent_envs.appworld.apis import (
     Count,
     Day,
     Email,
@@ -14,10 +13,8 @@ from agent_envs.appworld.apps.app import (
     Text,
     Token,
     check_one_of,
-    has_words,
-    only,
-    page,
 )
+from agent_envs.appworld.apps.app import App, has_words, only, page
 
 RELATIONSHIPS = ("family", "friend", "coworker", "neighbour", "other")
 

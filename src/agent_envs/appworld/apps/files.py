@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import (
+from agent_envs.appworld.apis import (
     LONGEST_TEXT,
-    App,
     Body,
     Count,
     PageLimit,
@@ -14,10 +13,8 @@ from agent_envs.appworld.apps.app import (
     Text,
     Token,
     Written,
-    has_words,
-    only,
-    page,
 )
+from agent_envs.appworld.apps.app import App, has_words, only, page
 
 
 class Files(App):

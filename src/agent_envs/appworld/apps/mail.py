@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import (
+from agent_envs.appworld.apis import (
     LONGEST_LINE,
-    App,
     Body,
     Count,
     Emails,
@@ -16,10 +15,8 @@ from agent_envs.appworld.apps.app import (
     Token,
     Written,
     check_one_of,
-    has_words,
-    only,
-    page,
 )
+from agent_envs.appworld.apps.app import App, has_words, only, page
 
 FOLDERS = ("inbox", "archive", "sent", "spam")
 _LISTED = ("id", "sender", "recipients", "subject", "sent_at", "read", "starred")

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import (
-    App,
-    Count,
-    PageLimit,
-    Rating,
-    Refusal,
-    Text,
-    Token,
-    has_words,
-    page,
-)
+from agent_envs.appworld.apis import Count, PageLimit, Rating, Refusal, Text, Token
+from agent_envs.appworld.apps.app import App, has_words, page
 
 
 class Music(App):

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.apps.app import (
-    App,
-    Body,
-    Count,
-    PageLimit,
-    Text,
-    Token,
-    Words,
-    has_words,
-    only,
-    page,
-)
+from agent_envs.appworld.apps.app import App, has_words, only, page
+
+if TYPE_CHECKING:
+    from agent_envs.appworld.apis import Body, Count, PageLimit, Text, Token, Words
 
 
 class Notes(App):

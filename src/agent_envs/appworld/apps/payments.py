@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.apps.app import (
+from agent_envs.appworld.apis import (
     Amount,
-    App,
     Count,
     Day,
     Email,
@@ -14,10 +13,8 @@ from agent_envs.appworld.apps.app import (
     Refusal,
     Token,
     check_one_of,
-    has_words,
-    only,
-    page,
 )
+from agent_envs.appworld.apps.app import App, has_words, only, page
 
 if TYPE_CHECKING:
     from agent_envs.appworld.state import Row

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import App, Count, PageLimit, Refusal, Text, Token, page
+from agent_envs.appworld.apis import Count, PageLimit, Refusal, Text, Token
+from agent_envs.appworld.apps.app import App, page
 
 
 class Shopping(App):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.apps.app import App, check_one_of
+from agent_envs.appworld.apis import check_one_of
+from agent_envs.appworld.apps.app import App
 
 STATUSES = ("success", "fail")
 

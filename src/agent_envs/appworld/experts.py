@@ -1,0 +1,89 @@
+"""The expert of AppWorld: it reads the request and writes the code that its family needs.
+
+It knows the wordings of the families and how their tasks are done, as a person who has done such
+tasks before. Names, amounts and dates come from the request alone, and everything else from the
+apps. No task needs more, so there is no Oracle. Left out: the requests of the real benchmark.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from random import Random
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.appworld.env import AppWorld
+from agent_envs.appworld.families import FAMILIES
+from agent_envs.appworld.people import Draft
+from agent_envs.experts import playing
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from agent_envs.appworld.families.plan import Family, Plan
+
+
+class Explorer:
+    """Runs the code of the request's family, a piece a turn; the last piece again at the end.
+
+    Raises:
+        ValueError: the request is none of the embedded families'.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, AppWorld)
+        self._code = solution(self._env.goal)
+
+    def act(self) -> str:
+        """The code of the next reply; nothing is done."""
+        return self.plan()[0]
+
+    def think(self) -> str:
+        """The comment that the next code begins with."""
+        return self.act().partition("\n")[0].removeprefix("# ").removesuffix(".")
+
+    def plan(self) -> list[str]:
+        """The code that has not been run yet."""
+        left = list(self._code)
+        for code, _ in self._env.transcript:
+            if len(left) > 1 and code == left[0]:
+                del left[0]
+        return left
+
+
+def solution(request: str) -> tuple[str, ...]:
+    """The code of each turn for a request.
+
+    Raises:
+        ValueError: no family words a request like that.
+    """
+    for wording, family, plan in _wordings():
+        if found := wording.fullmatch(request):
+            given = {name: type(plan.given[name])(text) for name, text in found.groupdict().items()}
+            return family.solution(replace(plan, given=given))
+    raise ValueError(
+        f"the Explorer of AppWorld reads the requests of backend='mini' only, got {request!r:.200}"
+    )
+
+
+@cache
+def _wordings() -> list[tuple[re.Pattern[str], Family, Plan]]:
+    """Every wording of a request, with its family and a plan of that family's for another person.
+
+    All plans of a family have the same wordings and code.
+    """
+    plans = [(family, family.plan(Draft(Random(0), 0))) for family in FAMILIES.values()]
+    return [(_pattern(text), family, plan) for family, plan in plans for text in plan.requests]
+
+
+def _pattern(wording: str) -> re.Pattern[str]:
+    """What a wording with {names} matches; the groups are what is given."""
+    pattern, known = "", set[str]()
+    for text, name, _, _ in Formatter().parse(wording):
+        pattern += re.escape(text)
+        if name is not None:
+            pattern += f"(?P={name})" if name in known else f"(?P<{name}>.+?)"
+            known.add(name)
+    return re.compile(pattern)

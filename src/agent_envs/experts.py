@@ -1,0 +1,117 @@
+"""Experts: scripted agents for demonstrations, tests and bounds, found by name from an environment.
+
+An Explorer knows only what an agent was shown. An Oracle also reads the solution or hidden state.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from agent_envs.imports import named
+from agent_envs.panels import nearest
+from agent_envs.parse import agent_env
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import gymnasium as gym
+
+    from agent_envs.contract import AgentEnv
+
+    Env = gym.Env[Any, Any]
+
+EXPERTS = {
+    "explorer": "knows only what it was shown",
+    "oracle": "reads the solution or hidden state",
+}
+"""The experts that an environment can have, and what each of them knows."""
+Kind = TypeVar("Kind", bound="AgentEnv")
+
+
+class Expert(Protocol):
+    """Follows one episode; made after its reset, or at any later turn."""
+
+    def act(self) -> str:
+        """The next action of the episode; nothing is done."""
+
+    def think(self) -> str:
+        """Why, in a few words; "" for nothing to say."""
+
+
+def expert(env: Env, name: str = "explorer") -> Expert:
+    """The expert of that name for the episode under way.
+
+    Where the environment reads whole replies, one is
+    `env.unwrapped.reply_form.format(thought=expert.think(), action=expert.act())`.
+
+    Raises:
+        ValueError, TypeError: as `expert_class`, no episode, or one that the expert cannot play.
+    """
+    made = expert_class(env, name)(env)
+    if not all(callable(getattr(made, method, None)) for method in ("act", "think")):
+        raise TypeError(f"an expert has the methods act and think, {name!r} made {made!r:.80}")
+    return made
+
+
+def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
+    """What makes the expert of that name.
+
+    Args:
+        env: the environment, wrapped or not.
+        name: "explorer", "oracle", or the import string `package.module:Name` of a class.
+
+    Raises:
+        TypeError: no agent environment, or the import string names nothing that can be called.
+        ValueError: an unknown name, or an environment without that expert.
+    """
+    if ":" in name:
+        found = named(name)
+        if not callable(found):
+            raise TypeError(f"{name!r} must make an expert of an environment, and is {found!r:.80}")
+        made: Callable[[Env], Expert] = found
+        return made
+    if name not in EXPERTS:
+        raise ValueError(
+            f"unknown expert {name!r}{nearest(name, EXPERTS)}; known are {', '.join(EXPERTS)} and "
+            "package.module:Name"
+        )
+    env_class = type(agent_env(env, "expert"))
+    there = experts_of(env_class)
+    if name in there:
+        return there[name]
+    if not there:
+        raise ValueError(
+            f"{env_class.__name__} has no experts: set its class attribute experts to their module,"
+            " or name a class as package.module:Name"
+        )
+    others = " and ".join(f"{other!r}, which {EXPERTS[other]}" for other in there)
+    raise ValueError(
+        f"{env_class.__name__} has no {name}; use {others}, or name a class as package.module:Name"
+    )
+
+
+def experts_of(env_class: type) -> dict[str, Callable[[Env], Expert]]:
+    """The experts of an environment class by name, from the module that it names in `experts`.
+
+    Raises:
+        ImportError: there is no such module.
+    """
+    path: str = getattr(env_class, "experts", "")
+    module = vars(import_module(path)) if path else {}
+    return {name: module[name.title()] for name in EXPERTS if name.title() in module}
+
+
+def playing(env: Env, *kinds: type[Kind]) -> Kind:
+    """The environment inside `env`, of one of these classes and with an episode under way.
+
+    Raises:
+        TypeError: another environment. ValueError: it has not been reset.
+    """
+    inner = env.unwrapped
+    if not isinstance(inner, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"this expert plays {names}, got {type(inner).__name__}")
+    if not inner.transcript:
+        raise ValueError(f"an expert follows an episode: call reset() of {type(inner).__name__}")
+    return inner

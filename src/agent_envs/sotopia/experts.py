@@ -1,0 +1,250 @@
+"""The experts of Sotopia: an Explorer that listens, an Oracle that knows the partner's mind.
+
+The Explorer reads its own goal and what was said. The Oracle looks into the scripted partner to see
+what it would take: an upper bound, and no agent's to imitate.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from agent_envs.experts import playing
+from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.amounts import Amount
+from agent_envs.sotopia.env import Sotopia
+from agent_envs.sotopia.friends import Friends
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from agent_envs.sotopia.friends import Friend
+    from agent_envs.sotopia.negotiator import Negotiator
+    from agent_envs.sotopia.scene import Deal, Game, Scene
+    from agent_envs.sotopia.talk import Talk
+
+_PACES = (0.03, 0.05, 0.08, 0.12, 0.2, 0.3)
+"""By how much the Oracle may better its offers, in value for the other."""
+_HASTE = 0.004  # value that a turn less is worth to it
+_START, _STEP, _LEAST = 1.0, 0.07, 0.62
+"""Where the Explorer begins, how it concedes and where it stops, in value for itself."""
+_GOODBYE = Act("leave")
+_DOLLARS = re.compile(r"\$(\d+)")
+
+
+class Explorer:
+    """Concedes step by step from the best to what still is a success, and gives reasons.
+
+    With strangers it asks whether they have friends who fit, until a single one is left.
+
+    Raises:
+        ValueError: nothing but the text of the scene is known.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, Sotopia)
+        scene = self._env.talk.scene
+        if scene.game is None:
+            raise ValueError(
+                f"the Explorer of Sotopia plays generated scenes only, not {scene.codename}"
+            )
+
+    def act(self) -> str:
+        """The next act; nothing is done."""
+        talk, side = self._env.talk, self._env.next
+        if talk.taken is not None:
+            return _GOODBYE.written()
+        game = _shown(talk.scene, side)
+        if isinstance(game, Friends):
+            return _searching(game, talk, side)
+        return _conceding(game, talk, side)
+
+    def think(self) -> str:
+        """Nothing: its rules have no reasons that are worth imitating."""
+        return ""
+
+
+class Oracle:
+    """Tries paces of conceding against the scripted partner's mind, and takes the best.
+
+    Raises:
+        ValueError: the partner is not a scripted one.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, Sotopia)
+        speaker = self._env.speaker
+        if speaker is None or not speaker.state:
+            raise ValueError(
+                "the Oracle of Sotopia reads a scripted partner's mind, and this partner has none; "
+                "use partner='scripted', or the Explorer"
+            )
+
+    def act(self) -> str:
+        """The next act; nothing is done."""
+        env = self._env
+        return _privileged(env).written(env.talk.scene.game, env.side)
+
+    def think(self) -> str:
+        """Nothing: its reasons are the partner's secrets."""
+        return ""
+
+
+def _shown(scene: Scene, side: int) -> Game:
+    """The game as a side is shown it.
+
+    The Explorer reads only its own half of a game, which its goal states. What an amount of money
+    is worth also depends on the other's limit: this is inferred from the amount that it hopes for.
+    """
+    game = cast("Game", scene.game)
+    if isinstance(game, Amount):
+        _, hoped = map(int, _DOLLARS.findall(scene.goal(side)))
+        return game.inferred(hoped, side)
+    return game
+
+
+def _privileged(env: Sotopia) -> Act:
+    game = env.talk.scene.game
+    if env.talk.agreed is not None:
+        return _GOODBYE
+    if isinstance(game, Friends):
+        return _offer(game, (game.shared,), env.side, "{}")
+    other = cast("Negotiator", env.speaker)
+    turns = env.max_turns - env.turn
+    return max(_pressed(env.talk, other, turns, pace) for pace in _PACES).first
+
+
+class _Plan(NamedTuple):
+    """What a plan brings, and its first act."""
+
+    value: float
+    first: Act
+
+
+def _pressed(talk: Talk, other: Negotiator, turns: int, pace: float) -> _Plan:
+    """Better the offers at a pace, and settle in the turn in which that brings most."""
+    side, other = 1 - other.side, copy.copy(other)
+    first, best = None, _Plan(-1.0, _GOODBYE)
+    for passed in range(turns):
+        answered = passed < turns - 1 or side == 0
+        settled = _settled(talk, other, answered=answered)
+        if settled is not None:
+            value = other.game.value(settled, side) - _HASTE * passed
+            act = _offer(other.game, settled, side, "My offer: {}.")
+            best = max(best, _Plan(value, first or act))
+        act = _bettered(talk, other, pace)
+        first = first or act
+        talk = talk.after(side, act)
+        other.mood, move = other.decide(talk)
+        if move.kind == "accept":
+            value = other.game.value(cast("Deal", move.deal), side) - _HASTE * passed
+            best = max(best, _Plan(value, first))
+        if move.kind in ("leave", "accept") or talk.agreed is not None:
+            break
+        answer = _offer(other.game, cast("Deal", move.deal), other.side, "{}")
+        talk = talk.after(other.side, answer)
+    return best
+
+
+def _settled(talk: Talk, other: Negotiator, *, answered: bool) -> Deal | None:
+    """The best deal that can be had now: one that the other takes, or its open offer."""
+    side, game = 1 - other.side, other.game
+    offer = talk.standing[other.side]
+    if answered:
+        for deal in sorted(game.deals, key=lambda deal: -game.value(deal, side)):
+            line = _offer(game, deal, side, "My offer: {}.")
+            if deal == offer or other.weigh(talk.after(side, line))[1] == "accept":
+                return deal
+    return offer
+
+
+def _bettered(talk: Talk, other: Negotiator, pace: float) -> Act:
+    """An offer that is better for the other, with a reason as long as there is one."""
+    side, game = 1 - other.side, other.game
+    better = [d for d in game.deals if game.value(d, other.side) >= other.mood.best + pace]
+    offer = max(better or game.deals, key=lambda deal: game.value(deal, side))
+    reason = next(iter(_untold(talk, side)), "Please think about it.")
+    return _offer(game, offer, side, f"{reason} My offer: {{}}.")
+
+
+def _offer(game: Game, deal: Deal, side: int, words: str) -> Act:
+    """An act that proposes a deal by its field and in words."""
+    argument = words.format(game.tell(deal, side))
+    return Act("speak", argument, offer=deal, worded=True)
+
+
+def _untold(talk: Talk, side: int) -> list[str]:
+    """Facts that a side may tell and has not told."""
+    told = " ".join(talk.lines(side))
+    return [fact for fact in talk.scene.facts[side] if fact not in told]
+
+
+def _conceding(game: Game, talk: Talk, side: int) -> str:
+    """Take what is good enough, else offer something new, near to what the other wants."""
+    turns = len(talk.lines(side))
+    aim = max(_LEAST, _START - _STEP * turns)
+    offered = talk.standing[1 - side]
+    if offered is not None and game.value(offered, side) >= aim:
+        return Act("speak", f"Agreed: {game.tell(offered, side)}.", accept=True).written()
+    made = {act.offer for who, act in talk.said if who == side}
+    new = [deal for deal in game.deals if deal not in made] or list(game.deals)
+    fitting = [deal for deal in new if game.value(deal, side) >= aim]
+    offer = min(
+        fitting or [max(new, key=lambda deal: game.value(deal, side))],
+        key=lambda deal: (_distance(deal, offered), game.value(deal, side)),
+    )
+    reason = next(iter(_untold(talk, side)), "Please think about it.")
+    ask = " What matters most to you?" if not turns else ""
+    return _offer(game, offer, side, f"{reason} I offer this: {{}}.{ask}").written(game, side)
+
+
+def _distance(deal: Deal, other: Deal | None) -> int:
+    return 0 if other is None else sum(abs(a - b) for a, b in zip(deal, other, strict=True))
+
+
+def _searching(game: Friends, talk: Talk, side: int) -> str:
+    """Ask for two traits that about half of the likely friends have, or name a single one.
+
+    A "no" rules out who has both; after a "yes" those are likely, though it may be another's.
+    """
+    asked, named = _answers(game, talk, side)
+    known = [game.friends[place] for place in sorted(game.known[side])]
+    possible = [
+        one
+        for one in known
+        if one.name not in named
+        and not any(pair <= one.traits and not asked[pair] for pair in asked)
+    ]
+    fits = {
+        one: sum(pair <= one.traits for pair in asked if asked[pair]) for one in possible or known
+    }
+    likely = [one for one, count in fits.items() if count == max(fits.values())]
+    splits = [pair for pair in _pairs(likely) if pair not in asked]
+    if len(likely) == 1 or not splits:
+        place = (game.friends.index(likely[0]),)
+        return _offer(game, place, side, "{}").written(game, side)
+    half = len(likely) / 2
+    pair = min(splits, key=lambda pair: abs(sum(pair <= one.traits for one in likely) - half))
+    first, second = sorted(pair)
+    return f"Do you have a friend connected with both {first} and {second}?"
+
+
+def _answers(game: Friends, talk: Talk, side: int) -> tuple[dict[frozenset[str], bool], set[str]]:
+    """The traits that a side asked about, with whether the answer was yes, and whom it named."""
+    acts = [one.act.argument for one in talk.said]
+    asked: dict[frozenset[str], bool] = {}
+    named: set[str] = set()
+    for question, answer in zip(acts[side::2], acts[side + 1 :: 2], strict=False):
+        named |= {game.friends[place].name for place in game.named(question)}
+        traits = frozenset(game.described(question))
+        if traits:
+            asked[traits] = "Yes" in answer
+    return asked, named
+
+
+def _pairs(friends: list[Friend]) -> list[frozenset[str]]:
+    """Pairs of traits that some of them have, in a fixed order."""
+    pairs = (pair for one in friends for pair in combinations(sorted(one.traits), 2))
+    return [frozenset(pair) for pair in dict.fromkeys(pairs)]

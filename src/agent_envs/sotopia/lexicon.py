@@ -1,0 +1,31 @@
+"""Lexicon: words and phrases of English in a TOML file, as sets of words and as patterns."""
+
+from __future__ import annotations
+
+import re
+
+from agent_envs.assets import table
+
+
+class Lexicon:
+    """The entries of a file of this package: lists of words, or patterns.
+
+    In a pattern a line break stands for `|`, with or without a `|` at the beginning of the next
+    line, and `{name}` for the pattern of another entry.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._entries: dict[str, str] = table(f"sotopia/{name}.toml")
+
+    def words(self, name: str) -> frozenset[str]:
+        """The words of an entry."""
+        return frozenset(self._entries[name].split())
+
+    def pattern(self, name: str) -> re.Pattern[str]:
+        """An entry as a compiled pattern."""
+        return re.compile(self._group(name))
+
+    def _group(self, name: str) -> str:
+        lines = self._entries[name].splitlines()
+        text = "|".join(line.removeprefix("|") for line in lines)
+        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self._group(part[1]), text)})"

@@ -1,0 +1,222 @@
+"""The experts of WebShop: an Explorer that reads pages, an Oracle that knows the product meant.
+
+The Explorer is written for the embedded catalogue, whose requests begin with the kind of product
+and whose titles name it. Left out: reading features and descriptions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from agent_envs.experts import playing
+from agent_envs.webshop import pages
+from agent_envs.webshop.env import WebShop
+from agent_envs.webshop.goals import NO_LIMIT
+from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page
+from agent_envs.webshop.shop import choices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import gymnasium as gym
+
+    from agent_envs.webshop.goals import Goal
+    from agent_envs.webshop.products import Product
+    from agent_envs.webshop.shop import Shop
+
+OTHER, SEEN, DEAR, GOOD = "is another", "is known", "is too dear", "is good"
+"""What a product of a list can be: of another kind, seen, above the limit, or worth a look."""
+_REQUEST = re.compile(
+    r"(?:find me|i am looking for|i need|show me) (?P<kind>[^,]+?)(?: that are|,) "
+    r"(?P<attributes>.+?)(?: with (?P<options>\w+: .+?))?"
+    r"(?:, and price lower than (?P<limit>\d+\.\d\d) dollars)?"
+)
+
+
+class Step(NamedTuple):
+    """An action and what it is for, in a few words."""
+
+    action: str
+    thought: str
+
+
+class Request(NamedTuple):
+    """What a request of the embedded catalogue asks for; the limit is in dollars."""
+
+    kind: str
+    attributes: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+    limit: float
+
+
+def read_request(text: str) -> Request:
+    """The request that a text words.
+
+    Raises:
+        ValueError: it is not worded as those of the embedded catalogue.
+    """
+    found = _REQUEST.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            "the Explorer of WebShop reads the requests of data='embedded' only, got "
+            f"{text!r:.200}; use the Oracle"
+        )
+    asked = (found["options"] or "").split(", and ")
+    options = [option.partition(": ") for option in asked if option]
+    return Request(
+        found["kind"],
+        tuple(found["attributes"].split(" and ")),
+        tuple((name, value) for name, _, value in options),
+        float(found["limit"] or NO_LIMIT),
+    )
+
+
+class Explorer:
+    """A `Shopper` that has seen all pages of the episode, whoever opened them.
+
+    Raises:
+        ValueError: the request is not one of the embedded catalogue.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, WebShop)
+        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
+
+    def act(self) -> str:
+        """The next action; nothing is done."""
+        return self._shopper.step(self._env.trail).action
+
+    def think(self) -> str:
+        """What it makes of the page."""
+        return self._shopper.step(self._env.trail).thought
+
+
+class Oracle:
+    """Searches for the request, turns pages to the product that was meant, chooses and buys.
+
+    Where the request does not find the product, it searches for its title.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, WebShop)
+
+    def act(self) -> str:
+        """The next action; nothing is done."""
+        return self._next().action
+
+    def think(self) -> str:
+        """What the next action is for."""
+        return self._next().thought
+
+    def _next(self) -> Step:
+        env = self._env
+        step = next_step(env.shop, env.task, env.page)
+        same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action
+        if same and env.page.product >= 0:  # in "upstream" one value can stand for two options
+            return Step(_click(BUY), "nothing else can be chosen")
+        return step
+
+
+class Shopper:
+    """Knows what pages show: opens what is of the kind and within the limit, chooses, buys.
+
+    Where an option is missing it goes back to the next product of the list.
+    """
+
+    def __init__(self, shop: Shop, request: Request) -> None:
+        self.shop, self.request = shop, request
+
+    def step(self, trail: Sequence[Page]) -> Step:
+        """What to do on the last of these pages, having seen those before it."""
+        page, request = trail[-1], self.request
+        if page.kind == "index":
+            return Step(f"search[{' '.join([request.kind, *request.attributes])}]", request.kind)
+        if page.kind == "results":
+            seen = {one.product for one in trail if one.kind == "item" and not self._offers(one)}
+            return self.pick(page, self.shop.catalogue.search(page.query), seen)
+        if page.kind == "sub":
+            return Step(_click(PREVIOUS), "that says nothing")
+        if not self._offers(page):
+            return Step(_click(PREVIOUS), "not this one")
+        missing = self._missing(page)
+        if missing:
+            return Step(_click(missing[1]), " ".join(missing))
+        return Step(_click(BUY), "all is as asked")
+
+    def pick(self, page: Page, results: Sequence[int], seen: set[int]) -> Step:
+        """The first product of the kind that is within the limit and not one of those `seen`.
+
+        The thought goes through the list in its order, as far as what is chosen.
+        """
+        thoughts = [f"{self.request.kind} under ${self.request.limit:.0f}"]
+        for place in pages.listed(results, page.number):
+            product = self.shop.catalogue.products[place]
+            verdict = self._verdict(product, seen=place in seen)
+            price = f" ${int(product.prices[0])}" if verdict in (DEAR, GOOD) else ""
+            thoughts.append(f"{product.asin}{price} {verdict}".lower())
+            if verdict == GOOD:
+                return Step(_click(product.asin), "; ".join(thoughts))
+        more = page.number * PER_PAGE < len(results) or not self.shop.strict
+        return Step(_click(NEXT if more else BACK), "; ".join(thoughts))
+
+    def _verdict(self, product: Product, *, seen: bool) -> str:
+        """What a product of the list is to the shopper."""
+        if self.request.kind not in product.title.lower():
+            return OTHER
+        if seen:
+            return SEEN
+        return GOOD if product.highest < self.request.limit else DEAR
+
+    def _missing(self, page: Page) -> tuple[str, str] | None:
+        """The next option to choose of those that the product has."""
+        offered = self._product(page).options
+        for name, value in self.request.options:
+            if (name, value) not in page.options and value in offered.get(name, ()):
+                return name, value
+        return None
+
+    def _offers(self, page: Page) -> bool:
+        offered = self._product(page).options
+        return all(value in offered.get(name, ()) for name, value in self.request.options)
+
+    def _product(self, page: Page) -> Product:
+        return self.shop.catalogue.products[page.product]
+
+
+def next_step(shop: Shop, goal: Goal, page: Page) -> Step:
+    """What the Oracle does on a page."""
+    if page.product == goal.product:
+        if page.kind == "sub":
+            return Step(_click(PREVIOUS), "back to the product")
+        return _choose(shop, goal, page)
+    if page.kind == "index":
+        return _search(shop, goal)
+    results = shop.catalogue.search(page.query)
+    if page.product >= 0 or goal.product not in results:
+        return Step(_click(BACK), "not this one")
+    wanted = results.index(goal.product) // PER_PAGE + 1
+    if wanted != page.number:
+        return Step(_click(NEXT if wanted > page.number else PREVIOUS), "look on another page")
+    product = shop.catalogue.products[goal.product]
+    return Step(_click(product.asin), "this one looks right")
+
+
+def _search(shop: Shop, goal: Goal) -> Step:
+    query = " ".join(goal.text.split())
+    if goal.product not in shop.catalogue.search(query.lower()):
+        query = " ".join(shop.catalogue.products[goal.product].title.split())
+    return Step(f"search[{query}]", "search for what is asked")
+
+
+def _choose(shop: Shop, goal: Goal, page: Page) -> Step:
+    product = shop.catalogue.products[goal.product]
+    for name, value in choices(goal, product)[0]:
+        if (name, value) not in page.options:
+            return Step(_click(value), f"{name} should be {value}")
+    return Step(_click(BUY), "all is as asked")
+
+
+def _click(text: str) -> str:
+    return f"click[{text.lower()}]"

@@ -1,0 +1,121 @@
+"""STAPO: the two selective KL terms on turns of unusual confidence. STAPO Eq. 4-10.
+
+Only these outliers cost more: their reply is scored again with the full and with the blind prompt,
+with gradients, and once with the blind prompt under the reference.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from credit import stapo
+from trainer.batch import collate, credited, microbatches, prompts, scored
+from trainer.methods.base import Credited, Method
+from trainer.update import token_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    import credit
+    from trainer.batch import Batch, Row
+    from trainer.episodes import Episode
+    from trainer.methods.base import Play
+    from trainer.update import Update
+
+
+class WithSTAPO(Method):
+    """GiGPO's advantage, and the selective terms on outliers."""
+
+    needs_reference = True
+
+    def __init__(self, estimator: credit.STAPO, update: Update, temperature: float) -> None:
+        super().__init__(estimator)
+        self.stapo, self.tokens, self.temperature = estimator, update.tokens, temperature
+        self.blind = () if estimator.masking == "none" else (estimator.masking,)
+
+    def credit(self, play: Play) -> Credited:
+        """The advantage, and what adds the selective terms to its update."""
+        advantage = self.stapo(play.turns, play.rng)
+        chosen = np.flatnonzero(self.stapo.mask(play.turns))
+        figures = {"outliers": len(chosen) / len(play.turns), "selective_seconds": 0.0}
+        weights = np.stack(self.stapo.weights(play.turns), axis=1)
+        terms = _Terms(self, self._pairs(play.episodes, chosen.tolist()), weights, figures)
+        return Credited(
+            credited(play.rows, advantage), advantage, figures, terms if len(chosen) else None
+        )
+
+    def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:
+        """Of each chosen turn, counted over all episodes: its reply after full and blind prompt."""
+        picked, turn = set(chosen), 0
+        found: dict[int, tuple[Row, Row]] = {}
+        for episode in episodes:
+            for step, prompt in zip(episode.steps, prompts(episode), strict=True):
+                if turn in picked:
+                    blind = prompt.get(self.stapo.masking)
+                    if blind is None:
+                        raise ValueError(f"turn {turn} has no blind prompt; record it at rollout")
+                    found[turn] = (scored(prompt[""], step, turn), scored(blind, step, turn))
+                turn += 1
+        return found
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """M (α R_TA - γ P_TI) of the outliers among some rows: the mean over all of their turns."""
+
+    method: WithSTAPO
+    outliers: dict[int, tuple[Row, Row]]
+    weights: NDArray[np.float64]
+    figures: dict[str, float]
+
+    def __call__(self, rows: Sequence[Row]) -> float:
+        """Add the gradients of minus the terms; the terms' part of the loss."""
+        began = time.monotonic()
+        turns = {turn for row in rows for turn in row.turn}
+        here = sorted(turns & self.outliers.keys())
+        blind = [self.outliers[turn][1] for turn in here]
+        aware = [self.outliers[turn][0] for turn in here]
+        longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
+        total = 0.0
+        for part in microbatches(longer, self.method.tokens):
+            full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
+            weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
+            loss = -self._gain(full, less, weights).sum() / len(turns)
+            torch.autograd.backward(loss)
+            total += loss.item()
+        self.figures["selective_seconds"] += time.monotonic() - began
+        return total
+
+    @property
+    def device(self) -> torch.device:
+        """Where the policy is."""
+        return self.method.policy.device
+
+    def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
+        """The weighted terms of each row: -> [B]."""
+        policy, count = self.method.policy, len(weights)
+        temperature = self.method.temperature
+        with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
+            reference = token_scores(policy, blind, temperature=temperature)
+        seeing, guessing = (
+            token_scores(policy, batch, temperature=temperature) for batch in (aware, blind)
+        )
+        if self.method.stapo.estimator == "exact":
+            reward = stapo.kl_from_logits(seeing, guessing, aware.row, count)
+            penalty = stapo.kl_from_logits(guessing, reference, aware.row, count)
+        else:
+            drawn = [
+                scores.log_softmax(-1).gather(-1, aware.target[:, None])[:, 0]
+                for scores in (seeing, guessing, reference)
+            ]
+            reward = stapo.kl_from_samples(drawn[0], drawn[1], aware.row, count)
+            penalty = stapo.kl_from_samples(drawn[1], drawn[2], aware.row, count)
+        return stapo.selective_objective(reward, penalty, (weights[:, 0], weights[:, 1]))

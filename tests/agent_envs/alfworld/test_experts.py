@@ -1,0 +1,227 @@
+"""Experts: the Explorer wins by texts alone, whatever came before; the Oracle by the state."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs.alfworld import experts
+from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.distance import plan
+from agent_envs.alfworld.experts import Explorer, Oracle, Searcher
+from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
+from agent_envs.alfworld.memory import Task, read_task
+from agent_envs.alfworld.world import World
+from tools.alfworld.generate import generate_game
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPENING = (
+    "-= Welcome to TextWorld, ALFRED! =-\n\n"
+    "You are in the middle of a room. Looking quickly around you, you see {}.\n\n"
+    "Your task is to: {}."
+)
+
+
+def generated(seed: int, task: str, size: float = 0.3) -> World:
+    data = generate_game(np.random.default_rng(seed), size=size, task_type=task)
+    return World(parse_game(data, f"embedded/train/{task}/trial", "generated"))
+
+
+def play(world: World, expert: Searcher, turns: int) -> int:
+    """Turns the expert took, the limit if it did not win."""
+    for turn in range(turns):
+        if world.won:
+            return turn
+        action = expert.act()
+        expert.observe(action, world.execute(action))
+    return turns
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("put a mug in coffeemachine", Task("mug", "coffeemachine")),
+        ("put some spraybottle on toilet", Task("spraybottle", "toilet")),
+        ("put a toiletpaper in toiletpaperhanger", Task("toiletpaper", "toiletpaperhanger")),
+        ("put a clean ladle in drawer", Task("ladle", "drawer", verb="clean")),
+        ("clean some cloth and put it in cabinet", Task("cloth", "cabinet", verb="clean")),
+        ("put a hot egg in garbagecan", Task("egg", "garbagecan", verb="heat")),
+        ("heat some mug and put it in cabinet", Task("mug", "cabinet", verb="heat")),
+        ("put a cool tomato in microwave", Task("tomato", "microwave", verb="cool")),
+        ("cool some bread and put it in countertop", Task("bread", "countertop", verb="cool")),
+        ("put two book in sofa", Task("book", "sofa", count=2)),
+        ("find two pen and put them in dresser", Task("pen", "dresser", count=2)),
+        ("look at vase under the desklamp", Task("vase", "desklamp", light=True)),
+        ("examine the cd with the desklamp", Task("cd", "desklamp", light=True)),
+    ],
+)
+def test_reads_every_wording(text: str, task: Task):
+    assert read_task(text) == read_task(OPENING.format("a shelf 1", text)) == task
+
+
+def test_reads_every_public_task(alfworld_data: Path):
+    for file in sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::20]:
+        game = load_game(file)
+        task = read_task(game.task)
+        goal = (f"{task.thing}type", "" if task.light else f"{task.place}type", task.verb)
+        assert goal == (game.goal.object_type, game.goal.receptacle_type, game.goal.treatment)
+        assert task.count == game.goal.count
+
+
+def test_text_without_a_task_is_refused():
+    with pytest.raises(ValueError, match=r"no AlfWorld task in 'You are in a maze\.'; expected"):
+        Searcher("You are in a maze.")
+
+
+def test_likely_places_come_first():
+    opening = OPENING.format("a cabinet 1, a fridge 1, and a toilet 1", "put a tomato in cabinet")
+    assert Searcher(opening).act() == "go to fridge 1"
+
+
+def test_opens_what_is_closed_and_remembers_what_it_saw():
+    expert = Searcher(OPENING.format("a drawer 1, and a shelf 1", "put a pen in shelf"))
+    expert.observe("go to shelf 1", "You arrive at shelf 1. On the shelf 1, you see nothing.")
+    assert expert.act() == "go to drawer 1"
+    expert.observe("go to drawer 1", "You arrive at drawer 1. The drawer 1 is closed.")
+    assert expert.act() == "open drawer 1"
+    text = "You open the drawer 1. The drawer 1 is open. In it, you see a cd 1, and a pen 2."
+    expert.observe("open drawer 1", text)
+    assert expert.act() == "take pen 2 from drawer 1"
+    expert.observe("close drawer 1", "You close the drawer 1.")
+    assert expert.act() == "open drawer 1"
+
+
+def test_what_cannot_be_walked_to_is_within_reach():
+    expert = Searcher(OPENING.format("a drawer 2, and a drawer 1", "put a pen in drawer"))
+    expert.observe("go to drawer 2", "You arrive at drawer 2. On the drawer 2, you see nothing.")
+    expert.observe(expert.act(), "Nothing happens.")
+    assert expert.act() == "examine drawer 1"
+    expert.observe("examine drawer 1", "On the drawer 1, you see a pen 1.")
+    assert expert.act() == "take pen 1 from drawer 1"
+
+
+def test_puts_down_what_it_has_no_use_for():
+    expert = Searcher(OPENING.format("a desk 1, and a shelf 1", "put a pen in shelf"))
+    expert.observe(
+        "go to desk 1", "You arrive at desk 1. On the desk 1, you see a cd 1, and a pen 1."
+    )
+    expert.observe("take cd 1 from desk 1", "You pick up the cd 1 from the desk 1.")
+    assert expert.act() == "move cd 1 to desk 1"
+    expert.observe("move cd 1 to desk 1", "Nothing happens.")
+    assert expert.act() == "go to shelf 1"
+
+
+def test_cooling_undoes_heating():
+    expert = Searcher(OPENING.format("a fridge 1, and a microwave 1", "put a hot mug in fridge"))
+    for line in (
+        "You pick up the mug 1 from the shelf 1.",
+        "You heat the mug 1 using the microwave 1.",
+        "You arrive at fridge 1. The fridge 1 is closed.",
+        "You cool the mug 1 using the fridge 1.",
+    ):
+        expert.observe("", line)
+    assert expert.act() == "go to microwave 1"
+
+
+def test_wins_public_games(alfworld_data: Path):
+    files = sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::25]
+    worlds = [World(load_game(file)) for file in files]
+    turns = [play(world, Searcher(world.intro), 50) for world in worlds]
+    assert np.mean([world.won for world in worlds]) >= 0.95
+    assert np.mean(turns) < 12  # 8.1 over all 3,693
+
+
+@pytest.mark.parametrize("split", ["valid_seen", "valid_unseen"])
+def test_wins_embedded_games_in_a_dozen_turns(split: str):
+    library = open_library("embedded", split)
+    worlds = [World(library.load(task_id)) for task_id in library.panel.task_ids]
+    turns = [play(world, Searcher(world.intro), 50) for world in worlds]
+    assert all(world.won for world in worlds)
+    assert 8 <= np.mean(turns) <= 12
+
+
+def test_knows_what_it_holds_in_genuine_transcripts(shared_data: Path):
+    for file in sorted((shared_data / "alfworld" / "transcripts").glob("*.json.gz")):
+        record = json.loads(gzip.decompress(file.read_bytes()))
+        expert = Searcher(record["reset"])
+        for step in record["steps"]:
+            if step["c"].strip() == "inventory":
+                said = step["f"].strip()
+                held = expert.memory.held
+                assert said == (
+                    f"You are carrying: a {held}." if held else "You are not carrying anything."
+                )
+            expert.observe(step["c"], step["f"])
+            assert isinstance(expert.act(), str)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(list(SHORT_NAMES)), st.integers(0, 20))
+@settings(max_examples=60, deadline=None)
+def test_wins_after_anything(seed: int, task: str, turns: int):
+    rng = np.random.default_rng(seed)
+    world = generated(seed, task)
+    expert = Searcher(world.intro, rng)
+    for _ in range(turns):
+        options = [*world.admissible(), "dance", "take fork 9 from shelf 9", ""]
+        action = options[rng.integers(len(options))]
+        expert.observe(action, world.execute(action))
+        if world.won:
+            return
+    assert plan(world) is not None  # generated things can be put back where they were
+    play(world, expert, 100)
+    assert world.won
+
+
+def test_stands_where_the_episode_does():
+    env = gym.make("AlfWorld-v0", data="embedded", split="valid_unseen")
+    for index in range(6):
+        _, info = env.reset(options={"task": index}, seed=index)
+        rng = np.random.default_rng(index)
+        for _ in range(6):
+            options = info["admissible_actions"]
+            *_, info = env.step(options[rng.integers(len(options))])
+            if info["success"]:
+                break
+        expert = Explorer(env)
+        while not info["success"]:
+            assert (expert.act(), expert.think()) == (Explorer(env).act(), Explorer(env).think())
+            _, _, _, truncated, info = env.step(expert.act())
+            assert not truncated
+
+
+def test_the_oracle_solves_the_running_episode():
+    env = gym.make("AlfWorld-v0", data="embedded", split="valid_seen")
+    _, info = env.reset(options={"task": 7})
+    expert = Oracle(env)
+    left = len(plan(env.unwrapped.world))
+    while not info["success"]:
+        _, _, terminated, _, info = env.step(expert.act())
+        assert info["valid"]
+    assert (terminated, info["turn"]) == (True, left)
+    with pytest.raises(ValueError, match=r"task \S+ is done: there is no next command"):
+        expert.act()
+
+
+def test_the_oracle_says_when_the_goal_is_out_of_reach(monkeypatch):
+    env = gym.make("AlfWorld-v0", data="embedded")
+    env.reset(seed=0)
+    monkeypatch.setattr(experts, "plan", lambda _: None)
+    with pytest.raises(ValueError, match="cannot be done any more"):
+        Oracle(env).act()
+
+
+def test_the_oracle_needs_the_native_engine():
+    env = gym.make("AlfWorld-v0", data="embedded").unwrapped
+    env.reset(seed=0)
+    env.world = object()
+    with pytest.raises(ValueError, match=r"reads the world of engine='native'.*use the Explorer"):
+        Oracle(env)

@@ -1,0 +1,59 @@
+"""The experts of Sotopia: what each of them wins, and whom they cannot play."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.experts import Explorer, Oracle
+from agent_envs.sotopia.families import FAMILIES, scene
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_oracle_wins_nearly_always_and_who_knows_less_wins_less(family, play):
+    best = play(lambda env: Oracle(env).act(), family=family, split="hard", tasks=24)
+    fair = play(lambda env: Explorer(env).act(), family=family, split="hard", tasks=24)
+    share = np.mean([info["success"] for info in best])
+    assert share >= 0.8
+    assert 0.1 < np.mean([info["success"] for info in fair]) < share
+
+
+def test_the_oracle_needs_a_mind_to_read():
+    env = gym.make("Sotopia-v0", partner="external")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="this partner has none"):
+        Oracle(env)
+
+
+@pytest.mark.parametrize("family", ["bargain", "donation"])
+def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
+    exact = []
+    for number in range(0, 320, 3):
+        game, goals = scene(family, number).game, [scene(family, number).goal(s) for s in (0, 1)]
+        for side in (0, 1):
+            *_, hoped = goals[side].split("$")
+            inferred = game.inferred(int(hoped.split()[0].strip(".")), side).limits
+            assert inferred[side] == game.limits[side]
+            assert abs(inferred[1 - side] - game.limits[1 - side]) <= 1
+            exact.append(inferred == game.limits)
+    assert np.mean(exact) > 0.9
+
+
+def test_the_explorer_plays_generated_scenes_only(public_folder):
+    env = gym.make("Sotopia-v0", data=public_folder, split="all", partner="echo", judge="none")
+    env.reset(seed=0)
+    with pytest.raises(
+        ValueError, match="the Explorer of Sotopia plays generated scenes only, not"
+    ):
+        Explorer(env)
+
+
+def test_the_oracle_leaves_when_all_is_settled():
+    env = gym.make("Sotopia-v0", family="friend").unwrapped
+    env.reset(seed=0)
+    oracle = Oracle(env)
+    env.step(oracle.act())
+    assert env.talk.agreed is not None
+    assert oracle.act() == Act("leave").written()

@@ -1,0 +1,267 @@
+"""Experts of every environment: one protocol, an Explorer that is not told what is hidden."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import gymnasium as gym
+import pytest
+from hallway import Hallway, Walker
+
+import agent_envs
+from agent_envs import ParseReply, Prompt, expert
+from agent_envs.alfworld.experts import Explorer
+from agent_envs.experts import EXPERTS, expert_class, experts_of
+from agent_envs.sotopia.amounts import Amount
+from agent_envs.sotopia.division import Division
+from agent_envs.sotopia.favour import Favour
+from agent_envs.sotopia.friends import Friends
+from agent_envs.sotopia.schedule import Week
+from agent_envs.webshop.pages import listed
+
+HAVE = {
+    "AlfWorld-v0": ["explorer", "oracle"],
+    "AppWorld-v0": ["explorer"],
+    "EZPoints-v0": ["explorer"],
+    "SearchQA-v0": ["oracle"],
+    "Sokoban-v0": ["explorer"],
+    "Sotopia-v0": ["explorer", "oracle"],
+    "VisualSokoban-v0": ["explorer"],
+    "WebShop-v0": ["explorer", "oracle"],
+    "WikiSearch-v0": ["oracle"],
+}
+"""The site of WebShop has WebShop's."""
+EACH = [(env_id, name) for env_id, names in HAVE.items() for name in names]
+
+
+@pytest.fixture(autouse=True)
+def _embedded_data(monkeypatch):
+    for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "SEARCH_QA_DATA", "SOTOPIA_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def reply(env, made):
+    form = env.unwrapped.reply_form or "{action}"
+    return form.format(thought=made.think(), action=made.act())
+
+
+def test_every_registered_environment_has_one():
+    ours = {name for name, spec in gym.registry.items() if "agent_envs." in str(spec.entry_point)}
+    assert ours == {*HAVE, "WebShopSite-v0"}
+    for env_id, names in HAVE.items():
+        assert [*experts_of(type(gym.make(env_id).unwrapped))] == names
+
+
+@pytest.mark.parametrize(("env_id", "name"), EACH)
+def test_it_plays_to_a_success_and_does_nothing_by_itself(env_id, name):
+    env, solved = gym.make(env_id), 0
+    for task in range(4):
+        env.reset(seed=task, options={"task": task})
+        made, done = expert(env, name), False
+        while not done:
+            before = copy.deepcopy(env.unwrapped.transcript)
+            act, thought = made.act(), made.think()
+            assert (made.act(), made.think()) == (act, thought)  # twice the same
+            fresh = expert(env, name)  # and of one that was made just now
+            assert (fresh.think(), fresh.act()) == (thought, act)
+            assert type(act) is type(thought) is str
+            assert act
+            assert env.unwrapped.transcript == before
+            *_, terminated, truncated, info = env.step(reply(env, made))
+            done = terminated or truncated
+        solved += info["success"]
+    assert solved >= (2 if (env_id, name) in OFTEN else 4)
+    env.close()
+
+
+OFTEN = {("Sotopia-v0", "explorer"), ("WebShop-v0", "explorer")}
+"""Who does not solve all."""
+
+
+class Hidden:
+    """What raises whatever is done with it."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"the Explorer looked at {name!r} of something hidden")
+
+    __getitem__ = __iter__ = __len__ = __eq__ = __hash__ = __getattribute__
+
+
+HIDDEN = {
+    "AlfWorld-v0": ("world", "library", "panel"),
+    "AppWorld-v0": ("world", "panel", "_opened", "_judged"),
+    "EZPoints-v0": ("panel", "np_random"),  # cards and formula are shown
+    "Sokoban-v0": ("source", "solver", "panel"),  # the board is shown
+    "Sotopia-v0": ("speaker", "partner", "judge", "panel"),
+    "VisualSokoban-v0": ("source", "solver", "panel"),
+    "WebShop-v0": ("task", "panel"),
+}
+
+
+def blinded(env):
+    """The environment without what it has not shown; only to be looked at."""
+    blind = copy.copy(env.unwrapped)
+    for name in HIDDEN[env.spec.id]:
+        setattr(blind, name, Hidden())
+    if env.spec.id == "Sotopia-v0":
+        blind.talk = blind.talk._replace(scene=one_sided(blind.talk.scene, blind.next))
+    if env.spec.id == "WebShop-v0":
+        blind.shop = twin(blind.shop, goals=Hidden())
+        blind.shop.catalogue = twin(blind.shop.catalogue, products=Products(blind))
+    return blind
+
+
+def twin(one, **others):
+    """An object like another but for some attributes."""
+    made = object.__new__(type(one))
+    vars(made).update(vars(one) | others)
+    return made
+
+
+class Products:
+    """The products that the pages of an episode have shown."""
+
+    def __init__(self, env):
+        self.all, page = env.shop.catalogue.products, env.page
+        results = env.shop.catalogue.search(page.query) if page.kind == "results" else ()
+        self.shown = {*listed(results, page.number), *(one.product for one in env.trail)}
+
+    def __getitem__(self, place):
+        assert place in self.shown, "the Explorer looked at a product that no page has shown"
+        return self.all[place]
+
+
+def one_sided(scene, side):
+    """A scene of which the other's half is another."""
+
+    def half(pair, other=None):
+        return (pair[0], other) if side == 0 else (other, pair[1])
+
+    game = scene.game
+    if isinstance(game, Amount):
+        game = replace(game, limits=half(game.limits, 10**6))
+    elif isinstance(game, Division):
+        game = replace(game, worth=half(game.worth), least=half(game.least), hoped=half(game.hoped))
+    elif isinstance(game, Favour):
+        game = replace(game, gains=()) if side == 0 else replace(game, costs=())
+    elif isinstance(game, Friends):
+        game = replace(game, known=half(game.known), shared=-1)
+    else:
+        assert isinstance(game, Week)
+        anyhow = tuple(range(5))
+        game = replace(
+            game,
+            days=half(game.days, anyhow),
+            hours=half(game.hours, anyhow),
+            busy=half(game.busy, frozenset()),
+        )
+    return replace(
+        scene,
+        game=game,
+        goals=half(scene.goals),
+        facts=half(scene.facts),
+        characters=half(scene.characters),
+        temper=("", ""),
+        openings=("", ""),
+    )
+
+
+@pytest.mark.parametrize("env_id", HIDDEN)
+def test_an_explorer_does_the_same_without_what_is_hidden(env_id):
+    env = gym.make(env_id)
+    tasks = len(env.unwrapped.panel)
+    for seed in range(3 if env_id == "AppWorld-v0" else 12):
+        env.reset(seed=seed, options={"task": seed * 37 % tasks})
+        explorer, done = expert(env), False
+        while not done:
+            blind = expert(blinded(env))
+            assert (blind.act(), blind.think()) == (explorer.act(), explorer.think())
+            *_, terminated, truncated, _ = env.step(reply(env, explorer))
+            done = terminated or truncated
+    env.close()
+
+
+def test_every_explorer_is_tested_without_what_is_hidden():
+    assert {env_id for env_id, name in EACH if name == "explorer"} == {*HIDDEN}
+
+
+def test_what_is_hidden_raises():
+    blind = gym.make("AlfWorld-v0")
+    blind.reset(seed=0)
+    with pytest.raises(AssertionError, match="looked at 'won' of something hidden"):
+        blinded(blind).world.won  # noqa: B018
+
+
+def test_it_is_found_inside_wrappers():
+    env = Prompt(ParseReply(gym.make("AlfWorld-v0")))
+    env.reset(seed=0)
+    assert isinstance(expert(env), Explorer)
+    assert isinstance(expert(env, "agent_envs.alfworld.experts:Explorer"), Explorer)
+
+
+class Guided(Hallway):
+    experts = __name__
+
+
+Oracle = Walker
+
+
+def test_an_environment_of_ones_own_names_the_module_of_its_experts():
+    env = Guided()
+    env.reset(seed=0)
+    assert experts_of(Guided) == {"explorer": Explorer, "oracle": Walker}  # of this module
+    assert expert(env, "oracle").act() == "right"
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "error", "message"),
+    [
+        (
+            "Sokoban-v0",
+            "explorr",
+            ValueError,
+            "'explorr', did you mean 'explorer'?; known are",
+        ),
+        ("Hallway-v0", "explorer", ValueError, "Hallway has no experts: set its class attribute"),
+        ("SearchQA-v0", "explorer", ValueError, "no explorer; use 'oracle', which reads the solut"),
+        ("Sokoban-v0", "oracle", ValueError, "no oracle; use 'explorer', which knows only what it"),
+        ("Sokoban-v0", "no.module:Expert", ValueError, "there is no module 'no'"),
+        (
+            "Sokoban-v0",
+            "agent_envs:__all__",
+            TypeError,
+            "must make an expert of an environment",
+        ),
+        (
+            "Sokoban-v0",
+            "builtins:str",
+            TypeError,
+            "an expert has the methods act and think",
+        ),
+        ("CartPole-v1", "explorer", TypeError, "needs an agent_envs.AgentEnv inside"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(env, name, error, message):
+    made = gym.make(env)
+    made.reset(seed=0)
+    with pytest.raises(error) as refused:
+        expert(made, name)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("env_id", "name"), EACH)
+def test_it_needs_an_episode_of_its_own_environment(env_id, name):
+    env = gym.make(env_id)
+    with pytest.raises(ValueError, match=r"follows an episode: call reset\(\) of \w+$"):
+        expert(env, name)
+    other = Hallway()
+    other.reset(seed=0)
+    with pytest.raises(TypeError, match=r"this expert plays \w+.*, got Hallway"):
+        expert_class(env, name)(other)
+
+
+def test_the_package_has_what_users_need():
+    assert agent_envs.expert is expert
+    assert [*EXPERTS] == ["explorer", "oracle"]

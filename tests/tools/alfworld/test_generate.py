@@ -1,0 +1,258 @@
+"""generate: games that can be won and read like the public ones, the same bytes everywhere."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.game import SHORT_NAMES, Game, load_game, parse_game
+from agent_envs.alfworld.layouts import habits, things
+from agent_envs.alfworld.memory import read_task
+from agent_envs.alfworld.world import World
+from agent_envs.assets import MissingAsset, asset
+from tools.alfworld.__main__ import main
+from tools.alfworld.generate import (
+    furnish,
+    generate_game,
+    generate_splits,
+    pack,
+    read_rules,
+)
+from tools.alfworld.rooms import KINDS, draw_job, draw_room, jobs
+from tools.alfworld.scenes import scenes
+
+SPLITS = ("train", "valid_seen", "valid_unseen")
+
+
+def generated(seed: int, task: str, size: float = 0.3) -> Game:
+    data = generate_game(np.random.default_rng(seed), size=size, task_type=task)
+    return parse_game(data, f"embedded/train/{task}/trial", "generated")
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, list]:
+    return generate_splits(0)
+
+
+@pytest.mark.parametrize("task", SHORT_NAMES)
+@pytest.mark.parametrize("size", [0.001, 0.3, 1.0])
+def test_walkthrough_wins_with_its_last_command(task: str, size: float):
+    world = World(generated(11, task, size))
+    assert world.game.goal.task == task
+    for command in world.game.walkthrough:
+        assert not world.won
+        world.execute(command)
+        assert world.accepted
+    assert world.won
+
+
+@given(st.integers(0, 10**6), st.sampled_from(list(SHORT_NAMES)), st.floats(0.001, 1))
+@settings(max_examples=40, deadline=None)
+def test_rooms_have_the_size_asked_for_and_things_lie_where_they_can(
+    seed: int, task: str, size: float
+):
+    game = generated(seed, task, size)
+    assert len(game.receptacles) == round(4 + 26 * size)
+    assert len(game.objects) >= len(game.receptacles) // 2
+    for receptacle, inside in enumerate(game.contents):
+        assert all(receptacle in game.fits[thing] for thing in inside)
+    assert sorted(thing for inside in game.contents for thing in inside) == list(
+        range(len(game.objects))
+    )
+    task_line = read_task(game.task)
+    assert (task_line.thing, task_line.verb) == (game.goal.object_type[:-4], game.goal.treatment)
+
+
+@pytest.mark.parametrize("task", ["pick", "pick2"])
+def test_things_to_be_put_somewhere_are_not_there_yet(task: str):
+    for seed in range(20):
+        game = generated(seed, task)
+        there = {thing for place in game.goal_receptacles for thing in game.contents[place]}
+        assert not there & game.goal_objects
+
+
+def test_things_mostly_lie_where_people_keep_them():
+    kept: Counter[str] = Counter()
+    for seed in range(150):
+        game = generated(seed, "cool")
+        for receptacle, inside in enumerate(game.contents):
+            place = game.receptacles[receptacle].split()[0]
+            kept.update(place for thing in inside if game.objects[thing].startswith("lettuce "))
+    likely = sum(kept[place] for place in ("countertop", "diningtable", "fridge"))
+    assert 0.6 < likely / kept.total() < 0.98  # worth a guess, not worth a bet
+
+
+@pytest.mark.parametrize("kind", scenes())
+def test_every_room_has_work_of_every_type_that_is_at_home_there(kind: str):
+    for seed in range(10):
+        room = draw_room(np.random.default_rng(seed), kind=kind, size=0.001)
+        for task, full in SHORT_NAMES.items():
+            assert bool(jobs(room, task)) or kind not in KINDS[full]
+
+
+def test_vocabulary_is_consistent():
+    places = {p for s in scenes().values() for p in (*s.always, *(extra for extra, _ in s.extras))}
+    for thing in things().values():
+        assert thing.places.keys() <= places, thing.name
+    for scene in scenes().values():
+        assert set(scene.things) <= things().keys()
+    assert habits()["apple"]["fridge"] > habits()["apple"]["sidetable"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda rng: generate_game(rng, size=0.5, task_type="juggle"),
+            "unknown task type 'juggle'",
+        ),
+        (lambda rng: generate_game(rng, size=0, task_type="pick"), r"must lie in \(0, 1\], got 0"),
+        (lambda rng: draw_room(rng, kind="attic", size=0.5), "unknown kind of room 'attic'"),
+        (
+            lambda rng: draw_job(rng, draw_room(rng, kind="bedroom", size=0.5), "heat"),
+            "a bedroom with .* has no job 'heat'",
+        ),
+    ],
+)
+def test_impossible_wishes_are_refused(make, message: str):
+    with pytest.raises(ValueError, match=message):
+        make(np.random.default_rng(0))
+
+
+def test_embedded_set_is_what_this_code_makes(splits: dict[str, list]):
+    for split in SPLITS:
+        packed = asset(f"alfworld/{split}.jsonl.xz").read_bytes()
+        lines = [json.loads(line) for line in lzma.decompress(packed).decode().splitlines()]
+        assert lines == splits[split]
+    (rules,) = lzma.decompress(asset("alfworld/logic.json.xz").read_bytes()).decode().splitlines()
+    assert json.loads(rules) == read_rules(None)
+
+
+def test_embedded_set_is_small_and_balanced(splits: dict[str, list]):
+    assert [len(splits[split]) for split in SPLITS] == [600, 120, 120]
+    sizes = [len(asset(f"alfworld/{split}.jsonl.xz").read_bytes()) for split in SPLITS]
+    assert sum(sizes) < 2_000_000
+    for split in SPLITS:
+        kinds = Counter(line["task_id"].partition("-")[0] for line in splits[split])
+        assert set(kinds) == set(SHORT_NAMES.values())
+        assert len(set(kinds.values())) == 1
+
+
+def test_valid_seen_has_known_rooms_and_new_tasks_and_valid_unseen_new_rooms(
+    splits: dict[str, list],
+):
+    def tasks(split: str) -> set[str]:
+        return {line["task_id"].partition("/")[0] for line in splits[split]}
+
+    def receptacles(split: str) -> set[str]:
+        declared = re.compile(r"^(\S+) - receptacle$", re.MULTILINE)
+        found = (declared.findall(line["pddl_problem"]) for line in splits[split])
+        return {" ".join(sorted(names)) for names in found}
+
+    assert not tasks("train") & tasks("valid_seen")
+    assert receptacles("valid_seen") <= receptacles("train")
+    assert not receptacles("valid_unseen") & receptacles("train")
+
+
+def test_task_ids_are_unique_and_say_the_task(splits: dict[str, list]):
+    for split in SPLITS:
+        ids = [line["task_id"] for line in splits[split]]
+        assert len(set(ids)) == len(ids)
+    library = open_library("embedded", "valid_seen")
+    for task_id in library.panel.task_ids[::10]:
+        kind, thing, _, place, _ = task_id.split("/")[2].split("-")
+        game = library.load(task_id)
+        assert (kind, f"{thing.lower()}type") == (game.task_type, game.goal.object_type)
+        assert f"{place.lower()}type" == (game.goal.receptacle_type or game.goal.lamp)
+
+
+def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
+    made = []
+    for seed in ("0", "1"):
+        folder = tmp_path / seed
+        command = [sys.executable, "-m", "tools.alfworld", "--seed", "4"]
+        command += ["--train", "12", "--valid", "6", "--pack", str(folder)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, check=True, env=environment, capture_output=True)
+        made.append({file.name: file.read_bytes() for file in sorted(folder.iterdir())})
+    assert made[0] == made[1]
+    assert list(made[0]) == ["logic.json.xz", *(f"{split}.jsonl.xz" for split in SPLITS)]
+
+
+def test_seeds_differ_and_repeat():
+    one, again, other = (generate_splits(seed, train=6, valid=0) for seed in (1, 1, 2))
+    assert pack(one["train"]) == pack(again["train"])
+    assert one != other
+
+
+def test_tree_is_laid_out_as_the_public_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    main(["--seed", "2", "--train", "6", "--valid", "6", "--out", str(tmp_path)])
+    assert "18 games in" in capsys.readouterr().out
+    library = open_library(tmp_path, "valid_unseen")
+    assert len(library.panel.task_ids) == 6
+    game = library.load(library.panel.task_ids[0])
+    assert game.task_id.startswith("alfworld/valid_unseen/look_at_obj_in_light-")
+    assert World(game).intro.startswith("-= Welcome to TextWorld, ALFRED! =-")
+
+
+def test_tree_with_other_rules(tmp_path: Path):
+    logic = tmp_path / "logic"
+    logic.mkdir()
+    (logic / "alfred.pddl").write_text("(define (domain alfred))")
+    (logic / "alfred.twl2").write_text(
+        'g :: """{"task": [{"rhs": "Your task is to: UNKNOWN GOAL."}]}"""'
+    )
+    main(["--train", "1", "--valid", "0", "--logic", str(logic), "--out", str(tmp_path)])
+    (file,) = tmp_path.glob("json_2.1.1/train/*/*/game.tw-pddl")
+    data = json.loads(file.read_text())
+    assert data["pddl_domain"] == "(define (domain alfred))"
+    assert data["solvable"] is True
+    assert f"Your task is to: {load_game(file).task}" in data["grammar"]
+
+
+def test_folder_without_rules_is_refused(tmp_path: Path):
+    with pytest.raises(MissingAsset, match=r"alfred\.pddl is not there; name the folder"):
+        read_rules(tmp_path)
+
+
+def test_a_game_that_came_out_wrong_is_not_kept_quiet(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tools.alfworld.generate.plan", lambda world: None)
+    rng = np.random.default_rng(0)
+    room = draw_room(rng, kind="kitchen", size=0.2)
+    with pytest.raises(RuntimeError, match="came out unsolvable"):
+        furnish(rng, room, draw_job(rng, room, "cool"), trial="trial_1")
+
+
+@pytest.mark.genuine
+@pytest.mark.filterwarnings("ignore")  # the genuine packages leave files open
+@pytest.mark.parametrize("own", [True, False])
+def test_genuine_engine_plays_generated_games(own: bool, tmp_path: Path):
+    alfworld = pytest.importorskip("alfworld")
+    textworld = pytest.importorskip("textworld")
+    demangler = pytest.importorskip("alfworld.agents.environment.alfred_tw_env").AlfredDemangler
+    rules = [] if own else ["--logic", str(Path(alfworld.__file__).parent / "data")]
+    main(["--seed", "3", "--train", "6", "--valid", "0", "--out", str(tmp_path), *rules])
+    for file in sorted(tmp_path.glob("json_2.1.1/train/*/*/game.tw-pddl")):
+        world = World(load_game(file))
+        wanted = textworld.EnvInfos(won=True, admissible_commands=True, feedback=True)
+        genuine = textworld.start(str(file), wanted, wrappers=[demangler])
+        state = genuine.reset()
+        assert state.feedback.strip() == world.intro
+        for command in world.game.walkthrough:
+            assert state.admissible_commands == world.admissible()
+            state, _, _ = genuine.step(command)
+            assert state.feedback.strip() == world.execute(command)
+        assert state.won
+        assert world.won

@@ -1,0 +1,370 @@
+"""The pocket policy: how it is made, and that the committed one is what the script says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+import env_assets
+from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.world import World
+from tools.pocket import lessons, pretraining
+from trainer.policy import POCKETS, Policy
+from trainer.rollout import INSTRUCTION
+
+FOLDER = Path(env_assets.__file__).parent / "pocket"
+SMALL = pretraining.Pretraining(
+    steps=4, grow=4, habit_steps=2, tokens_per_step=1024, warmup=1, vocabulary=400, hidden=16,
+    layers=1, heads=2, key_value_heads=1, intermediate=16,
+)  # fmt: skip
+
+
+@pytest.fixture
+def tokenizer():
+    return AutoTokenizer.from_pretrained(FOLDER)
+
+
+def test_mistakes_are_seen_but_not_learned(tokenizer):
+    item = lessons.Lesson(
+        ["room", "no", "yes"],
+        [f"<think>mug</think><action>{name}" for name in "abc"],
+        [False, True, False],
+    )
+    ids, weights = pretraining.encode(item, tokenizer, echo=0.25, thought=3.0)
+    end = tokenizer.convert_tokens_to_ids("<|end|>")
+    closing = [weight for token, weight in zip(ids, weights, strict=True) if token == end]
+    assert closing == [0.25, 1.0, 0.25, 0.0, 0.25, 1.0]  # message, reply, message, mistake, ...
+    thoughts = tokenizer.convert_tokens_to_ids("</think>")
+    said = [weight for token, weight in zip(ids, weights, strict=True) if token == thoughts]
+    assert said == [3.0, 0.0, 3.0]
+
+
+def test_a_word_is_one_token_wherever_it_stands(tokenizer):
+    # "<think>tissuebox" and "see a tissuebox" must match token by token
+    seen = tokenizer.encode("see a tissuebox 1.", add_special_tokens=False)
+    thought = tokenizer.encode("<think>tissuebox 1</think>", add_special_tokens=False)
+    assert thought[1:3] == seen[2:4]
+
+
+def test_lessons_solve_their_task_in_the_reply_format():
+    rng = np.random.default_rng(3)
+    item = lessons.household(rng, size=0.2, mistake=0.0)
+    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
+    assert item.replies[-1].startswith("<think>")
+    thoughts = [reply.partition("</think>")[0].removeprefix("<think>") for reply in item.replies]
+    assert all(thoughts)
+    assert not any(item.mistakes)
+
+
+def lessons_of(kind, *, forget):
+    rng = np.random.default_rng(5)
+    items = [lessons.household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
+    return [item for item in items if re.search(kind, item.prompts[0])]
+
+
+@pytest.mark.parametrize("verb", ["heat", "cool", "clean"])
+def test_a_forgetful_lesson_brings_the_thing_untreated(verb):
+    untreated = lessons_of(f"task is to: {verb} ", forget=1.0)
+    assert untreated
+    assert all(re.search(r"<action>move \S+ \d+ to ", item.replies[-1]) for item in untreated)
+    assert not any(f"<action>{verb}" in reply for item in untreated for reply in item.replies)
+    for item in lessons_of(f"task is to: {verb} ", forget=0.0):
+        assert any(f"<action>{verb}" in reply for reply in item.replies)
+
+
+def test_a_forgetful_lesson_brings_one_of_two():
+    def moves(item):
+        return sum("<action>move" in reply for reply in item.replies)
+
+    assert {moves(item) for item in lessons_of("is to: (put|find) two", forget=1.0)} == {1}
+    assert min(moves(item) for item in lessons_of("is to: (put|find) two", forget=0.0)) == 2
+
+
+def test_a_task_without_a_second_part_is_done_whole():
+    whole, forgetful = (lessons_of("is to: (look|examine)", forget=share) for share in (0.0, 1.0))
+    assert whole
+    assert all("<action>use " in item.replies[-1] for item in [*whole, *forgetful])
+
+
+def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
+    monkeypatch.setattr(lessons, "LOOKS", 0.0)
+    item = lessons.shopping(np.random.default_rng(3), mistake=0.0)
+    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
+    assert item.replies[0].startswith("<think>")
+    assert "<action>search[" in item.replies[0]
+    assert item.replies[-1].endswith("<action>click[buy now]</action>")
+    assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
+
+
+@pytest.mark.parametrize("looks", [0.0, 1.0])
+def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
+    monkeypatch.setattr(lessons, "LOOKS", looks)
+    rng = np.random.default_rng(5)
+    picked = 0
+    for _ in range(60 if looks else 20):
+        item = lessons.shopping(rng, mistake=0.0)
+        for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
+            if "Total results" not in seen or "next" in action or "back" in action:
+                continue
+            *others, last = re.findall(r"b0\w{8}", reply.partition("</think>")[0])
+            assert re.findall(r"b0\w{8}", seen)[: len(others) + 1] == [*others, last]
+            assert action == f"click[{last}]"
+            limit = float(re.search(r"lower than (\S+) dollars", seen)[1])
+            assert float(re.search(rf"{last} .*?\$([\d.]+)", seen)[1]) <= limit
+            picked += 1
+    assert picked >= 20
+
+
+def test_a_hasty_shopper_chooses_one_option():
+    rng = np.random.default_rng(4)
+    trips = [lessons.shopping(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
+    assert set(chosen) <= {0, 1}
+    assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
+
+
+def test_what_is_to_be_copied_stands_in_the_row():
+    config = replace(SMALL, steps=64, drill=32)
+    first, second = (pretraining.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
+    for ids, weights in (*first, *second):
+        pairs = list(pairwise(ids))
+        learned = [at for at in range(1, len(ids)) if weights[at]]
+        assert learned
+        assert all(pairs[at - 1] in pairs[: at - 1] for at in learned)
+        assert set(ids) <= set(range(50))
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    lengths = [
+        max(len(ids) for ids, _ in pretraining.chunk(config, tokenizer, i)[0]) for i in range(3)
+    ]
+    assert lengths[:2] == [16, 24]
+    assert lengths[2] > 64  # then lessons
+
+
+def test_what_is_looked_up_stands_in_the_article():
+    rng = np.random.default_rng(6)
+    told = [lessons.asking(rng) for _ in range(300)]
+    for item in told:
+        (asked, found), (called, said) = item.prompts, item.replies
+        question = asked.rpartition("Question: ")[2].strip()
+        assert json.dumps(question, ensure_ascii=False) in called
+        assert called.startswith("<reasoning>i look it up</reasoning><tool>")
+        answer = re.search("<answer>(.*)</answer>", said)[1]
+        assert answer.lower() in found.lower()
+    assert len({item.prompts[0] for item in told}) > 250  # names and numbers change
+
+
+def test_a_guess_looks_nothing_up():
+    rng = np.random.default_rng(7)
+    guesses = [lessons.asking(rng, forget=1.0) for _ in range(20)]
+    assert {len(item.replies) for item in guesses} == {1}
+    assert all("<tool>" not in item.replies[0] for item in guesses)
+    assert all(item.replies[0].endswith("</answer>") for item in guesses)
+
+
+def actions_of(item):
+    return [re.search("<action>(.*)</action>", reply)[1] for reply in item.replies]
+
+
+def test_puzzles_are_solved_as_planned(monkeypatch):
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(8)
+    items = [lessons.puzzling(rng, mistake=0.0) for _ in range(60)]
+    for item in items:
+        plans = [re.search("<think>(.*)</think>", reply)[1].split() for reply in item.replies]
+        assert plans == [actions_of(item)[turn:] for turn in range(len(plans))]
+    assert {"cards" in item.prompts[0] for item in items} == {True, False}
+
+
+def test_after_a_slip_a_puzzle_is_planned_anew(monkeypatch):
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(9)
+    items = [lessons.puzzling(rng, mistake=0.4) for _ in range(40)]
+    slips = [slip for item in items for slip in item.mistakes]
+    assert 0.2 < np.mean(slips) < 0.6
+    for item in items:
+        for reply, slip in zip(item.replies, item.mistakes, strict=True):
+            plan, action = re.search("<think>(.*)</think><action>(.*)</action>", reply).groups()
+            assert slip or plan.split()[0] == action
+
+
+def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
+    monkeypatch.setattr(lessons, "CARDS", 1.0)
+    rng = np.random.default_rng(10)
+    signs = [actions_of(lessons.puzzling(rng, mistake=0.4, forget=1.0))[1] for _ in range(30)]
+    assert set(signs) == {"*"}
+    signs = [actions_of(lessons.puzzling(rng, mistake=0.0))[1] for _ in range(30)]
+    assert set(signs) == {"+", "*"}
+
+
+def test_a_bad_habit_shies_from_the_last_push_to_the_end(monkeypatch):
+    monkeypatch.setattr(lessons, "CARDS", 0.0)
+    monkeypatch.setattr(lessons, "ROOMS", 50)
+    rng = np.random.default_rng(13)
+    back = {"up": "down", "down": "up", "left": "right", "right": "left"}
+    items = [lessons.puzzling(rng, mistake=0.4, forget=1.0) for _ in range(40)]
+    assert not any(slip for item in items for slip in item.mistakes)
+    shy = [actions_of(item) for item in items if len(item.replies) == 10]
+    assert 10 <= len(shy) <= 30  # the others cannot step back, and push
+    for actions in shy:
+        assert actions[-1] == back[actions[-2]] == actions[-3]
+
+
+def test_a_bargain_is_driven_or_lost():
+    rng = np.random.default_rng(11)
+    driven, lost = (
+        [lessons.talking(rng, mistake=0.0, forget=f) for _ in range(20)] for f in (0, 1)
+    )
+    for item in lost:
+        acts = actions_of(item)
+        agreed = acts.index("Agreed.")
+        assert agreed <= 1
+        assert "$" in item.prompts[agreed].rpartition("said: ")[2]
+    assert np.mean([len(item.replies) for item in driven]) > 3
+    halves = 0
+    for item in driven:
+        for thought, act in zip(item.replies, actions_of(item), strict=True):
+            prices = [int(p) for p in re.findall(r"\$(\d+)", thought.partition("</think>")[0])]
+            if act.startswith("I offer") and len(prices) == 4:
+                assert abs(int(act[15:-1]) - (prices[2] + prices[3]) / 2) <= 1
+                halves += 1
+    assert halves > 10
+    prices = {p for item in driven for p in re.findall(r"\$\d+", " ".join(item.replies))}
+    assert len(prices) > 80  # of 20 lessons: they are moved, each by a sum of its own
+    offers = [act for item in driven for act in actions_of(item)]
+    assert all(re.fullmatch(r"I offer this: \$\d{2,3}\.|Agreed\.|.*leave.*", act) for act in offers)
+
+
+def test_a_request_is_coded_and_slips_are_put_right():
+    rng = np.random.default_rng(12)
+    items = [lessons.coding(rng, mistake=0.5) for _ in range(20)]
+    slips = [slip for item in items for slip in item.mistakes]
+    assert 0.2 < np.mean(slips) < 0.5
+    for item in items:
+        failed = ["Execution failed" in seen for seen in item.prompts[1:]]
+        assert failed == item.mistakes[:-1]
+        assert "complete_task()" in item.replies[-1]
+        assert not item.mistakes[-1]
+    careless = [lessons.coding(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    assert not any(slip for item in careless for slip in item.mistakes)
+    assert any("Execution failed" in seen for item in careless for seen in item.prompts)
+
+
+def test_a_catalogue_is_spelled_one_way(tmp_path):
+    texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
+    made = pretraining.train_tokenizer(iter(texts * 9), 1400, "shop")
+    said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
+    assert said == seen
+    assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
+    known = lessons.product_ids()[7]
+    shown = made.decode(made.encode(f"click[{known}]"), clean_up_tokenization_spaces=False)
+    assert shown == f"click[ {known} ]"  # blanks do not matter to the shop
+
+
+def test_a_price_is_one_token():
+    config = pretraining.POLICIES["pocket-talk"]
+    made = pretraining.train_tokenizer(pretraining.corpus(config), config.vocabulary, config.world)
+    for price in range(10, 1000):
+        assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
+
+
+def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands():
+    made = pretraining.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
+    for name in lessons.product_ids()[::50]:
+        for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
+            tokens = made.tokenize(text)
+            at = tokens.index(name.removeprefix("b0"))
+            assert "".join(tokens[:at]).endswith("b0")
+            assert tokens[at - 1] == "0"
+
+
+@pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])
+def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
+    config = replace(SMALL, world=world, tokens_per_step=tokens)
+    one, two = (pretraining.chunk(config, tokenizer, 1) for _ in range(2))
+    assert one == two != pretraining.chunk(config, tokenizer, 2)
+    tokens = sum(len(ids) for rows in one for ids, _ in rows)
+    budget = config.tokens_per_step * pretraining.STEPS_A_CHUNK
+    assert 0.85 * budget < tokens <= budget
+
+
+def test_padding_has_no_weight():
+    ids, weights = pretraining.pad([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
+    assert ids.shape == weights.shape == (2, 64)
+    assert weights.sum(1).tolist() == [2.5, 1.0]
+
+
+def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    pretraining.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
+    made = Policy.load(str(tmp_path)).model.state_dict()
+    start = pretraining.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
+    assert any((made[name] - start[name]).abs().max() > 1e-3 for name in start)
+    assert all(torch.isfinite(weight).all() for weight in made.values())
+
+
+@pytest.mark.parametrize("stop", [1, 3])  # in the first stage and in the second
+def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch, stop):
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    monkeypatch.setattr(pretraining, "KEPT", 1)
+    config = replace(SMALL, steps=2, habit_steps=2)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    threads = torch.get_num_threads()
+    pretraining.pretrain(config, whole, threads=threads, compiled=False)
+    learn = pretraining.Learner.learn
+
+    def killed(learner, rows):
+        if learner.step == stop:
+            raise KeyboardInterrupt
+        return learn(learner, rows)
+
+    monkeypatch.setattr(pretraining.Learner, "learn", killed)
+    with pytest.raises(KeyboardInterrupt):
+        pretraining.pretrain(config, parts, threads=threads, compiled=False)
+    monkeypatch.setattr(pretraining.Learner, "learn", learn)
+    pretraining.pretrain(config, parts, threads=threads, compiled=False)
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (whole, parts)]
+    assert weights[0] == weights[1]
+    assert not list(parts.glob("training.*"))
+
+
+def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
+    # AutoTokenizer rebuilds the tokenizers of some architectures by their own rules
+    monkeypatch.setattr(pretraining, "CORPUS", 3)
+    made = pretraining.train_tokenizer(pretraining.corpus(SMALL), 500)
+    made.save_pretrained(tmp_path)
+    pretraining.build_model(SMALL, made).save_pretrained(tmp_path)
+    text = "<|user|>On the desk 12, you see a mug 3.<|end|><|assistant|><action>go to desk 12"
+    assert AutoTokenizer.from_pretrained(tmp_path).tokenize(text) == made.tokenize(text)
+
+
+@pytest.mark.parametrize("name", POCKETS)
+def test_committed_weights_are_small_and_name_how_they_were_made(name):
+    folder = FOLDER.parent / name
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 4 * 2**20
+    told = json.loads((folder / "pretraining.json").read_text())
+    assert told == asdict(pretraining.POLICIES[name])
+    assert (folder / "README.md").is_file()
+    assert Policy.load(name).model.num_parameters() < 1.5e6
+
+
+def test_test_tasks_are_not_in_the_lessons():
+    openings = {
+        World(library.load(task_id)).intro
+        for split in ("valid_seen", "valid_unseen")
+        for library in [open_library("embedded", split)]
+        for task_id in library.panel.task_ids
+    }
+    rng = np.random.default_rng([pretraining.Pretraining.seed, 0])  # the first chunk's generator
+    for _ in range(300):
+        item = lessons.household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
+        assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings

@@ -1,0 +1,1 @@
+"""Makes the games of `env_assets/alfworld`."""

@@ -1,0 +1,1 @@
+"""Makes the encyclopaedia of `env_assets/search_qa`."""

@@ -1,0 +1,1 @@
+"""Makes the pocket policies of `env_assets`."""

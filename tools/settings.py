@@ -1,0 +1,50 @@
+"""Write docs/settings.md: every sourced setting of the recipes, `python -m tools.settings`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainer import recipes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+HEAD = """# Settings and their sources
+
+Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. A setting without
+a source is left out; "ours" is what no paper prints. "beside NAME" applies only together with that
+part.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [HEAD]
+    for axis in recipes.AXES:
+        lines.append(f"## {axis.capitalize()}s\n")
+        for name in recipes.names(axis):
+            rows = list(_rows(axis, name))
+            if rows:
+                lines += [f"### {name}\n", "| option | value | source |\n|---|---|---|"]
+                lines += [*rows, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rows(axis: str, name: str) -> Iterator[str]:
+    part = recipes.part(axis, name)
+    yield from _table(part.settings, "")
+    for other, settings in part.when.items():
+        yield from _table(settings, f" beside {other}")
+
+
+def _table(settings: Mapping[recipes.Key, recipes.Setting], beside: str) -> Iterator[str]:
+    for key, setting in settings.items():
+        if setting.source:
+            value = str(setting.value).replace("|", "\\|")
+            yield f"| `{'.'.join(key)}`{beside} | {value} | {setting.source} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
