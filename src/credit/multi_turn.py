@@ -57,8 +57,8 @@ class MTGRPO(_MultiTurn):
 
     Args:
         lam: λ ≥ 0, weight of A^O (with variant "code": of A^T).
-        normalize: A^T compares turns at the same "position", or in the same "anchor" state. The
-            latter does not depend on when other trajectories stop.
+        normalize: A^T compares turns at the same "position", or in the same "anchor" state. Both
+            leave out trajectories that have ended, which biases A^T.
         variant: "paper", or "code" for the authors' program: A_t = A^O + λ A^T_t, and a trajectory
             of one turn, which called no tool, gets the advantage of outcome plus turn rewards.
         eps: Added to standard deviations; None is 1e-6 (with variant "code": 1e-4).

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.validation import as_finite, as_table, as_texts, as_vector, nearest
+from credit.validation import as_finite, as_names, as_table, as_texts, as_vector, nearest
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -142,8 +142,7 @@ class Turns:
             return np.zeros(0)
         if self.turn_reward is None:
             raise ValueError(
-                "this method reads the column turn_reward, which is None; credit.wrappers."
-                'TurnVerifier records verifiers in info["turn_reward"]'
+                "this method reads the column turn_reward; record it by wrappers.TurnVerifier"
             )
         total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
         return total
@@ -231,7 +230,7 @@ class Turns:
         }
         if self.entropy is not None:
             columns["entropy"] = as_vector("entropy", self.entropy, np.float64)
-        names = _verifier_names(self.turn_reward_names)
+        names = as_names("turn_reward_names", self.turn_reward_names)
         if self.turn_reward is not None:
             columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
         elif names:
@@ -301,14 +300,6 @@ class Turns:
 
 def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
     return as_texts(name, given) if kind is object else as_vector(name, given, kind)
-
-
-def _verifier_names(given: Any) -> tuple[str, ...]:
-    names = () if isinstance(given, str) else tuple(given)
-    texts = not isinstance(given, str) and all(isinstance(name, str) and name for name in names)
-    if not texts or len(set(names)) < len(names):
-        raise ValueError(f"turn_reward_names must be a tuple of unique texts, got {given!r:.80}")
-    return names
 
 
 def _verifier_columns(rows: Sequence[Any]) -> dict[str, Any]:

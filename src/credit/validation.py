@@ -140,6 +140,19 @@ def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
     return plain
 
 
+def as_names(name: str, given: Any) -> tuple[str, ...]:
+    """Convert to a tuple of unique, non-empty texts.
+
+    Raises:
+        ValueError: `given` is a single text, or a name is empty, repeated or not text.
+    """
+    names = () if isinstance(given, str) else tuple(given)
+    texts = not isinstance(given, str) and all(isinstance(one, str) and one for one in names)
+    if not texts or len(set(names)) < len(names):
+        raise ValueError(f"{name} must be a tuple of unique texts, got {given!r:.80}")
+    return names
+
+
 def as_table(name: str, given: Any, names: Sequence[str]) -> NDArray[np.float64]:
     """Copy numbers into a read-only table with a column for each name: [N, R] -> [N, R].
 

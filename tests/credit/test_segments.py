@@ -46,7 +46,7 @@ def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
 
 @pytest.mark.parametrize("function", CENTRED)
 def test_equal_values_give_exactly_zero(function):
-    x = np.full(7, 0.1)  # the rounded mean of seven is not 0.1
+    x = np.full(7, 0.1)  # a mean of several 0.1 may round to another number
     assert (function(x, [0, 0, 0, 1, 1, 1, 1]) == 0).all()
 
 
