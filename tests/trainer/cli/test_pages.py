@@ -138,6 +138,8 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
         )
         (text,) = [block for block in blocks if holds[name] in block]
         (tmp_path / name).write_text(text)
+        monkeypatch.delitem(sys.modules, name.partition(".")[0], raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
     return start
 
 
