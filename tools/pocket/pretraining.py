@@ -57,11 +57,10 @@ _NO_WORDS = re.compile(r"</?\w+>|\[SEP\]")
 _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
 """A word or a sign, with the blank before it."""
 FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
-"""Worlds in which letters are lower case, and the pieces that a text is cut into, so that a number
-is copied in one way."""
+"""Worlds in which letters are lower case, and the pieces that a text is cut into."""
 ID = "b0"
-"""What every product id begins with: what comes after it in a page is what may come after it in a
-reply, and that is what a small model learns to copy by."""
+"""The beginning of every product id. A small model learns to copy an id by it: what follows it in
+a page is what follows it in the reply."""
 STEPS_A_CHUNK = 16
 SHORTEST = 16  # tokens of a row to copy in, at first; at last twice as many
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
@@ -159,9 +158,9 @@ def train_tokenizer(
     """A byte-level BPE with the roles and the world's marks as tokens; a common word is one token.
 
     Roles, end and padding are special tokens, marks are ordinary ones: text is made of them.
-    In `FOLDED` worlds letters are lower case, digits single and prices whole, so that what stands
-    in a title or a passage reads as it does in a request or an answer. An id of the shop is `ID`
-    and one token.
+    In `FOLDED` worlds text is lower case and a number is always cut into the same pieces, so that
+    words and numbers are the same tokens wherever they occur. An id of the shop is `ID` and one
+    more token.
     """
     from tokenizers import (
         AddedToken,
@@ -247,7 +246,7 @@ def encode(
     thought: float,
     closing: str = TAGS[1],
 ) -> tuple[list[int], list[float]]:
-    """Tokens of a lesson and the weight of each in the loss; a mistaken reply weighs nothing."""
+    """Tokens of a lesson and the weight of each in the loss; a slip has weight 0."""
     ids: list[int] = []
     weights: list[float] = []
     chat, end = Chat(tokenizer), tokenizer.convert_tokens_to_ids(closing)
@@ -262,9 +261,9 @@ def encode(
 
 
 def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -> list[Rows]:
-    """The rows of `STEPS_A_CHUNK` steps in a row: alike in length within a step, steps shuffled.
+    """The rows of `STEPS_A_CHUNK` consecutive steps, shuffled; a step's rows have similar lengths.
 
-    What goes beyond the budget of tokens, one row or so of the longest, is left out.
+    Rows beyond the budget of tokens, about one of the longest, are left out.
     """
     step = index * STEPS_A_CHUNK
     rng = np.random.default_rng([config.seed, step])
@@ -287,10 +286,10 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
 
 
 def copies(rng: np.random.Generator, words: int, length: int, count: int) -> Rows:
-    """Rows of a few words at random and then stretches of them again, which are to be learned.
+    """Rows of a few random tokens and then repeated stretches of them; the repeats are learned.
 
-    A small model comes to copy words that tell nothing (ids) by this within minutes, from lessons
-    hardly ever: there they are few, and far from where they are copied from.
+    This teaches a small model within minutes to copy tokens without meaning, such as ids. Lessons
+    alone hardly teach it: ids are few in them, and far from where they are copied from.
     """
     rows: Rows = []
     for _ in range(count):
@@ -306,10 +305,10 @@ def copies(rng: np.random.Generator, words: int, length: int, count: int) -> Row
 
 
 def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool = True) -> None:
-    """Make tokenizer and weights in `folder`, going on from where an earlier call was stopped.
+    """Make tokenizer and weights in `folder`, or continue a call that was stopped.
 
-    The weights of the first stage are there before the second. `compiled` is faster from a few
-    hundred steps on, and rounds differently.
+    The weights are written after each of the two stages. `compiled` is faster from a few hundred
+    steps on and rounds differently.
     """
     import torch
 

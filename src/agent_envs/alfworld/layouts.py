@@ -1,4 +1,4 @@
-"""The household as data: which things exist, what can be done to them, where people keep them.
+"""The household: which things exist, what can be done to them, where people keep them.
 
 Type names are ALFRED's. The weights are our own common sense (roughly: of ten such things in a
 home, how many lie there). The Explorer searches by them; the embedded games were made with them.

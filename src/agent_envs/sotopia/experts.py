@@ -1,7 +1,7 @@
 """The experts of Sotopia: an Explorer that listens, an Oracle that knows the partner's mind.
 
 The Explorer reads its own goal and what was said. The Oracle looks into the scripted partner to see
-what it would take: an upper bound, and no agent's to imitate.
+what it would take: an upper bound, not to be imitated.
 """
 
 from __future__ import annotations
