@@ -35,7 +35,7 @@ INFO_KEYS = (
 )
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
-SCALARS = (str, bool, int, float)
+SCALARS = frozenset({str, bool, int, float, type(None)})
 
 
 class ContractError(AssertionError):
@@ -255,7 +255,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             "turn": self.turn,
         }
         for key, value in (turn.extra or {}).items():
-            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
+            info[key] = value if type(value) in SCALARS else _copied(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
@@ -270,6 +270,15 @@ class AgentEnv(gym.Env[str, str], ABC):
         if "task" in options:
             return self.panel.at(options["task"])
         return self.panel.named(options["task_id"]) if "task_id" in options else None
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy; of a list or dict of scalars a plain copy is one."""
+    if type(value) is list and SCALARS.issuperset(map(type, value)):
+        return value[:]
+    if type(value) is dict and SCALARS.issuperset(map(type, value.values())):
+        return value.copy()
+    return copy.deepcopy(value)
 
 
 def encodable(text: str) -> str:
