@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
@@ -163,8 +164,13 @@ class Division:
 
     def points(self, deal: Deal, side: int) -> int:
         """What a side's things are worth to it."""
-        counts = (n if side == 0 else t.total - n for t, n in zip(self.things, deal, strict=True))
-        return sum(n * w for n, w in zip(counts, self.worth[side], strict=True))
+        points = sum(map(mul, deal, self.worth[side]))
+        return points if side == 0 else self._points_of_all - points
+
+    @cached_property
+    def _points_of_all(self) -> int:
+        """What all things are worth to side 1."""
+        return sum(t.total * w for t, w in zip(self.things, self.worth[1], strict=True))
 
     def value(self, deal: Deal, side: int) -> float:
         """0 for the points it can just live with, 1 for those it hopes for."""
@@ -246,7 +252,7 @@ def _drawn(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
         least = tuple(round(_LEAST * total) for total in totals)
         hoped = tuple(round(_HOPED * total) for total in totals)
         game = Division(things, (worths[0], worths[1]), (least[0], least[1]), (hoped[0], hoped[1]))
-        if all(low <= attainable(game, side) < high for side in (0, 1)):
+        if all(low <= most < high for most in attainable(game)):
             return game
 
 

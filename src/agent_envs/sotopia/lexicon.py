@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent_envs.assets import table
+from agent_envs.sotopia.indexed import compiled
 
 
 class Lexicon:
@@ -23,7 +24,7 @@ class Lexicon:
 
     def pattern(self, name: str) -> re.Pattern[str]:
         """An entry as a compiled pattern."""
-        return re.compile(self._group(name))
+        return compiled(self._group(name))
 
     def _group(self, name: str) -> str:
         lines = self._entries[name].splitlines()

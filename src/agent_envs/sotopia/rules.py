@@ -137,8 +137,11 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
 
 def relationship(talk: Talk, side: int) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
-    spoken = [one.act for one in talk.said if one.side == side and one.act.kind == "speak"]
-    polite = {talk.means(side, act) for act in spoken if heard(act.argument).courteous}
+    polite = {
+        meaning
+        for (who, act), meaning in zip(talk.said, talk.meant, strict=True)
+        if who == side and act.kind == "speak" and heard(act.argument).courteous
+    }
     courteous = min(2, len(polite))
     rude = sum(
         done * cost
@@ -196,9 +199,9 @@ def _harms(talk: Talk, side: int) -> list[Harm]:
 
 def believability(talk: Talk, side: int) -> tuple[float, str]:
     """Repetition and form."""
-    own = [act for who, act in talk.said if who == side and act.argument]
-    repeated = len(own) - len({talk.means(side, act) for act in own})
-    wordless = sum(heard(act.argument).wordless for act in own)
+    meanings = [one for one in talk.meanings(side) if one[0]]
+    repeated = len(meanings) - len(set(meanings))
+    wordless = sum(heard(line).wordless for line in talk.deeds(side))
     score = 10.0 - 3 * repeated - 2 * wordless
     return score, f"{repeated} repeated, {wordless} without words."
 

@@ -7,17 +7,18 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from agent_envs.sotopia.indexed import compiled
 from agent_envs.sotopia.english import inquires, written_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COURTESY = re.compile(
+_COURTESY = compiled(
     r"\b(?:please|thanks?|thank you|i appreciate|i understand|nice to (?:meet|see)|kind of you"
     r"|grateful|glad|of course|take your time)\b",
-    re.IGNORECASE,
+    any_case=True,
 )
-_REASON = re.compile(r"\b(?:because|since|so that)\b", re.IGNORECASE)
+_REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
 _REASON_WORDS = 7
 _MOST = 0.5
@@ -45,7 +46,7 @@ class Heard(NamedTuple):
 def heard(line: str) -> Heard:
     """What a line does, each by words that stand for it."""
     words = _WORD.findall(line)
-    letters = sum(c.isalnum() or c.isspace() for c in line)
+    letters = sum(map(str.isalnum, line)) + sum(map(str.isspace, line))
     return Heard(
         courteous=bool(_COURTESY.search(line)),
         reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
@@ -81,7 +82,7 @@ def leaked(secret: str, lines: Sequence[str]) -> float:
     if not pairs:
         return 0.0
     told_pairs = frozenset[tuple[str, ...]]().union(*map(_pairs, lines))
-    told_words = frozenset(word for line in lines for word in _content(line))
+    told_words = frozenset[str]().union(*map(_content, lines))
     share = len(words & told_words) / len(words)
     return max(len(pairs & told_pairs) / len(pairs), share if share > _MOST else 0.0)
 

@@ -32,6 +32,13 @@ class Said(NamedTuple):
     act: Act
 
 
+Meaning = tuple[object, "Deal | None"]
+"""What an act says: its content words without numbers, and the terms that it names.
+
+The words are "" where the act has none.
+"""
+
+
 class Pending(NamedTuple):
     """Terms that both sides took, and that some side can still take back.
 
@@ -49,6 +56,7 @@ class Pending(NamedTuple):
 class Talk(NamedTuple):
     """The talk up to now; `after` makes the next one.
 
+    said: the acts. meant: what each of them says.
     standing: the terms that each side proposed last, while they hold. firm: whether by a field.
     fresh: whether the latest act proposed, took or confirmed terms. did: what it did, as
     `reading.KINDS`. pending: terms that both took and one can take back.
@@ -58,6 +66,7 @@ class Talk(NamedTuple):
 
     scene: Scene
     said: tuple[Said, ...] = ()
+    meant: tuple[Meaning, ...] = ()
     standing: tuple[Deal | None, Deal | None] = (None, None)
     firm: tuple[bool, bool] = (False, False)
     fresh: bool = False
@@ -99,23 +108,17 @@ class Talk(NamedTuple):
         if self.agreed is not None:
             return 1.0
         answered = {
-            self.means(side, one.act)
-            for one, after in zip(self.said, self.said[1:], strict=False)
+            meaning
+            for one, after, meaning in zip(self.said, self.said[1:], self.meant, strict=False)
             if one.side == side and one.act.kind == "speak" and after.side != side
             and after.act.kind not in ("leave", "none")
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
 
-    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
-        """What a side says by an act: its content words without numbers, and the terms it names."""
-        return gist(act.argument) or act.argument, self._proposed(side, act)
-
-    def _proposed(self, side: int, act: Act) -> Deal | None:
-        """The terms that an act names."""
-        if act.offer is not None or self.scene.game is None or act.kind != "speak":
-            return act.offer
-        counts = any(letter.isdigit() for letter in act.argument)
-        return self.scene.game.read(act.argument, side) if counts else None
+    def meanings(self, side: int) -> list[Meaning]:
+        """What each act of a side says."""
+        pairs = zip(self.said, self.meant, strict=True)
+        return [meaning for (who, _), meaning in pairs if who == side]
 
     def repeats(self, side: int, act: Act) -> bool:
         """Whether `side` did the very same before, word by word."""
@@ -136,8 +139,13 @@ class Talk(NamedTuple):
         A side accepts by an act that does so, or by proposing the other's terms itself; other terms
         are a proposal of its own. Who leaves takes all proposals along.
         """
-        said, ahead = (*self.said, Said(side, act)), max(0, self.ahead - 1)
-        talk = self._replace(said=said, fresh=False, did="talk", ahead=ahead)
+        talk = self._replace(
+            said=(*self.said, Said(side, act)),
+            meant=(*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+            fresh=False,
+            did="talk",
+            ahead=max(0, self.ahead - 1),
+        )
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
@@ -235,6 +243,14 @@ def _without(talk: Talk, side: int) -> Talk:
     standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
     firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
     return talk._replace(standing=standing, firm=firm)
+
+
+def _named(talk: Talk, side: int, act: Act) -> Deal | None:
+    """The terms that an act names."""
+    game = talk.scene.game
+    if act.offer is not None or game is None or act.kind != "speak":
+        return act.offer
+    return game.read(act.argument, side) if any(map(str.isdigit, act.argument)) else None
 
 
 def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
