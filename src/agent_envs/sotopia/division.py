@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -105,7 +105,7 @@ class Division:
 
     def _counts(self, text: str) -> dict[int, int]:
         counts = {}
-        for count, name in self._pattern.findall(text.lower()):
+        for count, name in _counted(self._names).findall(text.lower()):
             place = next(i for i, t in enumerate(self.things) if name in (t.one, t.many))
             thing = self.things[place]
             number = min(_MANY[count], thing.total) if count in _MANY else _number(count)
@@ -115,10 +115,8 @@ class Division:
         return counts
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        names = "|".join(re.escape(name) for t in self.things for name in (t.many, t.one))
-        counts = "|".join((*_NUMBERS, *_MANY))
-        return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({names})\b")
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for thing in self.things for name in (thing.many, thing.one))
 
     def tell(self, deal: Deal, side: int) -> str:
         """`I keep 2 lamps and 1 rug, you get 1 vase`."""
@@ -180,6 +178,14 @@ class Division:
     def material(self, deal: Deal, side: int) -> float:
         """The value, kept within [-1, 1]."""
         return max(-1.0, min(1.0, self.value(deal, side)))
+
+
+@lru_cache(maxsize=256)
+def _counted(names: tuple[str, ...]) -> re.Pattern[str]:
+    """A number and one of these names behind it."""
+    counts = "|".join((*_NUMBERS, *_MANY))
+    known = "|".join(map(re.escape, names))
+    return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({known})\b")
 
 
 def _number(text: str) -> int:
@@ -252,7 +258,7 @@ def _drawn(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
         least = tuple(round(_LEAST * total) for total in totals)
         hoped = tuple(round(_HOPED * total) for total in totals)
         game = Division(things, (worths[0], worths[1]), (least[0], least[1]), (hoped[0], hoped[1]))
-        if all(low <= most < high for most in attainable(game)):
+        if all(low <= attainable(game, side) < high for side in (0, 1)):
             return game
 
 

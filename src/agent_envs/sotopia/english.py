@@ -28,7 +28,7 @@ _CONTRACTED = tuple(  # by the letter behind the apostrophe
         ("t", r"\bwon't\b", "will not"),
         ("t", r"\bshan't\b", "shall not"),
         ("t", r"\bain't\b", "is not"),
-        ("t", r"\b(\w+)n't\b", r"\1 not"),
+        ("t", r"n(?<=\w\w)'t\b", " not"),
         ("s", r"\blet's\b", "let us"),
         ("l", r"\b(i|you|we|they|he|she|it|that|there|who|this)'ll\b", r"\1 will"),
         ("d", r"\b(i|you|we|they|he|she|it|that|there|who|what|how)'d\b", r"\1 would"),

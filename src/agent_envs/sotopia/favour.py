@@ -196,7 +196,7 @@ def _drawn(tight: bool, rng: Random) -> Favour:
             (0, *(rng.randint(1, 5) for _ in RETURNS[1:])),
             (0, *(rng.randint(1, 6) for _ in RETURNS[1:])),
         )
-        if all(low <= most < high for most in attainable(game)):
+        if all(low <= attainable(game, side) < high for side in (0, 1)):
             return game
 
 

@@ -10,10 +10,12 @@ change their order only where at most one of them can match.
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 _GROUP = "(?:"
-_ANCHORS = (r"\b", "^")
+_WORD = r"\b"
+_ANCHORS = (_WORD, "^")
 _CASES = {"i": "iIİı", "k": "kK\u212a", "s": "sSſ"}  # as `re.IGNORECASE` has it
 _LONGEST = 6000  # letters that multiplying out a group may add
 
@@ -34,7 +36,20 @@ def indexed(pattern: str, *, any_case: bool = False) -> str:
         if not runs or runs[-1][0] != anchor:
             runs.append((anchor, []))
         runs[-1][1].extend(_headed(part.removeprefix(anchor)))
-    return "|".join(f"{anchor}(?:{_grouped(heads, any_case)})" for anchor, heads in runs)
+    found = []
+    for words, some in groupby(runs, key=_begins_words):
+        parts = [
+            f"{'' if words and anchor == _WORD else anchor}(?:{_grouped(heads, any_case)})"
+            for anchor, heads in some
+        ]
+        found.append(f"{_WORD}(?:{'|'.join(parts)})" if words else "|".join(parts))
+    return "|".join(found)
+
+
+def _begins_words(run: tuple[str, list[Alternative]]) -> bool:
+    """Whether a word begins wherever one of these alternatives matches."""
+    anchor, heads = run
+    return anchor == _WORD or (anchor == "^" and all(letter.isalnum() for letter, _ in heads))
 
 
 def _flat(pattern: str) -> list[str]:

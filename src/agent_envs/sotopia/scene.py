@@ -160,13 +160,11 @@ def _binding(game: Game) -> str:
     )
 
 
-def attainable(game: Game, other: float = 0.4) -> tuple[float, float]:
-    """The most that each side can have of a deal which leaves the other one `other`."""
-    worth = [(game.value(deal, 0), game.value(deal, 1)) for deal in game.deals]
-    return (
-        max((first for first, second in worth if second >= other), default=-1.0),
-        max((second for first, second in worth if first >= other), default=-1.0),
-    )
+def attainable(game: Game, side: int, other: float = 0.4) -> float:
+    """The most that a side can have of a deal which leaves the other one `other`."""
+    value = game.value
+    fitting = [deal for deal in game.deals if value(deal, 1 - side) >= other]
+    return max([value(deal, side) for deal in fitting], default=-1.0)
 
 
 def shown(text: str, side: int) -> str:

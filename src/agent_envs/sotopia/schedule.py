@@ -163,7 +163,7 @@ def _drawn(tight: bool, rng: Random) -> Week:
             (order(HOURS), order(HOURS)),
             (frozenset(rng.sample(slots, _BUSY)), frozenset(rng.sample(slots, _BUSY))),
         )
-        if all(low <= most < high for most in attainable(game)):
+        if all(low <= attainable(game, side) < high for side in (0, 1)):
             return game
 
 

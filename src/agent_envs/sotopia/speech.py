@@ -20,7 +20,9 @@ _COURTESY = compiled(
 )
 _REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
+_SIGN = re.compile(r"[^\w\s]|_")
 _REASON_WORDS = 7
+_ENDINGS = ("ing", "ed", "es", "s")
 _MOST = 0.5
 _SHORT = 4  # letters of a word that begins many others
 _STOP = frozenset(
@@ -46,7 +48,7 @@ class Heard(NamedTuple):
 def heard(line: str) -> Heard:
     """What a line does, each by words that stand for it."""
     words = _WORD.findall(line)
-    letters = sum(map(str.isalnum, line)) + sum(map(str.isspace, line))
+    letters = len(line) - len(_SIGN.findall(line))
     return Heard(
         courteous=bool(_COURTESY.search(line)),
         reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
@@ -109,7 +111,7 @@ def _known(words: str) -> re.Pattern[str]:
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
     )
-    return re.compile(rf"\b(?:{'|'.join(parts)})")
+    return compiled(rf"\b(?:{'|'.join(parts)})")
 
 
 @lru_cache(maxsize=4096)
@@ -125,7 +127,8 @@ def _content(text: str) -> tuple[str, ...]:
 
 def stem(word: str) -> str:
     """A word without the ending of a plural or of a tense."""
-    for ending in ("ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) > len(ending) + 2:
-            return word[: -len(ending)]
+    if word.endswith(_ENDINGS):
+        for ending in _ENDINGS:
+            if word.endswith(ending) and len(word) > len(ending) + 2:
+                return word[: -len(ending)]
     return word
