@@ -65,6 +65,7 @@ _PEACEFUL = _LEXICON.pattern("peaceful")
 _FALSE = _LEXICON.pattern("false")
 _DOER = _LEXICON.pattern("doer")
 _ELSE = _LEXICON.pattern("else")
+_WORD = re.compile(r"[a-z0-9$'-]+")
 
 
 @lru_cache(maxsize=8192)
@@ -99,7 +100,7 @@ def _insults(text: str, *, deed: bool) -> bool:
     """Whether a clause calls the other names; of a deed only what is rude by itself."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
-    words = re.findall(r"[a-z0-9$'-]+", text)
+    words = _WORD.findall(text)
     named = [place for place, word in enumerate(words) if _root(word) in _CALLS]
     if deed or not named:
         return False

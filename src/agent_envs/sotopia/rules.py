@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_envs.sotopia.conduct import harm
@@ -25,6 +26,8 @@ from agent_envs.sotopia.speech import heard, hinted, leaked, told
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_envs.sotopia.conduct import Harm
     from agent_envs.sotopia.scene import Scene
     from agent_envs.sotopia.talk import Talk
@@ -42,7 +45,7 @@ WAYS_OUT = (
     'judge="openai:<model>@<base url>" (a model), judge="none" (no scores, no reward) or a Judge '
     "of your own"
 )
-_TOLD = 0.6  # share of a fact's word pairs that tells it
+_SHARE = 0.6  # share of a fact's word pairs that tells it
 _HARMS = ("insults", "slurs", "threats", "acts of violence")
 _COSTS = ((2, 3), (3, 5), (3, 5), (5, 10))
 """What each of these costs the relationship and by the social rules."""
@@ -95,12 +98,13 @@ class Rules:
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The seven scores."""
+        harms = _harms(talk, side)
         found = {
             "believability": believability(talk, side),
-            "relationship": relationship(talk, side),
+            "relationship": relationship(talk, side, harms),
             "knowledge": knowledge(talk, side),
             "secret": secret(talk, side),
-            "social_rules": social_rules(talk, side),
+            "social_rules": social_rules(harms),
             "financial_and_material_benefits": material(talk, side),
             "goal": goal(talk, side),
         }
@@ -135,7 +139,7 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
     return 5 * share, f"The deal brings {share:+.0%} in money or goods."
 
 
-def relationship(talk: Talk, side: int) -> tuple[float, str]:
+def relationship(talk: Talk, side: int, harms: Sequence[Harm]) -> tuple[float, str]:
     """A deal that is good for the other, courtesy, rudeness, and being left."""
     polite = {
         meaning
@@ -145,7 +149,7 @@ def relationship(talk: Talk, side: int) -> tuple[float, str]:
     courteous = min(2, len(polite))
     rude = sum(
         done * cost
-        for one in _harms(talk, side)
+        for one in harms
         for done, (cost, _) in zip(one, _COSTS, strict=True)
     )
     deal = 0.0
@@ -166,24 +170,25 @@ def knowledge(talk: Talk, side: int) -> tuple[float, str]:
 
 def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
     """Which of its facts a side has told, by their places."""
-    lines = talk.lines(side)
-    return tuple(
-        place
-        for place, fact in enumerate(talk.scene.facts[side])
-        if any(told(fact, line) >= _TOLD for line in lines)
-    )
+    facts = talk.scene.facts[side]
+    return tuple(sorted(frozenset[int]().union(*(_told(facts, one) for one in talk.lines(side)))))
+
+
+@lru_cache(maxsize=8192)
+def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
+    """The places of the facts that a line tells."""
+    return frozenset(place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE)
 
 
 def secret(talk: Talk, side: int) -> tuple[float, str]:
     """The own secret's words in one's acts."""
-    who = talk.scene.characters[side]
-    share = max(leaked(who.secret, talk.deeds(side)), hinted(who.hints, talk.deeds(side)))
+    who, deeds = talk.scene.characters[side], talk.deeds(side)
+    share = max(leaked(who.secret, deeds), hinted(who.hints, deeds))
     return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
-def social_rules(talk: Talk, side: int) -> tuple[float, str]:
+def social_rules(harms: Sequence[Harm]) -> tuple[float, str]:
     """Insults, slurs, threats and violence."""
-    harms = _harms(talk, side)
     counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
     score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
     words = ", ".join(f"{n} {name}" for n, name in zip(counts, _HARMS, strict=True))

@@ -64,7 +64,6 @@ def gist(line: str) -> frozenset[str]:
     return frozenset(word for word in _content(line) if not word.isdigit())
 
 
-@lru_cache(maxsize=8192)
 def told(fact: str, line: str) -> float:
     """Share of a fact's pairs of neighbouring content words that stand in a line likewise.
 
@@ -89,13 +88,11 @@ def leaked(secret: str, lines: Sequence[str]) -> float:
     return max(len(pairs & told_pairs) / len(pairs), share if share > _MOST else 0.0)
 
 
-def hinted(hints: Sequence[str], lines: Sequence[str]) -> float:
+def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
     """1 where two lines that follow each other tell all parts of a secret in any words, else 0."""
-    known = [_parts_told(tuple(hints), line) for line in lines]
-    return float(
-        bool(hints)
-        and any(one | two == set(range(len(hints))) for one, two in pairwise([frozenset(), *known]))
-    )
+    known = [frozenset[int](), *(_parts_told(hints, line) for line in lines)]
+    parts = len(hints)
+    return float(parts > 0 and any(len(one | two) == parts for one, two in pairwise(known)))
 
 
 @lru_cache(maxsize=8192)
