@@ -7,14 +7,16 @@ mistakes, other languages and anything that needs a parser.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.indexed import compiled, indexed
 
-_IS = (
-    r"\b(it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)'s\b"
+_any = partial(indexed, any_case=True)
+_PRONOUN = "i|you|we|they|he|she|it|that|there|who"
+_IS = _any(
+    "it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
+    "|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 )
 _IS_TOO = (  # where it cannot be a possessive
     r"\b(\w+)'s(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?"
@@ -30,12 +32,12 @@ _CONTRACTED = tuple(  # by the letter behind the apostrophe
         ("t", r"\bain't\b", "is not"),
         ("t", r"n(?<=\w\w)'t\b", " not"),
         ("s", r"\blet's\b", "let us"),
-        ("l", r"\b(i|you|we|they|he|she|it|that|there|who|this)'ll\b", r"\1 will"),
-        ("d", r"\b(i|you|we|they|he|she|it|that|there|who|what|how)'d\b", r"\1 would"),
+        ("l", rf"\b({_any(f'{_PRONOUN}|this')})'ll\b", r"\1 will"),
+        ("d", rf"\b({_any(f'{_PRONOUN}|what|how')})'d\b", r"\1 would"),
         ("v", r"\b(\w+)'ve\b", r"\1 have"),
         ("r", r"\b(\w+)'re\b", r"\1 are"),
         ("m", r"\bi'm\b", "I am"),
-        ("s", _IS, r"\1 is"),
+        ("s", rf"\b({_IS})'s\b", r"\1 is"),
         ("s", _IS_TOO, r"\1 is"),
         ("a", r"\by'all\b", "you all"),
     )
@@ -72,33 +74,37 @@ _NUMBERS = compiled(
     any_case=True,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;…])[\"')\]]*\s+|\s+[–—-]+\s+|—|\n|:\s+(?!\d)")
-_SUBJECT = (
-    r"(?:i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make)"
+_SUBJECT = _any(
+    "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
+)
+_LINKED = _any(
+    "but|because|unless|though|although|provided|as long as|so long as|however|yet|if|since"
+    "|except that|only if"
 )
 _CLAUSE = re.compile(
-    r",\s+(?:and\s+|so\s+|then\s+)?(?=(?P<after>but|because|since|if|unless|provided|though"
-    r"|although|as long as|so long as|however|yet|while|except|only)\b)?"
-    r"|\s+(?=(?:but|because|unless|though|although|provided|as long as|so long as|however|yet|if"
-    r"|since|except that|only if)\s)"
-    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)|\s+(?=(?:once|assuming)\s+{_SUBJECT}\s)",
+    r",\s+(?:and\s+|so\s+|then\s+)?"
+    rf"|\s+(?:(?=(?:{_LINKED})\s)|(?:and|so|or)\s+(?=(?:{_SUBJECT})\s)"
+    rf"|(?=(?:once|assuming)\s+(?:{_SUBJECT})\s))",
     re.IGNORECASE,
 )
 _JOINS = re.compile(r"\b(?:and|so|or|then)\b")
-_LINKS = re.compile(
-    r"(but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
-    r"|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
-    r"|except(?: that)?|as)\b[\s,]*",
-    re.IGNORECASE,
+_LINK = _any(
+    "but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
+    "|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
+    "|except(?: that)?|as"
 )
-_ASKING = re.compile(
-    r"(?:(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+)*"
-    r"(?:(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
+_LINKS = re.compile(rf"({_LINK})\b[\s,]*", re.IGNORECASE)
+_BEFORE = _any(
+    r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+"
+)
+_QUESTION = _any(
+    r"(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
     r"(?:i|you|we|he|she|it|they|that|this|these|those|there|the|your|my|our|any|anyone|anybody"
-    r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b)",
-    re.IGNORECASE,
+    r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b"
 )
+_ASKING = re.compile(rf"(?:{_BEFORE})*(?:{_QUESTION})", re.IGNORECASE)
 _TAG = compiled(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"

@@ -99,6 +99,8 @@ def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
 def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
     """Which parts of a secret a line names."""
     text = written_out(line).lower()
+    if not hints or not _known("|".join(hints)).search(text):
+        return frozenset()
     return frozenset(place for place, words in enumerate(hints) if _known(words).search(text))
 
 
