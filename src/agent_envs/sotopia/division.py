@@ -162,7 +162,7 @@ class Division:
 
     def points(self, deal: Deal, side: int) -> int:
         """What a side's things are worth to it."""
-        points = sum(map(mul, deal, self.worth[side]))
+        points: int = sum(map(mul, deal, self.worth[side]))
         return points if side == 0 else self._points_of_all - points
 
     @cached_property

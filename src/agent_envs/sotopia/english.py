@@ -94,9 +94,7 @@ _LINK = _any(
     "|except(?: that)?|as"
 )
 _LINKS = re.compile(rf"({_LINK})\b[\s,]*", re.IGNORECASE)
-_BEFORE = _any(
-    r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+"
-)
+_BEFORE = _any(r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+")
 _QUESTION = _any(
     r"(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"

@@ -2,9 +2,11 @@
 
 `re` tries the alternatives of a pattern one after the other at every place of a text. It skips one
 at once only if it begins with a letter or a set of letters. So what all alternatives begin with
-(`\\b`, `^`) is put before them, groups at their beginnings are multiplied out, and those that begin
-alike become one. The rewritten pattern matches the same texts at the same places: alternatives
-change their order only where at most one of them can match.
+(a word's edge, `^`) is put before them, groups at their beginnings are multiplied out, and those
+that begin alike become one. The rewritten pattern matches the same texts at the same places:
+alternatives change their order only where at most one of them can match.
+
+Left out: patterns with groups that capture, which may be multiplied.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def _end(pattern: str) -> int:
 
 
 def _signs(pattern: str) -> list[tuple[int, str]]:
-    """Brackets and bars of a pattern with their places, those of sets and behind \\ left out."""
+    """Brackets and bars of a pattern with their places, those in sets and escaped ones left out."""
     found = re.finditer(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]|([()|])", pattern, re.DOTALL)
     return [(one.start(1), one[1]) for one in found if one[1]]
 
@@ -120,7 +122,7 @@ def _multiplied(
     return made + (without or [])
 
 
-def _grouped(heads: list[Alternative], any_case: bool) -> str:  # noqa: FBT001
+def _grouped(heads: list[Alternative], any_case: bool) -> str:
     """Alternatives with those together that begin with the same letter."""
     return "|".join(
         f"{_letter(letter, any_case)}{_tails(tails, any_case)}" if letter else "|".join(tails)
@@ -139,7 +141,7 @@ def _runs(heads: list[Alternative]) -> list[dict[str, list[str]]]:
     return runs
 
 
-def _tails(tails: list[str], any_case: bool) -> str:  # noqa: FBT001
+def _tails(tails: list[str], any_case: bool) -> str:
     if len(tails) == 1:
         return tails[0]
     return f"(?:{_grouped([_plain(tail) for tail in _flat('|'.join(tails))], any_case)})"
@@ -151,7 +153,7 @@ def _plain(tail: str) -> Alternative:
     return (tail[0], tail[1:]) if plain else ("", tail)
 
 
-def _letter(letter: str, any_case: bool) -> str:  # noqa: FBT001
+def _letter(letter: str, any_case: bool) -> str:
     if not any_case or letter.lower() == letter.upper():
         return letter
     return f"(?-i:[{_CASES.get(letter.lower(), letter.lower() + letter.upper())}])"

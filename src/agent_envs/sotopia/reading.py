@@ -170,10 +170,8 @@ def _stated(core: str, *, conditional: bool) -> str:
             return kind
     if _NEGATED.search(core):
         return "note" if _NEUTRAL.search(core) else "refuse"
-    for kind, pattern in _AFTER_NO:
-        if pattern.search(core):
-            return kind
-    return "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
+    after = next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), "")
+    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
 
 
 def _accepts(core: str) -> bool:

@@ -147,11 +147,7 @@ def relationship(talk: Talk, side: int, harms: Sequence[Harm]) -> tuple[float, s
         if who == side and act.kind == "speak" and heard(act.argument).courteous
     }
     courteous = min(2, len(polite))
-    rude = sum(
-        done * cost
-        for one in harms
-        for done, (cost, _) in zip(one, _COSTS, strict=True)
-    )
+    rude = sum(done * cost for one in harms for done, (cost, _) in zip(one, _COSTS, strict=True))
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))

@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.indexed import compiled
 from agent_envs.sotopia.english import inquires, written_out
+from agent_envs.sotopia.indexed import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
