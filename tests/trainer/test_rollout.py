@@ -213,7 +213,7 @@ def buyer(text, row):
 def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
     env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
     player = Rollouts(env, Prompt(), "train", max_tokens=10**6)
-    names = player.panel.task_ids[:8]
+    names = player.panel.task_ids[:400:8]  # some of them ask for a coat
     played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), RNG)
     plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
     for episode in played:
@@ -222,7 +222,7 @@ def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
         assert last[2]
         assert episode.outcome == last[1]
         assert sum(step.reward for step in episode.steps) == 0.0
-    assert len({episode.outcome for episode in played}) > 1
+    assert any(episode.outcome for episode in played)
 
 
 def test_constrained_decoding_gets_the_actions():
