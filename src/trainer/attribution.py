@@ -16,7 +16,7 @@ import torch
 import credit
 from trainer import evaluate
 from trainer.batch import prompts, scored
-from trainer.parts import load_policy, make_rollouts, play_panel
+from trainer.build import load_policy, make_rollouts, play_panel
 from trainer.recipes import RecipeError
 from trainer.update import recomputed
 

@@ -122,14 +122,14 @@ def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
     return replace(row, images=tuple(images)) if images else row
 
 
-class Shown(NamedTuple):
+class PromptTokens(NamedTuple):
     """What a reply followed: tokens, and the images that some of them stand for."""
 
     ids: list[int]
     images: list[Picture]
 
 
-def prompts(episode: Episode) -> Iterator[dict[str, Shown]]:
+def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
     """All that came before the reply of each turn, under "", and what was recorded with less of it.
 
     Without history a prompt keeps the turn's own images, without observation those before it.
@@ -139,8 +139,8 @@ def prompts(episode: Episode) -> Iterator[dict[str, Shown]]:
     for step in episode.steps:
         everything = [*past, *step.images]
         kept = {"goal": everything, "observation": past}
-        yield {"": Shown([*ids, *step.prompt_ids], everything)} | {
-            what: Shown(blind, kept.get(what, step.images))
+        yield {"": PromptTokens([*ids, *step.prompt_ids], everything)} | {
+            what: PromptTokens(blind, kept.get(what, step.images))
             for what, blind in step.blind_ids.items()
         }
         if episode.context == "history":
@@ -148,7 +148,7 @@ def prompts(episode: Episode) -> Iterator[dict[str, Shown]]:
             past += step.images
 
 
-def scored(prompt: Shown, step: Step, turn: int) -> Row:
+def scored(prompt: PromptTokens, step: Step, turn: int) -> Row:
     """One turn's reply after a prompt, to be scored."""
     size = len(step.reply_ids)
     return Row(

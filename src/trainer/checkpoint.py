@@ -96,10 +96,10 @@ class Checkpoints:
     def _unwritten(self, step: int, error: Exception) -> str:
         free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
         steps = self.steps()
-        standing = f"step_{steps[-1]} before it is intact" if steps else "none was there before it"
+        earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
         return (
             f"checkpoint step_{step} could not be written to {self.folder} ({error}; "
-            f"{free:.0f} MiB free); {standing}. Make room, then continue with --resume"
+            f"{free:.0f} MiB free); {earlier}. Make room, then continue with --resume"
         )
 
     def _clean(self) -> None:

@@ -57,7 +57,7 @@ class Env:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Prompt:
+class PromptOptions:
     """What a reply is conditioned on.
 
     Attributes:
@@ -73,7 +73,7 @@ class Prompt:
 
 
 def make_env(
-    env: Env, prompt: Prompt, *, split: str, partner: PolicyPartner | None = None
+    env: Env, prompt: PromptOptions, *, split: str, partner: PolicyPartner | None = None
 ) -> gym.Env[str, str]:
     """The environment of a recipe: replies are parsed, turns are rewarded, prompts are rendered.
 

@@ -46,7 +46,7 @@ class Trained(Protocol):
         """Gradients are taken inside."""
 
 
-Model = TypeVar("Model", bound=Trained)
+_Model = TypeVar("_Model", bound=Trained)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -69,7 +69,7 @@ class Optimizer:
     tokens: Positive = 8192
 
 
-class Learner(Generic[Model]):
+class Learner(Generic[_Model]):
     """Takes optimiser steps: gradients accumulated over microbatches, clipped and applied.
 
     Attributes:
@@ -84,7 +84,7 @@ class Learner(Generic[Model]):
 
     def __init__(
         self,
-        model: Model,
+        model: _Model,
         options: Optimizer,
         *,
         folder: Path,

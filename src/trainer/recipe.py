@@ -22,11 +22,11 @@ from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.assignment import assignment
 from trainer.checkpoint import write_text
-from trainer.environments import Env, Prompt
+from trainer.environments import Env, PromptOptions
 from trainer.evaluate import Eval
-from trainer.methods.critic import Options as Critic
-from trainer.methods.implicit import Options as ImplicitRewards
-from trainer.methods.turnrd import Options as TurnRD
+from trainer.methods.critic import CriticOptions
+from trainer.methods.implicit import ImplicitOptions
+from trainer.methods.turnrd import TurnRDOptions
 from trainer.options import STRICT, Count, Positive
 from trainer.policy import Model
 from trainer.recipes import RecipeError
@@ -79,21 +79,21 @@ class Recipe:
     about: str = ""
     run: Run = field(default_factory=Run)
     env: Env = field(default_factory=Env)
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: PromptOptions = field(default_factory=PromptOptions)
     policy: Model = field(default_factory=Model)
     partner: Partner = field(default_factory=Partner)
     sampling: Sampling = field(default_factory=Sampling)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
-    critic: Critic = field(default_factory=Critic)
-    prm: ImplicitRewards = field(default_factory=ImplicitRewards)
-    turnrd: TurnRD = field(default_factory=TurnRD)
+    critic: CriticOptions = field(default_factory=CriticOptions)
+    prm: ImplicitOptions = field(default_factory=ImplicitOptions)
+    turnrd: TurnRDOptions = field(default_factory=TurnRDOptions)
     judge: Endpoint = field(default_factory=Endpoint)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
 
-def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> Recipe:
+def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()) -> Recipe:
     """The recipe of words ("alfworld mgr pocket"), a TOML file or a run folder, with overrides.
 
     Values of `key=value` are parsed as TOML; anything that is not valid TOML is a string.
@@ -101,7 +101,7 @@ def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> 
     Raises:
         RecipeError: An unknown word or key (the nearest is named), or a value that does not fit.
     """
-    if isinstance(recipe, recipes.Recipe):
+    if isinstance(recipe, recipes.Composition):
         tree = recipe.tree()
     elif (config := Path(recipe) / "config.toml").is_file():
         tree = _read_run(config)

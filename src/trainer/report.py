@@ -47,8 +47,8 @@ _CURVES = {
     "dead_groups": "Groups with equal outcomes",
     "concentration": "Share of a trajectory's |credit| at its decisive turn",
     "explained_variance": "Critic: explained variance",
-    "prm_accuracy": "Implicit rewards: pairs told apart",
-    "dpo_accuracy": "DPO: pairs told apart",
+    "prm_accuracy": "Implicit rewards: pair accuracy",
+    "dpo_accuracy": "DPO: pair accuracy",
     "outliers": "STAPO: turns of unusual confidence",
     "alpha": "HAS: α",
     "turnrd_error": "TurnRD: squared error of the return, on a round not yet seen",
@@ -68,7 +68,7 @@ class Shade:
 
 
 @dataclass(frozen=True)
-class Turn:
+class TurnView:
     """One turn as the page shows it; `state` numbers the anchors of the episode from 1."""
 
     number: int
@@ -84,7 +84,7 @@ class Sample:
 
     title: str
     episode: Episode
-    turns: list[Turn]
+    turns: list[TurnView]
 
 
 def write(folder: Path) -> Path:
@@ -190,7 +190,7 @@ def _sample(step: str, episode: Episode, credit: NDArray[np.float64] | None) -> 
     for number, (turn, cell) in enumerate(zip(episode.steps, cells, strict=True), start=1):
         again = turn.anchor in states
         state = states.setdefault(turn.anchor, len(states) + 1)
-        turns.append(Turn(number, turn, state, again, cell))
+        turns.append(TurnView(number, turn, state, again, cell))
     ending = "success" if episode.success else "turn limit" if episode.truncated else "failure"
     return Sample(f"{step}: {ending} after {count} turns", episode, turns[:_TURNS])
 

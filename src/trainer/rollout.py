@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from agent_envs.panels import Panel
-    from trainer.environments import Env, Prompt
+    from trainer.environments import Env, PromptOptions
     from trainer.partner import PolicyPartner
     from trainer.policy import Policy
     from trainer.sampling import Reply, Sampler, Session
@@ -131,7 +131,7 @@ class Rollouts:
     """
 
     env: Env
-    prompt: Prompt
+    prompt: PromptOptions
     split: str
     rows: int = 0
     max_tokens: int = 4096

@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +29,7 @@ from trainer import episodes as recorded
 from trainer import evaluate, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
-from trainer.checkpoint import Checkpoints
-from trainer.learner import Learner
-from trainer.methods import Play
-from trainer.metrics import Metrics, describe
-from trainer.parts import (
+from trainer.build import (
     cores,
     derive,
     evaluate_policy,
@@ -43,7 +38,12 @@ from trainer.parts import (
     make_rollouts,
     make_sampler,
 )
+from trainer.checkpoint import Checkpoints
+from trainer.learner import Learner
+from trainer.methods import Experience
+from trainer.metrics import Metrics, describe
 from trainer.rollout import draw_tasks
+from trainer.update import update_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,16 +95,16 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
         )
 
 
-def check_columns(method: Method, rollouts: Rollouts) -> None:
-    """Check that the environment reports what the method's estimator reads.
+def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
+    """Check that the environment reports what the estimator `name` of a method reads.
 
     Raises:
-        RunError: It reads turn rewards, and the environment has none.
+        RunError: The estimator reads turn rewards and the environment reports none.
     """
     if "turn_reward" in method.needs and not rollouts.turn_rewards():
         raise RunError(
-            f"credit.name reads turn rewards, and {rollouts.env.id} reports "
-            "none in info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
+            f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
+            "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
             "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
         )
 
@@ -147,7 +147,7 @@ class _Run:
                 "learn from what the policy itself plays"
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
-        check_columns(self.method, self.training)
+        check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
             self.training.require_expert(recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
@@ -203,7 +203,7 @@ class _Run:
         began = time.monotonic()
         played = self._recorded() if sampling.recorded else self._played()
         seconds = time.monotonic() - began
-        play = Play(
+        play = Experience(
             step=self.step,
             episodes=played,
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
@@ -213,8 +213,8 @@ class _Run:
         rows, advantage, learned, more = self.method.credit(play)
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            alive = living(played, advantage)
-            rows = [row for row in rows if alive[row.turn[0]]]
+            mask = update_mask(played, advantage)
+            rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | self.recipe.update(
             self.learner,
             rows,
@@ -246,8 +246,8 @@ class _Run:
                 seed=self.recipe.run.seed,
                 step=self.step + attempt * _REDRAW,
             )
-            play = self._draws(f"play {attempt}" if attempt else "play")
-            last = self.training.play(drawn, sampler, play)
+            rng = self._draws(f"play {attempt}" if attempt else "play")
+            last = self.training.play(drawn, sampler, rng)
             if not sampling.redraws:
                 return last
             telling = credit.filters.informative(credit.Turns.from_episodes(last))
@@ -274,7 +274,7 @@ class _Run:
         return [episode for episode in episodes if episode.group in chosen]
 
     def evaluate(self) -> dict[str, float]:
-        """Play the held-out panel; the result also goes to `eval/step_N.json`."""
+        """Experience the held-out panel; the result also goes to `eval/step_N.json`."""
         result = evaluate_policy(self.recipe, self.policy, self.held_out, self.panel)
         result.save(self.folder / "eval" / f"step_{self.step}.json")
         self.log.say(f"step {self.step}  held out: {result.overall}  valid {result.valid:.1%}")
@@ -384,19 +384,3 @@ def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> f
     total, top = np.bincount(owner, size, count), np.zeros(count)
     np.maximum.at(top, owner, size)
     return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
-
-
-def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
-    """Which turns to train on: [N].
-
-    A group whose outcomes are all equal is left out, unless advantages differ between turns of one
-    of its trajectories: that is turn-level credit.
-    """
-    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
-    alive: dict[int, bool] = {}
-    outcomes: dict[int, float] = {}
-    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
-        first = outcomes.setdefault(episode.group, episode.outcome)
-        varied = bool(np.ptp(advantage[start:end]) > 0)
-        alive[episode.group] = alive.get(episode.group, False) or varied or first != episode.outcome
-    return [alive[episode.group] for episode in played for _ in episode.steps]

@@ -21,10 +21,10 @@ from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
-from trainer.methods import Play, critic, replay
+from trainer.build import make_method
+from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.parts import make_method
 from trainer.policy import FULL, LoRA, Policy
 from trainer.recipes import RecipeError
 from trainer.train import RunError, train
@@ -65,7 +65,7 @@ def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
     for episode, outcome in zip(episodes, outcomes, strict=True):
         episode.outcome = outcome
     turns = credit.Turns.from_episodes(episodes)
-    return Play(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
+    return Experience(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
 
 
 def chosen(*options):

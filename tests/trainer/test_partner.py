@@ -16,8 +16,8 @@ from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import metrics, recipe
+from trainer.build import load_partner, make_rollouts, make_sampler
 from trainer.partner import PolicyPartner, prompt
-from trainer.parts import load_partner, make_rollouts, make_sampler
 from trainer.policy import Policy
 from trainer.rollout import draw_tasks
 from trainer.sampling import Decoding, Reply

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from agent_envs import Template
-from trainer.environments import Env, Prompt
+from trainer.environments import Env, PromptOptions
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
 from trainer.sampling import Decoding, Reply
@@ -103,7 +103,7 @@ def east(text, row):
 
 def rollouts(context="history", *, penalty=0.0, turns=50, **options):
     env = Env(id="Corridor-v0", invalid_penalty=penalty, max_turns=turns)
-    return Rollouts(env, Prompt(context=context), "train", **options)
+    return Rollouts(env, PromptOptions(context=context), "train", **options)
 
 
 def tasks(*lengths):
@@ -252,7 +252,9 @@ def test_a_template_of_ones_own(monkeypatch):
 
     def prompts(path):
         script = Script(east)
-        Rollouts(Env("Corridor-v0"), Prompt("turn", path), "train").play(tasks(1), script, RNG)
+        Rollouts(Env("Corridor-v0"), PromptOptions("turn", path), "train").play(
+            tasks(1), script, RNG
+        )
         return script.prompts
 
     assert prompts("mine:SHORT") != prompts("")
@@ -267,7 +269,7 @@ def test_a_template_of_ones_own(monkeypatch):
 def test_an_unknown_option_of_the_environment_names_the_nearest():
     env = Env(id="Corridor-v0", options={"maxturns": 3})
     with pytest.raises(RecipeError, match=r"no option 'maxturns'.*'max_turns'"):
-        Rollouts(env, Prompt(), "train").play(tasks(1), Script(east), RNG)
+        Rollouts(env, PromptOptions(), "train").play(tasks(1), Script(east), RNG)
 
 
 def test_draws_are_groups_of_different_tasks(corridor):
@@ -320,7 +322,7 @@ def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
     def played():
         waiting[0] = 0
         rollouts = Rollouts(
-            Env("Corridor-v0", max_turns=6), Prompt(context), "train", blind=("goal",)
+            Env("Corridor-v0", max_turns=6), PromptOptions(context), "train", blind=("goal",)
         )
         script = Script(answer)
         tasks = draw_tasks(rollouts.panel, tasks=4, rollouts=2, seed=1, step=1)
@@ -336,7 +338,7 @@ def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
 def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
     def shown():
         waiting[0] = 0
-        rollouts = Rollouts(Env("Corridor-v0"), Prompt(), "train")
+        rollouts = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
         tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
         return rollouts.demonstrate(tasks, Words()), waiting[0]
 

@@ -8,8 +8,8 @@ import torch
 import credit
 from trainer import episodes, recipe
 from trainer.batch import collate, make_rows
+from trainer.build import make_rollouts
 from trainer.metrics import describe
-from trainer.parts import make_rollouts
 from trainer.rollout import Task
 from trainer.update import token_logprobs
 

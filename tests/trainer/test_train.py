@@ -19,11 +19,12 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from trainer import episodes, evaluate, metrics, recipe, recipes
+from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
 from trainer.metrics import describe
-from trainer.parts import derive, evaluate_model
-from trainer.train import RunError, check_folder, concentration, living, train
+from trainer.train import RunError, check_folder, concentration, train
+from trainer.update import update_mask
 
 SHORT = [
     "env.id=Corridor-v0",
@@ -411,13 +412,13 @@ def test_dead_groups_are_left_out_without_turn_level_credit():
         played(1, 1.0, "a"),
         played(1, 1.0, "b"),
     ]
-    assert living(group, np.zeros(5)) == [True, True, True, False, False]
+    assert update_mask(group, np.zeros(5)) == [True, True, True, False, False]
 
 
 def test_dead_groups_with_turn_level_credit_live():
     group = [played(0, 1.0, "a", "b"), played(0, 1.0, "a", "b"), played(1, 0.0, "a", "b")]
     credit = np.array([0.1, 0.2, 0.0, 0.0, -1.0, -1.0])  # the last is a trajectory-level advantage
-    assert living(group, credit) == [True, True, True, True, False, False]
+    assert update_mask(group, credit) == [True, True, True, True, False, False]
 
 
 def test_concentration_by_hand():

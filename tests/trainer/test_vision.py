@@ -9,7 +9,7 @@ import torch
 from agent_envs.prompt import IMAGE
 from trainer import episodes, recipe
 from trainer.batch import collate, make_rows, prompts
-from trainer.parts import make_rollouts, make_sampler
+from trainer.build import make_rollouts, make_sampler
 from trainer.policy import LoRA, Policy
 from trainer.rollout import draw_tasks
 from trainer.train import train

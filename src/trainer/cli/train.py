@@ -81,7 +81,7 @@ def evaluate(
     require_extra("train", "eval")
     from trainer import evaluate as evaluation
     from trainer import recipe as recipes
-    from trainer.parts import evaluate_model
+    from trainer.build import evaluate_model
 
     folder = Path(run_or_model)
     if attribution:

@@ -4,6 +4,6 @@ The loop knows `Method` alone. A method with a model of its own trains it inside
 and restores it with the policy's checkpoint. Left out: anything about the policy's own update.
 """
 
-from trainer.methods.base import Method, Play
+from trainer.methods.method import Experience, Method
 
-__all__ = ["Method", "Play"]
+__all__ = ["Experience", "Method"]

@@ -22,7 +22,7 @@ from credit import gae
 from credit.surrogate import value_loss
 from trainer.batch import annotated, minibatches
 from trainer.learner import Learner
-from trainer.methods.base import Credited, Method, of_turns
+from trainer.methods.method import Credited, Method, of_turns
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
 from trainer.recipes import RecipeError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
     from trainer.update import Update
 
@@ -43,7 +43,7 @@ STATE = "critic.pt"
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
+class CriticOptions:
     """State values for PPO; with them credit.name gives rewards (mgr, or reinforce for plain PPO).
 
     Attributes:
@@ -136,7 +136,7 @@ class WithCritic(Method):
 
     learner: Learner[Critic]
 
-    def __init__(self, estimator: credit.Estimator, options: Options, update: Update) -> None:
+    def __init__(self, estimator: credit.Estimator, options: CriticOptions, update: Update) -> None:
         super().__init__(estimator)
         if not isinstance(estimator, credit.MGR | credit.Reinforce):
             raise RecipeError(
@@ -153,21 +153,21 @@ class WithCritic(Method):
         learning = replace(self.update, learning_rate=options.learning_rate, warmup=0)
         self.learner = Learner(critic, learning, folder=folder)
 
-    def credit(self, play: Play) -> Credited:
+    def credit(self, experience: Experience) -> Credited:
         """Advantages by GAE; the critic learns from the same rows."""
         options = self.options
-        rewards = paid(self.estimator, play.turns, play.rng)
+        rewards = paid(self.estimator, experience.turns, experience.rng)
         critic = self.learner.model
         values = annotated(
-            play.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
+            experience.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
         )
         rows = generalized(
-            play.rows, values, rewards, play.turns, gamma=options.gamma, lam=options.lam
+            experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
         )
-        figures = {"explained_variance": explained(rows)} | self._learn(rows, play.rng)
+        figures = {"explained_variance": explained(rows)} | self._learn(rows, experience.rng)
         if options.whiten:
             rows = whitened(rows)
-        return Credited(rows, of_turns(rows, len(play.turns)), figures)
+        return Credited(rows, of_turns(rows, len(experience.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
         options, size = self.options, self.update.minibatch

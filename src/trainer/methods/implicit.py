@@ -22,7 +22,7 @@ from credit import implicit
 from credit.tokens import segment_sum
 from trainer.batch import credited
 from trainer.learner import Learner, NotFiniteError
-from trainer.methods.base import Credited, Method, of_turns, pair_accuracy
+from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, NonNegative
 from trainer.recipes import RecipeError
 from trainer.update import recomputed, token_logprobs
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
     from trainer.update import Update
 
@@ -43,7 +43,7 @@ STATE = "prm.pt"
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
+class ImplicitOptions:
     """A model of implicit rewards, which starts as the policy; for credit.name istar or prime.
 
     Attributes:
@@ -67,7 +67,7 @@ class WithPRM(Method):
     def __init__(
         self,
         estimator: credit.Estimator,
-        options: Options,
+        options: ImplicitOptions,
         update: Update,
         temperature: float,
     ) -> None:
@@ -96,30 +96,30 @@ class WithPRM(Method):
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
 
-    def credit(self, play: Play) -> Credited:
+    def credit(self, experience: Experience) -> Credited:
         """Advantages from the model's rewards; then the model learns from the same rows."""
-        told, reference = self._told(play.rows), self._reference(play.rows)
+        told, reference = self._told(experience.rows), self._reference(experience.rows)
         if not self.lost and not torch.isfinite(told).all():
             self._lose("its log-probabilities are not finite")
         if self.lost:  # no reward: what is left is the trajectory's advantage
             told = reference
-        turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
+        turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
         token = implicit.token_rewards(told, reference, beta=self.options.beta)
-        rewards = segment_sum(token, turn, len(play.turns)).numpy()
+        rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
-            play.turns,
+            experience.turns,
             turn_reward=rewards[:, None],
             turn_reward_names=("implicit",),
             outcome_in_reward=False,
         )
         if self.options.level == "token":
-            rows = spread(play.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
+            rows = spread(experience.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
             advantage = of_turns(rows, len(turns))
         else:
-            advantage = self.estimator(turns, play.rng)
-            rows = credited(play.rows, advantage)
+            advantage = self.estimator(turns, experience.rng)
+            rows = credited(experience.rows, advantage)
         if not self.lost:
-            return Credited(rows, advantage, self._learn(play, rewards))
+            return Credited(rows, advantage, self._learn(experience, rewards))
         return Credited(rows, advantage, {"prm_lost": 1.0})
 
     def _of_tokens(
@@ -150,13 +150,13 @@ class WithPRM(Method):
         self.learner.model.set_weights(now)
         return told
 
-    def _learn(self, play: Play, rewards: NDArray[np.float64]) -> dict[str, float]:
+    def _learn(self, experience: Experience, rewards: NDArray[np.float64]) -> dict[str, float]:
         """One step on the preference loss; how well the model told new rollouts apart before.
 
         The gradient of the loss by each trajectory's return is taken first; what remains is linear
         in the tokens' log-probabilities and goes through in microbatches.
         """
-        turns = play.turns
+        turns = experience.turns
         returns = torch.tensor(
             np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
         )
@@ -172,7 +172,7 @@ class WithPRM(Method):
             figures["prm_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
-        rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]
+        rows = [row for row in credited(experience.rows, pull) if any(row.advantage or ())]
         objective = partial(self._weighted, self.learner.model)
         try:
             step = self.learner.step(rows, objective, aggregate="sum")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_envs.endpoint import open_endpoint
 from credit import Judge
-from trainer.methods.base import Method
+from trainer.methods.method import Method
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:

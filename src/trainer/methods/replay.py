@@ -75,7 +75,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Trajectories:
     """B trajectories, padded to T turns."""
 
     states: Tensor  # [B, T, D]
@@ -112,7 +112,7 @@ class Replay:
         self.returns += shard["returns"].tolist()
         self.ages += [age] * len(shard["returns"])
 
-    def batch(self, chosen: Sequence[int]) -> Batch:
+    def batch(self, chosen: Sequence[int]) -> Trajectories:
         """Some of the trajectories."""
         longest = max(len(self._states[i]) for i in chosen)
         width = self._states[chosen[0]].shape[1]
@@ -127,7 +127,7 @@ class Replay:
         goals = np.stack([self._goals[i] for i in chosen]).astype(np.float32)
         returns = torch.tensor([self.returns[i] for i in chosen])
         known = torch.from_numpy(goals) if goals.shape[1] else None
-        return Batch(states, mask, known, returns, progress)
+        return Trajectories(states, mask, known, returns, progress)
 
 
 def append(folder: Path, step: int, turns: Turns, states: Tensor, goals: Tensor | None) -> None:
@@ -257,7 +257,7 @@ def recency(ages: Sequence[int], *, half_life: float) -> NDArray[np.float64]:
     return chance
 
 
-def gains(batch: Batch) -> Tensor:
+def gains(batch: Trajectories) -> Tensor:
     """What each turn gains in progress: [B, T]."""
     before = torch.nn.functional.pad(batch.progress, (1, 0))[:, :-1]
     return (batch.progress - before).masked_fill(~batch.mask, 0.0)

@@ -15,7 +15,7 @@ import torch
 
 from credit import stapo
 from trainer.batch import collate, credited, microbatches, prompts, scored
-from trainer.methods.base import Credited, Method
+from trainer.methods.method import Credited, Method
 from trainer.update import token_scores
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import credit
     from trainer.batch import Batch, Row
     from trainer.episodes import Episode
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.update import Update
 
 
@@ -41,15 +41,15 @@ class WithSTAPO(Method):
         self.stapo, self.tokens, self.temperature = estimator, update.tokens, temperature
         self.blind = () if estimator.masking == "none" else (estimator.masking,)
 
-    def credit(self, play: Play) -> Credited:
+    def credit(self, experience: Experience) -> Credited:
         """The advantage, and what adds the selective terms to its update."""
-        advantage = self.stapo(play.turns, play.rng)
-        chosen = np.flatnonzero(self.stapo.mask(play.turns))
-        figures = {"outliers": len(chosen) / len(play.turns), "selective_seconds": 0.0}
-        weights = np.stack(self.stapo.weights(play.turns), axis=1)
-        terms = _Terms(self, self._pairs(play.episodes, chosen.tolist()), weights, figures)
+        advantage = self.stapo(experience.turns, experience.rng)
+        chosen = np.flatnonzero(self.stapo.mask(experience.turns))
+        figures = {"outliers": len(chosen) / len(experience.turns), "selective_seconds": 0.0}
+        weights = np.stack(self.stapo.weights(experience.turns), axis=1)
+        terms = _Terms(self, self._pairs(experience.episodes, chosen.tolist()), weights, figures)
         return Credited(
-            credited(play.rows, advantage), advantage, figures, terms if len(chosen) else None
+            credited(experience.rows, advantage), advantage, figures, terms if len(chosen) else None
         )
 
     def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:

@@ -20,7 +20,7 @@ from credit.turnrd import TurnRDDecomposer, TurnRDLoss
 from trainer.batch import collate, credited, microbatches
 from trainer.checkpoint import write_text
 from trainer.methods import replay
-from trainer.methods.base import Credited, Method
+from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import HAS
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
+class TurnRDOptions:
     """The model that tells the credit of turns, for credit.name has with decomposer "turnrd".
 
     Attributes:
@@ -81,7 +81,7 @@ class WithTurnRD(Method):
     def __init__(
         self,
         estimator: HAS,
-        options: Options,
+        options: TurnRDOptions,
         *,
         seed: int,
         start: int,
@@ -107,18 +107,18 @@ class WithTurnRD(Method):
         )
         write_text(folder / "rounds" / "stage.json", json.dumps(asdict(self.stage), indent=1))
 
-    def credit(self, play: Play) -> Credited:
+    def credit(self, experience: Experience) -> Credited:
         """HAS with the model of the round before; the rollouts go to the replay."""
-        states = hidden_states(self.policy, play, self.tokens)
-        goals = goal_embeddings(self.policy, play) if self.options.goal else None
-        replay.append(self.folder, play.step, play.turns, states, goals)
-        number = (play.step - self.start - 1) // self.options.round
+        states = hidden_states(self.policy, experience, self.tokens)
+        goals = goal_embeddings(self.policy, experience) if self.options.goal else None
+        replay.append(self.folder, experience.step, experience.turns, states, goals)
+        number = (experience.step - self.start - 1) // self.options.round
         if not number:
             has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
         else:
             has, figures = self._trained(number, states, goals)
-        advantage = has(play.turns, play.rng)
-        return Credited(credited(play.rows, advantage), advantage, figures)
+        advantage = has(experience.turns, experience.rng)
+        return Credited(credited(experience.rows, advantage), advantage, figures)
 
     def _trained(
         self, number: int, states: Tensor, goals: Tensor | None
@@ -151,15 +151,17 @@ class WithTurnRD(Method):
 
 
 @torch.no_grad()
-def hidden_states(policy: Policy, play: Play, tokens: int) -> Tensor:
+def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor:
     """The policy's last hidden state at each turn's last action token: [N, D].
 
     It is the state that says the end of the reply. A turn that has no row, of a trajectory too
     long for one, has zeros.
     """
-    states = torch.zeros(len(play.turns), int(policy.model.config.get_text_config().hidden_size))
-    for part in microbatches(play.rows, tokens):
-        batch = collate([play.rows[i] for i in part], policy.device)
+    states = torch.zeros(
+        len(experience.turns), int(policy.model.config.get_text_config().hidden_size)
+    )
+    for part in microbatches(experience.rows, tokens):
+        batch = collate([experience.rows[i] for i in part], policy.device)
         final = torch.ones_like(batch.turn, dtype=torch.bool)
         final[:-1] = (batch.turn[1:] != batch.turn[:-1]) | (batch.row[1:] != batch.row[:-1])
         seen = policy.seen(batch.ids, batch.images)
@@ -169,12 +171,12 @@ def hidden_states(policy: Policy, play: Play, tokens: int) -> Tensor:
 
 
 @torch.no_grad()
-def goal_embeddings(policy: Policy, play: Play) -> Tensor:
+def goal_embeddings(policy: Policy, experience: Experience) -> Tensor:
     """The mean input embedding of each trajectory's goal text: [M, E]."""
     embed = policy.model.get_input_embeddings()
     known: dict[str, Tensor] = {}
-    for goal in play.turns.goal.tolist():
+    for goal in experience.turns.goal.tolist():
         if goal not in known:
             ids = policy.chat.plain(f" {goal}")
             known[goal] = embed(torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
-    return torch.stack([known[goal] for goal in play.turns.goal.tolist()])
+    return torch.stack([known[goal] for goal in experience.turns.goal.tolist()])

@@ -39,7 +39,7 @@ class Setting(NamedTuple):
     source: str
 
 
-class Recipe(NamedTuple):
+class Composition(NamedTuple):
     """A composed recipe: its name, a sentence, and its settings by key, e.g. ("run", "seed")."""
 
     name: str
@@ -78,7 +78,7 @@ def part(axis: str, name: str) -> Part:
     return _part(name, _read(_folder(axis) / f"{name}.toml"))
 
 
-def compose(words: Sequence[str | Path]) -> Recipe:
+def compose(words: Sequence[str | Path]) -> Composition:
     """The recipe of some words, each a shipped name or a TOML file of one's own.
 
     A file may name its `environment`, `method` and `model`, too, and is layered last.
@@ -113,7 +113,7 @@ def compose(words: Sequence[str | Path]) -> Recipe:
     return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
 
 
-def study(name: str) -> dict[str, Recipe]:
+def study(name: str) -> dict[str, Composition]:
     """The recipes of a study by label: its environment and model with each of its methods.
 
     Raises:
@@ -134,7 +134,7 @@ def study(name: str) -> dict[str, Recipe]:
     return made
 
 
-def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
+def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     """The layers of some parts, and others above them."""
     ordered = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
     layers = [one.settings for one in ordered.values()]
@@ -147,7 +147,7 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
     for layer in [*layers, *(one.settings for one in above)]:
         _set(settings, layer)
     told = [one.about for one in [*ordered.values(), *above] if one.about]
-    return Recipe("-".join(ordered), " ".join(told), settings)
+    return Composition("-".join(ordered), " ".join(told), settings)
 
 
 def _put(parts: dict[str, str], axis: str, name: str) -> None:

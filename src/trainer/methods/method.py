@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Play:
+class Experience:
     """What the rollouts of one step gave.
 
     Attributes:
@@ -80,10 +80,10 @@ class Method:
         """Start reinforcement learning from this policy; `folder` is the run's."""
         self.policy, self.folder = policy, folder
 
-    def credit(self, play: Play) -> Credited:
+    def credit(self, experience: Experience) -> Credited:
         """The credit of a step's rollouts; a model of the method's own learns from them too."""
-        advantage = self.estimator(play.turns, play.rng)
-        return Credited(credited(play.rows, advantage), advantage, {})
+        advantage = self.estimator(experience.turns, experience.rng)
+        return Credited(credited(experience.rows, advantage), advantage, {})
 
     def save(self, folder: Path) -> None:
         """Write what the method has learned into a checkpoint."""
