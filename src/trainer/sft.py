@@ -1,7 +1,6 @@
-"""The warm start: demonstrations as token rows, and cross-entropy on their replies.
+"""The warm start: demonstrations as episodes with tokens, and cross-entropy on their replies.
 
-Environment tokens are conditioned on and never predicted, as in reinforcement learning, so a
-demonstration is an episode whose reply tokens come from text. Left out: mixing in other data.
+As in reinforcement learning, only reply tokens are trained on. Left out: mixing in other data.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Sft:
 
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
-        expert: Who demonstrates: the environment's "explorer", which knows only what it was shown,
-            its "oracle", which reads the solution, or a class `package.module:Name` of your own.
-        episodes: Demonstrations a step.
-        learning_rate: Peak of the warm start.
-        warmup: Steps of linear increase.
+        expert: Who demonstrates: "explorer", which knows only what it was shown, "oracle", which
+            reads the solution, or a class "package.module:Name" of your own.
+        episodes: Demonstrations of a step.
+        learning_rate: Peak learning rate of the warm start.
+        warmup: Steps of linear warm-up.
     """
 
     steps: Count = 0
@@ -57,14 +56,14 @@ def demonstration(
     task_id: str = "",
     goal: str = "",
 ) -> Episode:
-    """The episode of (what the agent saw, the action it took) pairs, tokens included.
+    """Episode with tokens from (observation, action) pairs.
 
-    With context "history" the first text is the whole opening message and later ones are the
-    environment's messages; with "turn" each is the turn's whole prompt. A reply is written in
-    `form`, with the action and, where they are given, the expert's thoughts.
+    With context "history" the first text is the whole opening message and the others are the
+    environment's messages. With "turn" each is the whole prompt of its turn. `form` is filled with
+    the action and the expert's thoughts, if there are any.
 
     Raises:
-        ValueError: No turn, or an unknown context.
+        ValueError: There is no turn, or the context is unknown.
     """
     if context not in CONTEXTS:
         raise ValueError(f"context is one of {', '.join(CONTEXTS)}, got {context!r}")
@@ -92,10 +91,10 @@ def demonstration(
 def imitate(
     learner: Learner[Policy], rows: Sequence[Row], *, aggregate: str = "token-mean"
 ) -> dict[str, float]:
-    """One optimiser step towards the replies of `rows`; its figures, `loss` in nats a token.
+    """One optimiser step of cross-entropy on the replies of `rows`; `loss` is in nats per token.
 
     Raises:
-        ValueError: No rows.
+        ValueError: There are no rows.
         NotFiniteError: The loss or the gradient is NaN or infinite.
     """
     if not rows:

@@ -219,7 +219,9 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
 
 def test_a_key_of_one_section_may_stand_alone():
     assert recipe.load("alfworld mgr pocket", ["data=/a folder/x"]).env.data == "/a folder/x"
-    with pytest.raises(RecipeError, match=r"'steps' could be any of run\.steps, sft\.steps"):
+    with pytest.raises(
+        RecipeError, match=r"'steps' is ambiguous; use one of run\.steps, sft\.steps"
+    ):
         recipe.load("alfworld mgr pocket", ["steps=3"])
 
 

@@ -241,7 +241,7 @@ def test_another_expert_shows_another_way(corridor):
 
 def test_without_experts_there_is_no_warm_start(corridor, monkeypatch):
     monkeypatch.setattr(corridor.Corridor, "experts", "")
-    message = r"Corridor has no experts: .*; sft\.steps=0 learns from no expert"
+    message = r"Corridor has no experts: .*; sft\.steps=0 needs no expert"
     with pytest.raises(RecipeError, match=message):
         rollouts().require_expert("explorer")
 

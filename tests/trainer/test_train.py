@@ -218,7 +218,7 @@ def copy_of(run, tmp_path):
 def test_a_damaged_checkpoint_is_passed_over(whole, tiny_folder, tmp_path):
     folder = copy_of(whole, tmp_path)
     os.truncate(folder / "checkpoints" / "step_12" / "model.safetensors", 1000)
-    with pytest.warns(UserWarning, match=r"model\.safetensors was cut short.*step_10"):
+    with pytest.warns(UserWarning, match=r"model\.safetensors is truncated.*step_10"):
         train(short(tiny_folder), folder, resume=True, console=quiet())
     assert_same_run(whole, folder, 12)
 
@@ -257,7 +257,7 @@ def test_a_full_disk_stops_the_run_and_spoils_nothing(whole, tiny_folder, tmp_pa
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole, tiny_folder):
-    with pytest.raises(RunError, match="--resume continues it"):
+    with pytest.raises(RunError, match="continue it with --resume"):
         train(short(tiny_folder), whole, console=quiet())
 
 
@@ -390,7 +390,9 @@ def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint,
 
 def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_path):
     chosen = recipe.load("alfworld mt_grpo pocket", [f"policy.model={tiny_folder}"])
-    with pytest.raises(RunError, match=r"turn rewards, and AlfWorld-v0 reports none .*TurnVerifie"):
+    with pytest.raises(
+        RunError, match=r"'mt_grpo' reads turn rewards, but AlfWorld-v0 reports none .*TurnVerifie"
+    ):
         train(chosen, tmp_path / "run", console=quiet())
     assert not (tmp_path / "run").exists()
 
@@ -454,7 +456,7 @@ def test_warnings_of_a_collapse(tiny_folder, corridor, tmp_path):
     console = quiet()
     options = ["sft.steps=0", "sampling.temperature=1e-5", "sampling.decode=free"]
     train(short(tiny_folder, *options, "eval.every=0"), tmp_path, console=console)
-    assert "gave the same replies in every rollout" in console.file.getvalue()
+    assert "all rollouts had the same replies" in console.file.getvalue()
     assert metrics.read(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
 
 

@@ -1,9 +1,9 @@
-"""Multi-turn DPO of the policy itself, on its own rollouts or on recorded ones: a baseline.
+"""Multi-turn DPO of the policy on its own or on recorded rollouts: a baseline.
 
-The loss is -log σ of the difference of two trajectories' returns, a return being β times the sum of
-log π - log π_start over the agent's tokens (iStar Eq. 2 and App. D with the policy as its own
-model). Its gradient is that of the surrogate at ratio 1 with the loss's slope as advantage, so the
-policy's update takes the step.
+The loss of a pair of trajectories is -log σ of the difference of their returns. A return is β times
+the sum of log π - log π_start over the agent's tokens (iStar Eq. 2 and App. D, with the policy as
+its own model). Its gradient is that of the surrogate at ratio 1 with the slope of the loss as
+advantage, so the ordinary policy update takes the step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DPOOptions:
 
     Attributes:
         beta: β > 0, scale of a return.
-        threshold: Of a pair, the better outcome lies above and the worse not above it.
+        threshold: The better outcome of a pair lies above it, the worse one does not.
     """
 
     beta: float = 0.1
@@ -46,7 +46,7 @@ class DPOOptions:
 
 
 class WithPreference(Method):
-    """DPO of the policy against its start; `credit.options` are those of `DPOOptions`."""
+    """DPO of the policy with its start as reference; `credit.options` are `DPOOptions`."""
 
     needs_reference = True
 
@@ -58,16 +58,16 @@ class WithPreference(Method):
         self.tokens, self.temperature = update.tokens, temperature
 
     def credit(self, experience: Experience) -> Credited:
-        """The slope of the loss at the policy as it stands."""
+        """Advantages from the slope of the loss at the current policy."""
         tokens, temperature = self.tokens, self.temperature
         now = recomputed(self.policy, experience.rows, tokens=tokens, temperature=temperature)
-        rows = [replace(row, logprobs=told) for row, told in zip(experience.rows, now, strict=True)]
+        rows = [replace(row, logprobs=new) for row, new in zip(experience.rows, now, strict=True)]
         rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
         returns = self._returns(rows, experience)
         pairs = implicit.preference_pairs(experience.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
-        # of each trajectory, as the update takes the mean
+        # times the number of trajectories, since the update takes the mean
         balance = -self.options.beta * len(returns) * slope.numpy()
         advantage = balance[experience.turns.trajectory]
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
@@ -76,7 +76,7 @@ class WithPreference(Method):
         return Credited(credited(rows, advantage), advantage, figures)
 
     def _returns(self, rows: list[Row], experience: Experience) -> Tensor:
-        """β times the sum of log π - log π_start of each trajectory: [M]."""
+        """β times the sum of log π - log π_start of each trajectory: -> [M]."""
         lead = torch.tensor(
             [sum(row.logprobs) - sum(row.reference or ()) for row in rows], dtype=torch.float64
         )

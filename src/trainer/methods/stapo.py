@@ -1,7 +1,7 @@
 """STAPO: the two selective KL terms on turns of unusual confidence. STAPO Eq. 4-10.
 
-Only these outliers cost more: their reply is scored again with the full and with the blind prompt,
-with gradients, and once with the blind prompt under the reference.
+These outliers are scored again: with the full and with the blind prompt, with gradients, and with
+the blind prompt under the reference.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class WithSTAPO(Method):
-    """GiGPO's advantage, and the selective terms on outliers."""
+    """GiGPO's advantage plus the selective terms on outliers."""
 
     needs_reference = True
 
@@ -42,7 +42,7 @@ class WithSTAPO(Method):
         self.blind = () if estimator.masking == "none" else (estimator.masking,)
 
     def credit(self, experience: Experience) -> Credited:
-        """The advantage, and what adds the selective terms to its update."""
+        """The advantage, and a function that adds the selective terms to the update."""
         advantage = self.stapo(experience.turns, experience.rng)
         chosen = np.flatnonzero(self.stapo.mask(experience.turns))
         figures = {"outliers": len(chosen) / len(experience.turns), "selective_seconds": 0.0}
@@ -53,7 +53,7 @@ class WithSTAPO(Method):
         )
 
     def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:
-        """Of each chosen turn, counted over all episodes: its reply after full and blind prompt."""
+        """Rows with full and with blind prompt of each chosen turn, counted over all episodes."""
         picked, turn = set(chosen), 0
         found: dict[int, tuple[Row, Row]] = {}
         for episode in episodes:
@@ -61,7 +61,9 @@ class WithSTAPO(Method):
                 if turn in picked:
                     blind = prompt.get(self.stapo.masking)
                     if blind is None:
-                        raise ValueError(f"turn {turn} has no blind prompt; record it at rollout")
+                        raise ValueError(
+                            f"turn {turn} has no blind prompt; record it with Rollouts.blind"
+                        )
                     found[turn] = (scored(prompt[""], step, turn), scored(blind, step, turn))
                 turn += 1
         return found
@@ -69,7 +71,7 @@ class WithSTAPO(Method):
 
 @dataclass(frozen=True)
 class _Terms:
-    """M (α R_TA - γ P_TI) of the outliers among some rows: the mean over all of their turns."""
+    """M (α R_TA - γ P_TI) of the outliers in some rows, as mean over all turns of the rows."""
 
     method: WithSTAPO
     outliers: dict[int, tuple[Row, Row]]
@@ -77,7 +79,7 @@ class _Terms:
     figures: dict[str, float]
 
     def __call__(self, rows: Sequence[Row]) -> float:
-        """Add the gradients of minus the terms; the terms' part of the loss."""
+        """Add the gradients of minus the terms; returns their loss."""
         began = time.monotonic()
         turns = {turn for row in rows for turn in row.turn}
         here = sorted(turns & self.outliers.keys())
@@ -96,11 +98,11 @@ class _Terms:
 
     @property
     def device(self) -> torch.device:
-        """Where the policy is."""
+        """Device of the policy."""
         return self.method.policy.device
 
     def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
-        """The weighted terms of each row: -> [B]."""
+        """Weighted terms of each row: -> [B]."""
         policy, count = self.method.policy, len(weights)
         temperature = self.method.temperature
         with torch.no_grad(), policy.as_reference():  # before any gradient is recorded

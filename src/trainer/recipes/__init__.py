@@ -1,9 +1,9 @@
-"""The recipes that come with the package: one TOML file for each environment, method and model.
+"""The recipes of the package: one TOML file for each environment, method and model.
 
 A recipe is an environment, a method and perhaps a model: `compose(["alfworld", "mgr", "pocket"])`.
-The files are layered in this order. A table `[when.NAME...]` of one applies only beside NAME, after
-everything unconditional. The comment after a value is its source. Left out: what the options mean
-(`trainer.recipe`).
+The files are layered in this order. A table `[when.NAME...]` applies only together with NAME, on
+top of everything unconditional. The comment after a value is its source. The options are described
+in `trainer.recipe`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 AXES = ("environment", "method", "model")
-"""What a recipe is made of; the files of each are in the folder of its plural."""
+"""The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
 STUDY = "study"
 Key: TypeAlias = tuple[str, ...]
 
 
 class RecipeError(ValueError):
-    """A recipe, an option or a value that does not exist or fit; the message names the nearest."""
+    """A recipe, option or value is unknown or invalid; the message has the nearest known name."""
 
 
 class Setting(NamedTuple):
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """A composed recipe: its name, a sentence, and its settings by key, e.g. ("run", "seed")."""
+    """A composed recipe: name, description, and settings by key, e.g. ("run", "seed")."""
 
     name: str
     about: str
@@ -58,7 +58,7 @@ class Composition(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One file: its sentence, its settings, and those that apply only beside another part."""
+    """One file: description, settings, and the settings that apply only with another part."""
 
     about: str
     settings: dict[Key, Setting]
@@ -67,14 +67,14 @@ class Part(NamedTuple):
 
 @cache
 def names(axis: str) -> tuple[str, ...]:
-    """The shipped names of an axis, or of STUDY, sorted."""
+    """Sorted names of the shipped files of an axis, or of STUDY."""
     entries = (entry.name for entry in _folder(axis).iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
 
 
 @cache
 def part(axis: str, name: str) -> Part:
-    """A shipped part."""
+    """Read a shipped part."""
     return _part(name, _read(_folder(axis) / f"{name}.toml"))
 
 
