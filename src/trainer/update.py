@@ -124,8 +124,7 @@ class Update(Optimizer):
         if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
             raise ValueError(
                 f"kl_target={self.kl_target} needs an estimator update.kl and a "
-                "update.kl_coefficient above 0, got "
-                f" kl={self.kl!r} and kl_coefficient={kl_coefficient}"
+                f"update.kl_coefficient above 0, got kl={self.kl!r} and {kl_coefficient}"
             )
         if not rows:
             return {"kl_coefficient": kl_coefficient}

@@ -195,7 +195,7 @@ class Doubled(gym.RewardWrapper):
 
 def test_what_a_silent_wrapper_pays_stays_with_its_turn():
     env = Env(id="Corridor-v0", wrappers={f"{__name__}:Doubled": {}})
-    player = Rollouts(env, Prompt(), "train")
+    player = Rollouts(env, PromptOptions(), "train")
     (episode,) = player.play(tasks(2), Script(east), RNG)
     assert episode.outcome == 1.0
     assert [step.reward for step in episode.steps] == [0.25, 1.25]
@@ -212,7 +212,7 @@ def buyer(text, row):
 @pytest.mark.parametrize("penalty", [0.0, -0.1])
 def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
     env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
-    player = Rollouts(env, Prompt(), "train", max_tokens=10**6)
+    player = Rollouts(env, PromptOptions(), "train", max_tokens=10**6)
     names = player.panel.task_ids[:400:8]  # some of them ask for a coat
     played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), RNG)
     plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
