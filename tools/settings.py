@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings and their sources
 
 Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. Settings without
-a source are left out. "ours" marks what no paper prints. A setting "with NAME" applies only together
-with that part.
+a source are left out. "ours" marks what no paper prints. A setting "with NAME" applies only
+together with that part.
 """
 
 

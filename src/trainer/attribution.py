@@ -94,9 +94,8 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
     columns = credit.Turns.from_episodes(episodes)
-    unusual = credit.STAPO(entropy="shannon").mask(
-        columns
-    )  # one episode a task: no states to compare
+    # One episode for each task has no states to compare, hence plain entropy.
+    unusual = credit.STAPO(entropy="shannon").mask(columns)
     return Attribution(gains.double().numpy(), float(unusual.mean()))
 
 

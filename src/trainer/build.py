@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
+    from trainer.partner import PartnerOptions
     from trainer.policy import Model
     from trainer.recipe import Recipe
-    from trainer.sampling import Partner
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -66,7 +66,7 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
 
 
 @lru_cache(maxsize=1)
-def load_partner(partner: Partner, policy: Model) -> PolicyPartner | None:
+def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None:
     """The policy that plays the other side, None if the recipe has none.
 
     It is loaded like `policy`, without an adapter, and shared by training and evaluation.
@@ -112,12 +112,12 @@ def make_method(recipe: Recipe) -> Method:
         )
     if name == "dpo":
         return WithPreference(options, recipe.update, recipe.sampling.temperature)
-    asked = str(options.get("decomposer")) if name == "has" else ""
-    if asked in {"judge", "turnrd"}:
+    decomposer = str(options.get("decomposer")) if name == "has" else ""
+    if decomposer in {"judge", "turnrd"}:
         del options["decomposer"]
     estimator = _estimator(name, options)
-    if isinstance(estimator, credit.HAS) and asked in {"judge", "turnrd"}:
-        return _decomposed(estimator, asked, recipe)
+    if isinstance(estimator, credit.HAS) and decomposer in {"judge", "turnrd"}:
+        return _decomposed(estimator, decomposer, recipe)
     if recipe.critic.learning_rate:
         return WithCritic(estimator, recipe.critic, recipe.update)
     rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"

@@ -32,9 +32,7 @@ _BRACKETED = re.compile(r"[<\[].+[>\]]")
 _ANGLED = re.compile(r"<[|｜].+[|｜]>")
 """Control tokens by their look, even if the tokenizer does not mark them as special."""
 _PRIVATE = range(0xE000, 0xF900)  # private-use characters, without a meaning
-_DAY = (
-    "26 Jul 2024"  # else Llama-3 templates print today's date, and the same seed gives another run
-)
+_DAY = "26 Jul 2024"  # Llama-3 templates would print today's date, which changes the run
 
 
 class Chat:

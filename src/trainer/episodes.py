@@ -166,9 +166,7 @@ def read(path: Path) -> list[Episode]:
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
     for index, episode in enumerate(episodes):
         if not episode.steps:
-            raise ValueError(
-                f"episode {index} ({episode.task_id}) has no step; drop it before writing"
-            )
+            raise ValueError(f"episode {index} ({episode.task_id}) has no step; leave it out")
         head = {name: getattr(episode, name) for name in _EPISODE}
         for turn, step in enumerate(episode.steps):
             cells = {name: getattr(step, name) for name in _STEP}

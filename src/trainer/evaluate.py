@@ -134,7 +134,7 @@ def load(path: Path) -> Evaluation:
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"no evaluation at {path}; `agent-envs eval RUN --out {path}` makes one"
+            f"no evaluation at {path}; make one with `agent-envs eval RUN --out`"
         )
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -196,13 +196,13 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
         made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
     made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
     made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")
-    said = "Intervals are Wilson's, 95%."
+    note = "Intervals are Wilson's, 95%."
     if test:
-        said = (
+        note = (
             f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
-            f"p = {test.p:.2g}. {said}"
+            f"p = {test.p:.2g}. {note}"
         )
-    return Together(made, said)
+    return Together(made, note)
 
 
 def draw(panel: Panel, tasks: int) -> Panel:

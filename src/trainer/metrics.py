@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from trainer.episodes import Episode
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
@@ -171,6 +173,17 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         **_partners(played),
         **_verified(played),
     }
+
+
+def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
+    """Mean over trajectories of max |advantage| / sum |advantage|: [N], [N] -> a share.
+
+    `owner` is the trajectory of each turn. Trajectories without credit are left out.
+    """
+    size, count = np.abs(advantage), int(owner[-1]) + 1
+    total, top = np.bincount(owner, size, count), np.zeros(count)
+    np.maximum.at(top, owner, size)
+    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
 
 
 def _partners(played: Sequence[Episode]) -> dict[str, float]:

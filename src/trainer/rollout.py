@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 
-from agent_envs.experts import expert as expert_of
-from agent_envs.experts import expert_class
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
 from trainer.environments import OWN_REWARD, form_of, make_env
 from trainer.episodes import Episode, Step
-from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -107,11 +104,12 @@ def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> l
     return list(ids)
 
 
-def _reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
+def reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
+    """Observation and info at the start of a task."""
     return env.reset(seed=task.seed, options={"task_id": task.task_id})
 
 
-def _together(
+def together(
     envs: Sequence[gym.Env[str, str]], calls: Sequence[Callable[[], _Made]]
 ) -> list[_Made]:
     """Results of one call for each environment; in threads if the environments wait for servers."""
@@ -142,15 +140,23 @@ class Rollouts:
     partner: PolicyPartner | None = None
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
+    def envs(self, count: int) -> list[gym.Env[str, str]]:
+        """The first `count` environments of the pool."""
+        while len(self._pool) < count:
+            self._pool.append(
+                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
+            )
+        return self._pool[:count]
+
     @property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        panel: Panel = self._envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
+        panel: Panel = self.envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
         return panel
 
     def turn_rewards(self) -> bool:
         """Whether the environment reports turn rewards; steps it once with an empty reply."""
-        env = self._envs(1)[0]
+        env = self.envs(1)[0]
         env.reset(seed=0, options={"task": 0})
         return bool(env.step("")[-1].get("turn_reward"))
 
@@ -164,73 +170,14 @@ class Rollouts:
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
 
-    def require_expert(self, name: str) -> None:
-        """Check that the environment has an expert of this name.
-
-        Raises:
-            RecipeError: It has none; the message lists those it has.
-        """
-        try:
-            expert_class(self._envs(1)[0], name)
-        except (TypeError, ValueError) as error:
-            raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
-
-    def demonstrate(
-        self, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
-    ) -> list[Episode]:
-        """Episodes of an expert, without those that it did not solve.
-
-        Args:
-            tasks: Tasks to play.
-            policy: Policy whose tokenizer encodes the episodes.
-            expert: Name of the expert, see `agent_envs.expert`.
-
-        Raises:
-            ValueError: There is no such expert, or it solved none of the tasks.
-        """
-        form = form_of(self._envs(1)[0])
-        envs = self._envs(len(tasks)) if waits(self._pool[0]) else self._pool[:1] * len(tasks)
-        plays = [
-            partial(self._played, env, task, expert) for env, task in zip(envs, tasks, strict=True)
-        ]
-        shown = [_demonstration(one, policy, form) for one in _together(envs, plays)]
-        solved = [episode for episode in shown if episode is not None]
-        if not solved:
-            raise ValueError(
-                f"the expert {expert!r} solved none of {len(tasks)} tasks in {self.env.max_turns} "
-                "turns; raise env.max_turns or sft.episodes, or use another sft.expert"
-            )
-        return solved
-
-    def _played(self, env: gym.Env[str, str], task: Task, name: str) -> _Played:
-        """One task played by an expert."""
-        from trainer.sampling import FORM
-
-        context, form = self.prompt.context, form_of(env) or FORM
-        observation, info = _reset(env, task)
-        expert = expert_of(env, name)
-        played = _Played(context, info)
-        done = False
-        while not done:
-            action = expert.act()
-            first = context == "history" and not played.turns
-            text, seen = shown(env, observation, info["goal"] if first else "")
-            played.turns.append((opening(env, text) if first else text, action))
-            played.images.append(seen)
-            played.thoughts.append(expert.think())
-            reply = form.format(thought="", action=action)
-            observation, _, terminated, truncated, played.info = env.step(reply)
-            done = terminated or truncated
-        return played
-
     def _wave(
         self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
     ) -> Iterator[Episode]:
         context = self.prompt.context
-        envs = self._envs(len(tasks))
-        resets = [partial(_reset, env, task) for env, task in zip(envs, tasks, strict=True)]
+        envs = self.envs(len(tasks))
+        resets = [partial(reset, env, task) for env, task in zip(envs, tasks, strict=True)]
         # A policy as partner may speak first; it samples in this thread.
-        openings = [reset() for reset in resets] if self.partner else _together(envs, resets)
+        openings = [start() for start in resets] if self.partner else together(envs, resets)
         actors = [
             _Actor(env, task, opened, sampler.policy, context=context, blind=self.blind)
             for env, task, opened in zip(envs, tasks, openings, strict=True)
@@ -252,7 +199,7 @@ class Rollouts:
                 self.partner.listen(stepped, texts)
             blind = [actor.blinded() for actor in playing]
             steps = [partial(env.step, text) for env, text in zip(stepped, texts, strict=True)]
-            taken = zip(playing, replies, blind, _together(stepped, steps), strict=True)
+            taken = zip(playing, replies, blind, together(stepped, steps), strict=True)
             for actor, reply, blinded, result in taken:
                 actor.take(reply, blinded, result)
             going = [row for row in active if not actors[row].done]
@@ -279,45 +226,6 @@ class Rollouts:
                 )
             actor.episode.truncated = True
         return fitting
-
-    def _envs(self, count: int) -> list[gym.Env[str, str]]:
-        while len(self._pool) < count:
-            self._pool.append(
-                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
-            )
-        return self._pool[:count]
-
-
-@dataclass
-class _Played:
-    """Observations, actions, thoughts and images of an expert's episode, and the last info."""
-
-    context: str
-    info: dict[str, Any]
-    turns: list[tuple[str, str]] = field(default_factory=list)
-    thoughts: list[str] = field(default_factory=list)
-    images: list[list[Picture]] = field(default_factory=list)
-
-
-def _demonstration(played: _Played, policy: Policy, form: str) -> Episode | None:
-    """The episode as token rows; None if the task was not solved."""
-    from trainer.sampling import FORM
-    from trainer.sft import demonstration
-
-    if not played.info["success"]:
-        return None
-    made = demonstration(
-        policy.chat,
-        played.turns,
-        thoughts=played.thoughts,
-        form=form or FORM,
-        context=played.context,
-        task_id=played.info["task_id"],
-        goal=played.info["goal"],
-    )
-    for step, seen in zip(made.steps, played.images, strict=True):
-        step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
-    return made
 
 
 class _Actor:
@@ -391,10 +299,10 @@ class _Actor:
         seen, goal, steps = self.observation, unmarked(self.info["goal"]), self.episode.steps
         past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
-            told = len(steps[0].prompt_ids) if steps else len(self.prompt)
+            length = len(steps[0].prompt_ids) if steps else len(self.prompt)
             first, images = self.first
             aimless = self._opening(without_goal(first, goal), images)
-            return [*aimless, *[*past, *self.prompt][told:]]
+            return [*aimless, *[*past, *self.prompt][length:]]
         if what == "observation":
             ending = self.policy.chat.after(steps[-1].reply_ids, "...") if steps else []
             return [*past, *ending] or self._opening(goal, [])

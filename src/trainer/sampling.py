@@ -104,21 +104,6 @@ class Sampling(Decoding):
     recorded: str = ""
 
 
-@dataclass(frozen=True, config=STRICT)
-class Partner(Decoding):
-    """A policy that plays the other side of Sotopia-v0 and is not trained.
-
-    Dtype and device are those of `policy`.
-
-    Attributes:
-        model: As `policy.model`; "" for the partner set by env.options.partner.
-    """
-
-    temperature: NonNegative = 0.7
-    max_reply_tokens: Positive = 512
-    model: str = ""
-
-
 @dataclasses.dataclass(frozen=True)
 class Sampler:
     """Draws replies from a policy.
@@ -137,7 +122,7 @@ class Sampler:
         kinds = set(getattr(config, "layer_types", None) or plain)
         if kinds != {"full_attention"}:
             raise ValueError(
-                f"sampling needs full-attention layers for its cache, but {self.policy.name!r} has "
+                f"sampling needs full-attention layers, but {self.policy.name!r} has "
                 f"{', '.join(sorted(kinds))}; use another model"
             )
 
@@ -155,9 +140,7 @@ class Session:
         self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
         self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
         self._cache = RaggedCache(rows)
-        self._next = [
-            0
-        ] * rows  # position of the next token; an image takes fewer positions than tokens
+        self._next = [0] * rows  # position of the next token; an image has fewer than tokens
         self._rows = list(range(rows))  # conversation in each place of the cache
         self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
 
@@ -279,9 +262,8 @@ class Session:
         counts = [len(feed.ids) for feed in feeds]
         everyone = len(self._rows)
         if max(counts) == 1 and 2 * len(places) > everyone:
-            fed = dict(
-                zip(places, feeds, strict=True)
-            )  # encoding idle rows costs less than copying the others
+            fed = dict(zip(places, feeds, strict=True))
+            # Encoding idle rows, too, costs less than copying the others.
             idle = _Feed((0,), ())
             logits = self._forward(
                 list(range(everyone)), [fed.get(i, idle) for i in range(everyone)]

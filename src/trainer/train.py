@@ -41,7 +41,7 @@ from trainer.build import (
 from trainer.checkpoint import Checkpoints
 from trainer.learner import Learner
 from trainer.methods import Experience
-from trainer.metrics import Metrics, describe
+from trainer.metrics import Metrics, concentration, describe
 from trainer.rollout import draw_tasks
 from trainer.update import update_mask
 
@@ -86,9 +86,7 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     if not config.is_file():
         return
     if not resume:
-        raise RunError(
-            f"{folder} holds a run; continue it with --resume, or start another with --out DIR"
-        )
+        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
     before = recipes.load(folder)
     if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
         raise RunError(
@@ -151,7 +149,7 @@ class _Run:
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
-            self.training.require_expert(recipe.sft.expert)
+            sft.require_expert(self.training, recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
@@ -195,7 +193,7 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
-        shown = self.training.demonstrate(drawn, self.policy, self.recipe.sft.expert)
+        shown = sft.demonstrate(self.training, drawn, self.policy, self.recipe.sft.expert)
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         return sft.imitate(self.learner, rows)
 
@@ -205,14 +203,14 @@ class _Run:
         began = time.monotonic()
         played = self._recorded() if sampling.recorded else self._played()
         seconds = time.monotonic() - began
-        play = Experience(
+        experience = Experience(
             step=self.step,
             episodes=played,
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=make_rows(played, max_tokens=sampling.max_tokens),
             rng=np.random.default_rng(self._seed("credit")),
         )
-        rows, advantage, learned, more = self.method.credit(play)
+        rows, advantage, learned, more = self.method.credit(experience)
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
             mask = update_mask(played, advantage)
@@ -228,7 +226,7 @@ class _Run:
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
-        values["concentration"] = concentration(advantage, play.turns.trajectory)
+        values["concentration"] = concentration(advantage, experience.turns.trajectory)
         return self._watched(values | describe(played) | speed)
 
     def _played(self) -> list[Episode]:
@@ -376,14 +374,3 @@ class _Run:
     def _warn(self, text: str) -> None:
         self.log.say(f"warning: step {self.step}: {text}")
         self.recent.clear()
-
-
-def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
-    """Mean over trajectories of max |advantage| / sum |advantage|: [N], [N] -> a share.
-
-    `owner` is the trajectory of each turn. Trajectories without credit are left out.
-    """
-    size, count = np.abs(advantage), int(owner[-1]) + 1
-    total, top = np.bincount(owner, size, count), np.zeros(count)
-    np.maximum.at(top, owner, size)
-    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0

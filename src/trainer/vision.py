@@ -85,7 +85,7 @@ class Vision:
         ids = list(ids)
         if ids.count(self.token) != len(images):
             raise ValueError(
-                f"got {len(images)} images for {ids.count(self.token)} occurrences of {IMAGE}"
+                f"{len(images)} images for {ids.count(self.token)} occurrences of {IMAGE}"
             )
         left = iter(images)
         return [

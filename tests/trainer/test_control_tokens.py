@@ -22,7 +22,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from agent_envs.prompt import IMAGE
 from trainer.chat import Chat
 from trainer.environments import Env, PromptOptions
-from trainer.policy import POCKETS, Policy, resolve
+from trainer.policy import Policy
+from trainer.pretrained import POCKETS, resolve
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import FORM, Decoding, Sampler
 

@@ -6,7 +6,8 @@ import shutil
 import pytest
 import torch
 
-from trainer.policy import LoRA, Policy, resolve
+from trainer.policy import LoRA, Policy
+from trainer.pretrained import resolve
 from trainer.sampling import Decoding, Sampler
 
 from .conftest import tiny_model, tiny_tokenizer

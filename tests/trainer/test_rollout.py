@@ -19,6 +19,7 @@ from trainer.environments import Env, PromptOptions
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
 from trainer.sampling import Decoding, Reply
+from trainer.sft import demonstrate, require_expert
 
 
 @pytest.fixture(autouse=True)
@@ -253,7 +254,7 @@ def test_a_first_prompt_without_room_is_refused():
 
 def test_the_explorer_shows_the_way(corridor):
     chat = Words()
-    one, two = rollouts().demonstrate(tasks(1, 2), chat)
+    one, two = demonstrate(rollouts(), tasks(1, 2), chat)
     assert [step.reply for step in two.steps] == [east("", 0)] * 2
     assert two.steps[0].observation == f"{INSTRUCTION}\n\nYou stand at 0."
     assert two.steps[1].observation == "You stand at 1."
@@ -262,32 +263,32 @@ def test_the_explorer_shows_the_way(corridor):
 
 
 def test_a_demonstration_of_turns_shows_their_prompts():
-    (shown,) = rollouts("turn").demonstrate(tasks(2), Words())
+    (shown,) = demonstrate(rollouts("turn"), tasks(2), Words())
     assert all(step.observation.startswith("You are an expert") for step in shown.steps)
     assert shown.context == "turn"
 
 
 def test_what_the_explorer_does_not_solve_is_left_out():
-    assert len(rollouts(turns=2).demonstrate(tasks(1, 5), Words())) == 1
+    assert len(demonstrate(rollouts(turns=2), tasks(1, 5), Words())) == 1
     with pytest.raises(ValueError, match="solved none of 2 tasks in 2 turns"):
-        rollouts(turns=2).demonstrate(tasks(4, 5), Words())
+        demonstrate(rollouts(turns=2), tasks(4, 5), Words())
 
 
 def test_another_expert_shows_another_way(corridor):
     for name in ("corridor:Explorer", "explorer"):
-        rollouts().require_expert(name)
-        assert len(rollouts().demonstrate(tasks(2), Words(), name)) == 1
+        require_expert(rollouts(), name)
+        assert len(demonstrate(rollouts(), tasks(2), Words(), name)) == 1
     with pytest.raises(RecipeError, match=r"sft\.expert: Corridor has no oracle; use 'explorer'"):
-        rollouts().require_expert("oracle")
+        require_expert(rollouts(), "oracle")
     with pytest.raises(RecipeError, match=r"sft\.expert: unknown expert 'explorr', did you mean"):
-        rollouts().require_expert("explorr")
+        require_expert(rollouts(), "explorr")
 
 
 def test_without_experts_there_is_no_warm_start(corridor, monkeypatch):
     monkeypatch.setattr(corridor.Corridor, "experts", "")
     message = r"Corridor has no experts: .*; sft\.steps=0 needs no expert"
     with pytest.raises(RecipeError, match=message):
-        rollouts().require_expert("explorer")
+        require_expert(rollouts(), "explorer")
 
 
 def test_a_template_of_ones_own(monkeypatch):
@@ -384,7 +385,7 @@ def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
         waiting[0] = 0
         rollouts = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
         tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
-        return rollouts.demonstrate(tasks, Words()), waiting[0]
+        return demonstrate(rollouts, tasks, Words()), waiting[0]
 
     alone = shown()
     monkeypatch.setattr(corridor.Corridor, "waits", True)

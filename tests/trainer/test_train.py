@@ -22,8 +22,8 @@ from trainer import episodes, evaluate, metrics, recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
-from trainer.metrics import describe
-from trainer.train import RunError, check_folder, concentration, train
+from trainer.metrics import concentration, describe
+from trainer.train import RunError, check_folder, train
 from trainer.update import update_mask
 
 SHORT = [
@@ -257,7 +257,7 @@ def test_a_full_disk_stops_the_run_and_spoils_nothing(whole, tiny_folder, tmp_pa
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole, tiny_folder):
-    with pytest.raises(RunError, match="continue it with --resume"):
+    with pytest.raises(RunError, match="--resume continues it"):
         train(short(tiny_folder), whole, console=quiet())
 
 

@@ -49,9 +49,9 @@ def assets(
         typer.Argument(metavar="[appworld]", help="Print the commands that prepare it instead."),
     ] = None,
     *,
-    venv: Annotated[
-        Path, typer.Option(help="Folder for the virtual environment of AppWorld.")
-    ] = Path("/opt/appworld"),
+    venv: Annotated[Path, typer.Option(help="Folder of AppWorld's virtual environment.")] = Path(
+        "/opt/appworld"
+    ),
 ) -> None:
     """List the data of the package, and the public data found on this machine."""
     if prepare is not None:

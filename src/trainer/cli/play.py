@@ -17,9 +17,7 @@ def play(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
     task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
-    port: Annotated[
-        int, typer.Option(help="With --browser, port of the site; 0 for a free one.")
-    ] = 0,
+    port: Annotated[int, typer.Option(help="Port for --browser, 0 for a free one.")] = 0,
     *,
     browser: Annotated[
         bool, typer.Option("--browser", help="Play WebShop as a site in your browser instead.")

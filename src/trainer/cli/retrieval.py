@@ -30,12 +30,10 @@ def serve(
         str, typer.Option(help="flat, hnsw, ivf_sq8, or a folder made by `index`.")
     ] = "flat",
     host: Annotated[
-        str, typer.Option(help="Address to listen on; there is no password.")
+        str, typer.Option(help="Address to listen on, without a password.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, 0 for a free one.")] = 8000,
-    topk: Annotated[
-        int, typer.Option(help="Number of passages if a request does not give one.")
-    ] = 3,
+    topk: Annotated[int, typer.Option(help="Passages if a request gives no number.")] = 3,
 ) -> None:
     """Serve a corpus with the protocols of Search-R1 and verl-agent until Ctrl-C."""
     from agent_envs.retrieval.factory import open_retriever

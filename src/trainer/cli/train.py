@@ -42,9 +42,8 @@ def train(
     options = [word for word in recipe if "=" in word and not Path(word).exists()]
     words = [word for word in recipe if word not in options]
     own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
-    chosen_parts = own or shipped.compose(
-        words
-    )  # before importing torch, to refuse mistakes at once
+    # Before torch is imported, so that mistakes are refused at once.
+    chosen_parts = own or shipped.compose(words)
     from trainer import recipe as recipes
     from trainer.train import train as run
 
@@ -135,7 +134,7 @@ def study(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
     level: Annotated[
-        float, typer.Option(help="Success in training up to which rollouts are counted.")
+        float, typer.Option(help="Count rollouts up to this success in training.")
     ] = 0.6,
     curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
     out: Annotated[

@@ -113,9 +113,7 @@ class Critic:
     def loss(self, clip: float, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the clipped squared error at each reply token: -> [P], nothing to report."""
         if batch.returns is None or batch.value is None:
-            raise ValueError(
-                "the critic needs rows with values and returns; make them with `generalized`"
-            )
+            raise ValueError("rows without values and returns; make them with `generalized`")
         error = value_loss(self.values(batch), batch.returns, batch.value, clip=clip)
         return -error, {}
 

@@ -38,13 +38,14 @@ class WithJudge(Method):
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the judge; its labels are cached in the run folder, or in judge.cache."""
         super().begin(policy, folder)
-        asked = self.endpoint
+        endpoint = self.endpoint
         judge = Judge(
             self.ask,
             cache=self.cache or folder / "judge",
-            retries=asked.retries,
-            model=f"{asked}, temperature {asked.temperature:g}, max_tokens {asked.max_tokens}",
-            parallel=asked.parallel,
+            retries=endpoint.retries,
+            model=f"{endpoint}, temperature {endpoint.temperature:g}, "
+            f"max_tokens {endpoint.max_tokens}",
+            parallel=endpoint.parallel,
         )
         self.estimator = replace(self.has, decomposer=judge)
 

@@ -198,18 +198,18 @@ def train_round(folder: Path, number: int) -> dict[str, Any]:
         known = torch.load(round_path(folder, number - 1) / MODEL, weights_only=True)
         model.load_state_dict(known)
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    told: dict[str, Any] = {"round": number, "steps": [steps[0], steps[-1]], "skipped": skipped}
-    told |= {"trajectories": len(replay)} | _unseen(model, replay)
+    manifest: dict[str, Any] = {"round": number, "steps": [steps[0], steps[-1]], "skipped": skipped}
+    manifest |= {"trajectories": len(replay)} | _unseen(model, replay)
     losses = _fit(model, replay, stage, number) if len(replay) else []
     diverged = bool(losses) and not losses[-1] <= _WORSE * losses[0]
     alpha = before["alpha"]
     if diverged:
         model.load_state_dict(start)
         alpha = 1.0 if not math.isfinite(losses[-1]) else (1 + alpha) / 2
-    told |= {"losses": [x if math.isfinite(x) else None for x in losses], "diverged": diverged}
-    told |= {"alpha": alpha} | _probes(model.eval(), replay)
-    _write(round_path(folder, number), model, told)
-    return told
+    manifest |= {"losses": [x if math.isfinite(x) else None for x in losses], "diverged": diverged}
+    manifest |= {"alpha": alpha} | _probes(model.eval(), replay)
+    _write(round_path(folder, number), model, manifest)
+    return manifest
 
 
 def manifest_of(folder: Path, number: int) -> dict[str, Any]:

@@ -61,9 +61,7 @@ class WithSTAPO(Method):
                 if turn in picked:
                     blind = prompt.get(self.stapo.masking)
                     if blind is None:
-                        raise ValueError(
-                            f"turn {turn} has no blind prompt; record it with Rollouts.blind"
-                        )
+                        raise ValueError(f"turn {turn} has no blind prompt; set Rollouts.blind")
                     found[turn] = (scored(prompt[""], step, turn), scored(blind, step, turn))
                 turn += 1
         return found

@@ -32,7 +32,7 @@ class RecipeError(ValueError):
 
 
 class Setting(NamedTuple):
-    """The value of one option, the file that sets it, and the comment beside it."""
+    """The value of one option, the file that sets it, and the comment after it."""
 
     value: Any
     file: str
@@ -146,8 +146,8 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     settings: dict[Key, Setting] = {}
     for layer in [*layers, *(one.settings for one in above)]:
         _set(settings, layer)
-    told = [one.about for one in [*ordered.values(), *above] if one.about]
-    return Composition("-".join(ordered), " ".join(told), settings)
+    abouts = [one.about for one in [*ordered.values(), *above] if one.about]
+    return Composition("-".join(ordered), " ".join(abouts), settings)
 
 
 def _put(parts: dict[str, str], axis: str, name: str) -> None:
@@ -181,7 +181,7 @@ def _part(name: str, table: dict[str, Any]) -> Part:
 
 
 def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
-    """Set what a layer says; another estimator drops the options of the one before."""
+    """Add a layer; another estimator removes the options of the previous one."""
     name = ("credit", "name")
     if name in layer and name in settings and settings[name].value != layer[name].value:
         for key in [key for key in settings if key[:2] == ("credit", "options")]:

@@ -24,7 +24,7 @@ from trainer import attribution, cli, parts, study, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
-from trainer.policy import POCKETS
+from trainer.pretrained import POCKETS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
