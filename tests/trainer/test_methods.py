@@ -110,9 +110,9 @@ def same(one, other):
     ("options", "message"),
     [
         (["critic.learning_rate=1e-3", "credit.name=grpo"], "GRPO returns advantages, .* mgr, or"),
-        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: take istar or prime"),
+        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: use credit.name istar"),
         (["credit.name=istar"], "IStar needs a model of rewards: set prm.learning_rate"),
-        (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "one model gives credit"),
+        (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "only one model can give credit"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(options, message):

@@ -228,7 +228,7 @@ def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
 
 def test_one_policy_on_both_sides_is_refused(tiny_folder):
     loaded = chat(tiny_folder, "partner.model=", "env.options.partner=external")
-    with pytest.raises(recipe.RecipeError, match=r"policy as partner\.model"):
+    with pytest.raises(recipe.RecipeError, match=r"set partner\.model to the policy"):
         assert make_rollouts(loaded, "train").panel
 
 
