@@ -255,7 +255,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             "turn": self.turn,
         }
         for key, value in (turn.extra or {}).items():
-            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
+            info[key] = copied(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
@@ -270,6 +270,18 @@ class AgentEnv(gym.Env[str, str], ABC):
         if "task" in options:
             return self.panel.at(options["task"])
         return self.panel.named(options["task_id"]) if "task_id" in options else None
+
+
+def copied(value: Any) -> Any:
+    """A deep copy, several times as fast as `copy.deepcopy` for lists and dicts of scalars."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if kind is list:
+        return [copied(part) for part in value]
+    if kind is dict:
+        return {key: copied(part) for key, part in value.items()}
+    return copy.deepcopy(value)
 
 
 def encodable(text: str) -> str:
