@@ -57,12 +57,13 @@ _UNITS = {
     "minutes": r"(?:min|mins|minutes?)\b",
     "seconds": r"(?:s|secs?|seconds?)\b",
 }
+_NAMED = {f"u{i}": f" {unit}" for i, unit in enumerate(_UNITS)}
 _RUN = re.compile(
     r"(\d(?:[.,' ’]?\d)*)"
     r"(?:e([+-]?\d{1,2})(?!\w)| ?[x×*] ?10\^([+-]?\d{1,2})(?!\d))?"
     rf"((?:[ -](?:{'|'.join(_SCALES)})\b)*)"
     r"(?:\s?(?P<prefix>[kmg])(?=yrs?\b|[ya]\W*\Z))?"
-    rf"(?:\s?(?:{'|'.join(f'(?P<u{i}>{words})' for i, words in enumerate(_UNITS.values()))}))?"
+    rf"(?:\s?(?:{'|'.join(f'(?P<{name}>{words})' for name, words in zip(_NAMED, _UNITS.values(), strict=True))}))?"
 )
 """Digits and what parts them, a power of ten, words for powers, a unit."""
 _OPENING = "([{\"'“‘«*_`"
@@ -73,6 +74,8 @@ _BEFORE = re.compile(
 )
 """A sign, which ASCII has also for a dash or a bullet, and a point without a digit before it."""
 _PLUS = re.compile(rf"(?<![^\s{re.escape(_OPENING)}])\+(?=\d)")
+_MARKED = re.compile(r"(?<=[^\w\s])|(?<=[^\w\s] )|(?<=[se] )")
+"""Where there may be a sign before a number: what the patterns before and after this one end in."""
 _ODD_BEFORE = re.compile(r"(?<!\w)[^\w\s.(\[{\"'“‘«]\Z|(?<!\S)[-‐‑‒–—/*!?]{1,3} \Z")
 _ODD_AFTER = re.compile(
     r"[-‐‑‒–—−/_](?!\w)|[·*`´](?!\s*\Z)|[*`´]| ?[-‐‑‒–—−/+]+\W*\Z"
@@ -112,9 +115,11 @@ _LIMITS = frozenset(
 """Words that make another value of the number beside them."""
 _CODE = frozenset(re.findall(r"\w+", "a an the of for"))
 """Those of the words above that are taken beside an answer of up to three letters."""
+_TEXT, _COMMON, _LIMITING = _STOPS - _CODE, _STOPS | _TELLING, _LIMITS | _TELLING
 _MARKUP = re.compile(
     r"(?<![\w*_`])(\*{1,3}|_{1,3}|`{1,3})(?=[^\s*_`])((?:(?!\1).){1,200}?)\1(?![\w*_`])"
 )
+_PART = re.compile(r"[\w/]")
 _PATH = re.compile(r"(?<!\w)\w+(?:[/_]\w+)+")
 _IT_IS = re.compile("[Ii]t (?:is|was) [^ ]+$")
 _BESIDE, _LABELLED = re.compile(r", | ?\("), re.compile(r"(?::| =) ")
@@ -122,6 +127,7 @@ _NUCLIDE = re.compile(r"\W*?\^?(\d{1,3}) ?([A-Z][a-z]?)\W*")
 _EDGES = " \t\n.,;:!?…\"'“”‘’«»()[]{}*_`"
 _LONG = 40
 """Words of an answer among which an accepted one is looked for."""
+_DIGIT = re.compile(r"\d")
 _BETWEEN = re.compile(r"(\d)((?:[^\w\s]|_)+)(?=\d)")
 _FIGURE = re.compile(r"(?:minus)?\d")
 _BARE = re.compile(r"(?:minus)?\d+(?:point\d+)?")
@@ -166,10 +172,15 @@ def forms(text: str) -> Forms:
         text = _MARKUP.sub(r"\2", text)
     if "+" in text:
         text = _PLUS.sub("", text)
-    text = _numbers(_WORDS.sub(_figures_of, text.casefold()))
+    text = _WORDS.sub(_figures_of, text.casefold())
+    numeric = _DIGIT.search(text)
+    if numeric:
+        text = _numbers(text)
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
-    text = _BETWEEN.sub(r"\1 \2 ", text.replace("&", " and "))
+    text = text.replace("&", " and ")
+    if numeric:
+        text = _BETWEEN.sub(r"\1 \2 ", text)
     joined, spaced = text.translate(_JOINED), text.translate(_SPACED)
     plain = _plain(joined)
     return Forms(plain, plain if joined == spaced else _plain(spaced))
@@ -193,28 +204,14 @@ class Accepted:
     """
 
     def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
-        self._answers, self._question, self._bridges = answers, question, bridges
-        self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
-
-    @cached_property
-    def _closed(self) -> bool:
-        return all(answer.strip(" .!").casefold() in CLOSED for answer in self._answers)
-
-    @cached_property
-    def _told(self) -> tuple[str, ...]:
-        """The accepted answers as the data has them."""
-        return tuple(dict.fromkeys(raw for raw in self._answers if _something(forms(raw))))
-
-    @cached_property
-    def _words(self) -> tuple[str, ...]:
-        """Those that read as common words."""
-        return () if self._closed else tuple(raw for raw in self._told if _common(raw))
-
-    @cached_property
-    def golds(self) -> tuple[Forms, ...]:
-        """All others as they are compared."""
+        self._question = question
+        self._closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
+        self._told = tuple(raw for raw in dict.fromkeys(answers) if _something(forms(raw)))
+        self._words = () if self._closed else tuple(raw for raw in self._told if _common(raw))
         told = dict.fromkeys(forms(raw) for raw in self._told if raw not in self._words)
-        return tuple(dict.fromkeys([*told, *_bare(told)]))
+        self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
+        self._bridges = bridges
+        self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
 
     @cached_property
     def choice(self) -> bool:
@@ -228,7 +225,7 @@ class Accepted:
         known = {forms(bridge) for bridge in self._bridges}
         return tuple(raw for raw in self._told if forms(raw) not in known and _shows(raw))
 
-    @cached_property
+    @property
     def silent(self) -> bool:
         """Whether no text can show an answer."""
         return self.choice or not self._showing
@@ -252,17 +249,17 @@ class Accepted:
     @cached_property
     def _lower(self) -> frozenset[str]:
         """The question's words that it has in lower case."""
-        lower = frozenset(word for word in self._written if word.islower())
-        lower = (frozenset(word.casefold() for word in lower) | {"the", "of"}) - _TELLING
+        lower = {word.casefold() for word in self._written if word.islower()}
+        lower = (lower | {"the", "of"}) - _TELLING
         if self._words or any(not _long(gold) and gold.joined.isalpha() for gold in self.golds):
             # "is it" is not the answer "it", nor "is ms" the answer "ms"
-            return lower - (_STOPS - _CODE)
-        return lower
+            lower -= _TEXT
+        return frozenset(lower)
 
-    @cached_property
+    @property
     def _money(self) -> bool:
-        lower = {word.casefold() for word in self._written if word.islower()}
-        return not lower.isdisjoint({"currency", "pay", "pays", "euro", "money"})
+        lower = (word.casefold() for word in self._written if word.islower())
+        return not {"currency", "pay", "pays", "euro", "money"}.isdisjoint(lower)
 
     @cached_property
     def _mixed(self) -> list[str]:
@@ -340,7 +337,7 @@ class Accepted:
             words, said = gold.spaced.split(), given.spaced.split()
             if len(words) == len(said) > 1 and words[-1] == said[-1]:
                 return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
-        return self._money and _long(gold) and given.spaced == f"{gold.spaced}s"
+        return given.spaced == f"{gold.spaced}s" and _long(gold) and self._money
 
     def _isotope(self, symbol: str, mass: str) -> bool:
         """Whether the accepted answers are an isotope, and this its symbol and mass."""
@@ -453,7 +450,7 @@ class Accepted:
                 and not _limited(" ".join(before), " ".join(after))
             )
         if not _long(forms(core)):
-            return _led(before) and not (_STOPS - _CODE).intersection(
+            return _led(before) and not _TEXT.intersection(
                 _stripped(word).casefold() for word in after
             )
         return self._separate(before[-1:], words[:1], before=True) and self._separate(
@@ -516,7 +513,7 @@ def _long(gold: Forms) -> bool:
 
 def _common(raw: str) -> bool:
     """Whether an answer reads as a common word, as the code IN does."""
-    return _stripped(raw).casefold() in _STOPS | _TELLING
+    return _stripped(raw).casefold() in _COMMON
 
 
 def _shows(raw: str) -> bool:
@@ -529,10 +526,21 @@ def _shows(raw: str) -> bool:
 def _shown(raw: str, text: str) -> bool:
     """Whether a text has an accepted answer in whole words, a code as it is written."""
     if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= 4):  # noqa: PLR2004
-        return re.search(rf"(?<![\w/]){re.escape(raw)}(?![\w/])", text) is not None
+        return _stands_alone(raw, text)
     if "/" in text or "_" in text:
         text = _PATH.sub(_one_word, text)
     return _stands_in(forms(raw), forms(text))
+
+
+def _stands_alone(raw: str, text: str) -> bool:
+    """Whether a text has some words as they are written, not as part of a word or path."""
+    at = text.find(raw)
+    while at >= 0:
+        beside = text[max(0, at - 1) : at] + text[at + len(raw) :][:1]
+        if not _PART.search(beside):
+            return True
+        at = text.find(raw, at + 1)
+    return False
 
 
 def _one_word(path: re.Match[str]) -> str:
@@ -544,7 +552,7 @@ def _led(before: list[str]) -> bool:
     low = [_stripped(word).casefold() for word in before]
     if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
         return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
-    return not (_STOPS - _CODE).intersection(low)
+    return not _TEXT.intersection(low)
 
 
 def _figure(text: str | list[str]) -> bool:
@@ -557,7 +565,7 @@ def _limited(before: str, after: str) -> bool:
     """Whether a number between two texts is made another one by the next word of one of them."""
     for words in (forms(before).spaced.split()[::-1], forms(after).spaced.split()):
         kept = (word for word in words if word in _LIMITS or word not in _STOPS | {"year"})
-        if next(kept, "") in _LIMITS | _TELLING:
+        if next(kept, "") in _LIMITING:
             return True
     return False
 
@@ -577,17 +585,18 @@ def _numbers(text: str) -> str:
         start, digits = run.start(), run[1]
         if text[start - 1 : start].isalpha():
             continue  # as in u235
-        before = _BEFORE.search(text, max(done, start - _LONGEST), start)
-        sign, point = before.groups("") if before else ("", "")
-        start -= len(sign) + len(point)
+        sign, point, odd = "", "", None
+        if _MARKED.match(text, start):
+            before = _BEFORE.search(text, max(done, start - _LONGEST), start)
+            sign, point = before.groups("") if before else ("", "")
+            start -= len(sign) + len(point)
+            odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
         first, *rest = _apart(point + digits)
-        odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
         written += [text[done:start], _SIGN if odd else "", "minus" if sign else ""]
         for number in rest:
             written += [_written(first, 0), " "]
             first = number
-        units = [f" {unit}" for i, unit in enumerate(_UNITS) if run[f"u{i}"] is not None]
-        written += [_written(first, _places(run)), *units]
+        written += [_written(first, _places(run)), _NAMED.get(run.lastgroup or "", "")]
         written += [_SIGN if _odd_after(text, start, run.end()) else ""]
         done = run.end()
     return "".join([*written, text[done:]])
@@ -610,13 +619,13 @@ def _apart(digits: str) -> list[str]:
 
 def _places(run: re.Match[str]) -> int:
     """The power of ten after a number."""
-    words = sum(_SCALES[word] for word in re.split("[ -]", run[4])[1:])
+    words = sum(_SCALES[word] for word in run[4].replace("-", " ").split(" ")[1:])
     return int(run[2] or run[3] or 0) + words + _PREFIXES.get(run["prefix"], 0)
 
 
 def _written(number: str, places: int) -> str:
     """A number times a power of ten, digits alone; what is no number stays as it is."""
-    if not _WHOLE.fullmatch(number):
+    if (number.isdecimal() and not places) or not _WHOLE.fullmatch(number):
         return number
     comma = _DECIMAL_COMMA.fullmatch(number)
     number = number.replace(",", ".") if comma else re.sub("[,' ’]", "", number)
