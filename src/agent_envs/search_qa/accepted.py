@@ -32,8 +32,10 @@ _SMALL = re.findall(
     "sixteen seventeen eighteen nineteen",
 )
 _TENS = re.findall(r"\w+", "twenty thirty forty fifty sixty seventy eighty ninety")
+_FIRST = "".join(sorted({word[0] for word in _SMALL + _TENS}))
 _WORDS = re.compile(
-    rf"\b(?=[{''.join(sorted({word[0] for word in _SMALL + _TENS}))}])(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)}))\b"
+    rf"\b(?=[{_FIRST}])"
+    rf"(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)}))\b"
 )
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d{3}|0\d*,\d+")
 _ARTICLES = re.compile(r"a(?<!\wa)n?\b|t(?<!\wt)he\b")  # literals first, for speed
@@ -63,7 +65,7 @@ _RUN = re.compile(
     r"(?:e([+-]?\d{1,2})(?!\w)| ?[x×*] ?10\^([+-]?\d{1,2})(?!\d))?"
     rf"((?:[ -](?:{'|'.join(_SCALES)})\b)*)"
     r"(?:\s?(?P<prefix>[kmg])(?=yrs?\b|[ya]\W*\Z))?"
-    rf"(?:\s?(?:{'|'.join(f'(?P<{name}>{words})' for name, words in zip(_NAMED, _UNITS.values(), strict=True))}))?"
+    rf"(?:\s?(?:{'|'.join(f'(?P<u{i}>{words})' for i, words in enumerate(_UNITS.values()))}))?"
 )
 """Digits and what parts them, a power of ten, words for powers, a unit."""
 _OPENING = "([{\"'“‘«*_`"
@@ -115,7 +117,7 @@ _LIMITS = frozenset(
 """Words that make another value of the number beside them."""
 _CODE = frozenset(re.findall(r"\w+", "a an the of for"))
 """Those of the words above that are taken beside an answer of up to three letters."""
-_TEXT, _COMMON, _LIMITING = _STOPS - _CODE, _STOPS | _TELLING, _LIMITS | _TELLING
+_NOT_BY_CODE, _COMMON, _LIMITING = _STOPS - _CODE, _STOPS | _TELLING, _LIMITS | _TELLING
 _MARKUP = re.compile(
     r"(?<![\w*_`])(\*{1,3}|_{1,3}|`{1,3})(?=[^\s*_`])((?:(?!\1).){1,200}?)\1(?![\w*_`])"
 )
@@ -182,12 +184,12 @@ def forms(text: str) -> Forms:
     if numeric:
         text = _BETWEEN.sub(r"\1 \2 ", text)
     joined, spaced = text.translate(_JOINED), text.translate(_SPACED)
-    plain = _plain(joined)
-    return Forms(plain, plain if joined == spaced else _plain(spaced))
+    plain = _without_articles(joined)
+    return Forms(plain, plain if joined == spaced else _without_articles(spaced))
 
 
-def _plain(text: str) -> str:
-    """The words of a text without articles."""
+def _without_articles(text: str) -> str:
+    """The words of a text that are no articles."""
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
@@ -211,7 +213,9 @@ class Accepted:
         told = dict.fromkeys(forms(raw) for raw in self._told if raw not in self._words)
         self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
         self._bridges = bridges
-        self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
+        folded = question.casefold()
+        self._person = folded.lstrip().startswith(("who ", "whom ", "by whom "))
+        self._folded = f"{folded} the of"  # has all that `_lower` has
 
     @cached_property
     def choice(self) -> bool:
@@ -253,7 +257,7 @@ class Accepted:
         lower = (lower | {"the", "of"}) - _TELLING
         if self._words or any(not _long(gold) and gold.joined.isalpha() for gold in self.golds):
             # "is it" is not the answer "it", nor "is ms" the answer "ms"
-            lower -= _TEXT
+            lower -= _NOT_BY_CODE
         return frozenset(lower)
 
     @property
@@ -384,7 +388,8 @@ class Accepted:
 
     def _plain(self, word: str) -> bool:
         """Whether the question has the word in lower case."""
-        return _stripped(word).casefold() in self._lower and not self._code(word)
+        bare = _stripped(word).casefold()
+        return bare in self._folded and bare in self._lower and not self._code(word)
 
     def _code(self, word: str) -> bool:
         """Whether a word is in capitals that the question does not have, as the code IN is."""
@@ -450,7 +455,7 @@ class Accepted:
                 and not _limited(" ".join(before), " ".join(after))
             )
         if not _long(forms(core)):
-            return _led(before) and not _TEXT.intersection(
+            return _led(before) and not _NOT_BY_CODE.intersection(
                 _stripped(word).casefold() for word in after
             )
         return self._separate(before[-1:], words[:1], before=True) and self._separate(
@@ -536,7 +541,8 @@ def _stands_alone(raw: str, text: str) -> bool:
     """Whether a text has some words as they are written, not as part of a word or path."""
     at = text.find(raw)
     while at >= 0:
-        beside = text[max(0, at - 1) : at] + text[at + len(raw) :][:1]
+        end = at + len(raw)
+        beside = text[max(0, at - 1) : at] + text[end : end + 1]
         if not _PART.search(beside):
             return True
         at = text.find(raw, at + 1)
@@ -552,7 +558,7 @@ def _led(before: list[str]) -> bool:
     low = [_stripped(word).casefold() for word in before]
     if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
         return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
-    return not _TEXT.intersection(low)
+    return not _NOT_BY_CODE.intersection(low)
 
 
 def _figure(text: str | list[str]) -> bool:
