@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from trainer.partner import PolicyPartner
 
+OWN_REWARD = "own_reward"
+"""Key of `info`: the environment's own reward of the turn, without what reward wrappers add."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class Env:
@@ -100,6 +103,7 @@ def make_env(
         )
     if not form_of(made):
         made = agent_envs.ParseReply(made)
+    made = _OwnReward(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
@@ -109,6 +113,14 @@ def make_env(
         template = _found(prompt.template, "prompt.template", agent_envs.Template)
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
+
+
+class _OwnReward(gym.Wrapper[Any, str, Any, str]):
+    """Reports what the environment itself paid, inside all reward wrappers, as a float."""
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
 
 
 def form_of(env: gym.Env[str, str]) -> str:

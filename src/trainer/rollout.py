@@ -18,7 +18,7 @@ from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
-from trainer.environments import form_of, make_env
+from trainer.environments import OWN_REWARD, form_of, make_env
 from trainer.episodes import Episode, Step
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
@@ -365,11 +365,8 @@ class _Actor:
         self.observation, self.images = shown(self.env, observation)
         self.done = terminated or truncated
         paid = float(reward)
-        if (
-            self.done
-        ):  # the environment's own last reward, without the wrappers' terms, is the outcome
-            terms: dict[str, float] = self.info.get("reward_terms", {})
-            self.episode.outcome = paid - sum(terms.values())
+        if self.done:  # what the environment itself pays last is the outcome
+            self.episode.outcome = self.info[OWN_REWARD]
             paid -= self.episode.outcome
             self.episode.partner_outcome = self.info.get("partner_reward")
         self.episode.success = self.info["success"]

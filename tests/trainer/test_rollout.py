@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import gymnasium as gym
 import pytest
 import torch
 
@@ -179,6 +181,48 @@ def test_an_invalid_last_turn_keeps_its_penalty():
     (episode,) = rollouts(penalty=-0.1, turns=3).play(tasks(5), Script(lambda text, row: "no"), RNG)
     assert [step.reward for step in episode.steps] == pytest.approx([-0.1] * 3)
     assert (episode.outcome, episode.success, episode.truncated) == (0.0, False, True)
+
+
+WEBSHOP = {"reward": "score"}
+
+
+class Doubled(gym.RewardWrapper):
+    """A wrapper that reports no term."""
+
+    def reward(self, reward):
+        return 2 * float(reward) + 0.25
+
+
+def test_what_a_silent_wrapper_pays_stays_with_its_turn():
+    env = Env(id="Corridor-v0", wrappers={f"{__name__}:Doubled": {}})
+    player = Rollouts(env, Prompt(), "train")
+    (episode,) = player.play(tasks(2), Script(east), RNG)
+    assert episode.outcome == 1.0
+    assert [step.reward for step in episode.steps] == [0.25, 1.25]
+
+
+def buyer(text, row):
+    """Search for coats, open the first, buy it."""
+    products = re.findall(r"\bB0\w{8}\b", text)
+    click = "Buy Now" if "Buy Now" in text else products[0] if products else ""
+    action = f"click[{click}]" if click else "search[coats]"
+    return f"<think></think><action>{action}</action>"
+
+
+@pytest.mark.parametrize("penalty", [0.0, -0.1])
+def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
+    env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
+    player = Rollouts(env, Prompt(), "train", max_tokens=10**6)
+    names = player.panel.task_ids[:400:8]  # some of them ask for a coat
+    played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), RNG)
+    plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
+    for episode in played:
+        plain.reset(seed=1, options={"task_id": episode.task_id})
+        *_, last = [plain.step(step.action) for step in episode.steps]
+        assert last[2]
+        assert episode.outcome == last[1]
+        assert sum(step.reward for step in episode.steps) == 0.0
+    assert any(episode.outcome for episode in played)
 
 
 def test_constrained_decoding_gets_the_actions():

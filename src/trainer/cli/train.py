@@ -87,18 +87,18 @@ def evaluate(
     if attribution:
         _attribution(run_or_model, recipe, options or ())
         return
+    other = None if against is None else evaluation.load(against)
     if (folder / "config.toml").is_file():
         result = evaluate_model(recipes.load(folder, options or ()), folder)
     else:
         chosen = recipes.load(recipe, options or ())
         model = replace(chosen.policy, model=run_or_model)
         result = evaluate_model(replace(chosen, policy=model))
-    other = None if against is None else evaluation.load(against)
     console = Console()
-    console.print(evaluation.table(result, before=other))
-    if out is not None:
+    if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
         console.print(f"saved in {out}")
+    console.print(evaluation.table(result, before=other))
 
 
 def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
