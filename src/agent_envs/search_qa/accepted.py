@@ -206,16 +206,30 @@ class Accepted:
     """
 
     def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
-        self._question = question
-        self._closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
-        self._told = tuple(raw for raw in dict.fromkeys(answers) if _something(forms(raw)))
-        self._words = () if self._closed else tuple(raw for raw in self._told if _common(raw))
-        told = dict.fromkeys(forms(raw) for raw in self._told if raw not in self._words)
-        self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
-        self._bridges = bridges
+        self._answers, self._question, self._bridges = answers, question, bridges
         folded = question.casefold()
         self._person = folded.lstrip().startswith(("who ", "whom ", "by whom "))
         self._folded = f"{folded} the of"  # has all that `_lower` has
+
+    @cached_property
+    def _told(self) -> tuple[str, ...]:
+        """The accepted answers as the data has them."""
+        return tuple(raw for raw in dict.fromkeys(self._answers) if _something(forms(raw)))
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        """Those that read as common words."""
+        return () if self._closed else tuple(raw for raw in self._told if _common(raw))
+
+    @cached_property
+    def golds(self) -> tuple[Forms, ...]:
+        """All others as they are compared."""
+        told = dict.fromkeys(forms(raw) for raw in self._told if raw not in self._words)
+        return tuple(dict.fromkeys([*told, *_bare(told)]))
+
+    @property
+    def _closed(self) -> bool:
+        return all(answer.strip(" .!").casefold() in CLOSED for answer in self._answers)
 
     @cached_property
     def choice(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1, verl_agent
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Passage, Retriever
+    from agent_envs.retrieval.passages import Retriever
 
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
 """How many searches each allows before the answer."""
@@ -213,8 +214,9 @@ class SearchQA(AgentEnv):
         if asked.kind == "answer":
             return self._turn("", tag, answer=asked.content)
         found = self._search(asked.content)
+        longest = self.passage_characters
         fit = [
-            p._replace(title=shown(p.title, 200), text=shown(p.text, self.passage_characters))
+            Passage(p.id, shown(p.title, 200), shown(p.text, longest), p.score, p.quoted)
             for p in found
         ]
         return self._turn(self._information(fit), tag, query=asked.content, found=found)
