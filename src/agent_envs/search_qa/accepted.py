@@ -397,7 +397,8 @@ class Accepted:
             first += 1
         while first < last and words[last - 1].islower() and self._plain(words[last - 1]):
             last -= 1
-        last = len(words) if answer.islower() and not _figure(words[first:last]) else last
+        if last < len(words) and answer.islower() and not _figure(words[first:last]):
+            last = len(words)
         return " ".join(words[first:last]), " ".join(words[:first]), " ".join(words[last:])
 
     def _plain(self, word: str) -> bool:
