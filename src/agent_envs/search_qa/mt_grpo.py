@@ -156,12 +156,12 @@ def rewards(
         "result_has_answer": float(result is not None and _holds(result, lowered)),
         "answer_contains": float(answer is not None and _holds(answer, lowered)),
         "exact": float(answer is not None and answer.lower() in [gold.strip() for gold in lowered]),
-        **form(conversation),
+        **form_shares(conversation),
     }
     return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
 
-def form(conversation: Conversation) -> dict[str, float]:
+def form_shares(conversation: Conversation) -> dict[str, float]:
     """The shares of xml_format and xml_usage, see `rewards`."""
     messages = [text for role, text in conversation if role == "assistant"]
     return {

@@ -368,12 +368,12 @@ class WikiSearch(AgentEnv):
             return mt_grpo.rewards(self._said, self.question.answers, answer)
         partly = answer is not None and not right and self.accepted.paid_in_part("sub_em", answer)
         contains = right or bool(partly)
-        form = mt_grpo.form(self._said) if contains else {"xml_format": 0.0, "xml_usage": 0.0}
+        none = {"xml_format": 0.0, "xml_usage": 0.0}
         shares = {
             "tool_execution": self.facts.helped,
             "result_has_answer": self.facts.answered,
             "answer_contains": contains,
             "exact": right,
-            **form,
+            **(mt_grpo.form_shares(self._said) if contains else none),
         }
         return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()}
