@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from agent_envs import web
 from agent_envs.assets import require
 from agent_envs.panels import nearest
-from agent_envs.patience import delay, retry_after, tries
+from agent_envs.retry import delay, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Messages = list[dict[str, str]]
 ANSWERING = frozenset({"model", "temperature", "max_tokens"})
-"""Options that change what is answered; the others say where, and with how much patience."""
+"""Options that change the answers; the others set the address, the retries and the limits."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
 _LONG = 5.0  # seconds that a server may ask for in any case; more is worth a line in the log
 _log = logging.getLogger(__name__)

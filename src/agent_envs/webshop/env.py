@@ -174,6 +174,7 @@ class WebShop(AgentEnv):
         self._best = 0.0
         self._matches: dict[int, Match] = {}
         self._told: list[tuple[str, str]] = []
+        self._searched = "", repr("")  # the page's query, and what of it counts
         return self.task.text, self._turn("")
 
     def act(self, action: str) -> Turn:
@@ -202,10 +203,13 @@ class WebShop(AgentEnv):
             extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
         )
 
-    def _found(self) -> object:
-        """What of the last search later actions depend on."""
+    def _found(self) -> str:
+        """What of the last search later actions depend on, as text."""
         query = self.page.query
-        return self.shop.catalogue.search(query) if query and self.shop.strict else query
+        if query != self._searched[0]:
+            found = self.shop.catalogue.search(query) if query and self.shop.strict else query
+            self._searched = query, repr(found)
+        return self._searched[1]
 
     def _score(self) -> Score:
         """What buying the page's product now would score."""
@@ -256,7 +260,10 @@ class WebShop(AgentEnv):
         return pages.SEPARATOR.join(reversed(told))[-longest:]
 
 
-def anchor(page: Page, found: object) -> str:
-    """Key of the page: what was found and is shown and chosen, not the way there."""
-    facts = page.kind, found, page.number, page.product, sorted(page.options), page.sub
-    return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+def anchor(page: Page, found: str) -> str:
+    """Key of the page: what was found, by its repr, and is shown and chosen, not the way there."""
+    facts = (
+        f"({page.kind!r}, {found}, {page.number!r}, {page.product!r}, "
+        f"{sorted(page.options)!r}, {page.sub!r})"
+    )
+    return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -17,7 +17,7 @@ from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.combine import Cached, Hybrid, Scripted, fused
 from agent_envs.retrieval.corpus import Corpus, passage_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
 from agent_envs.retrieval.passages import Passage, Retriever
 
 CITIES = [
@@ -308,7 +308,7 @@ def test_a_dense_retriever_needs_a_model(tmp_path, monkeypatch):
 
 def test_importing_retrieval_is_light():
     program = (
-        "import sys, agent_envs.retrieval.opened\n"
+        "import sys, agent_envs.retrieval.factory\n"
         "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'httpx2', 'starlette'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
