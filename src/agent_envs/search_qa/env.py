@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
 from agent_envs.search_qa import search_r1, verl_agent
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
@@ -112,7 +112,7 @@ class SearchQA(AgentEnv):
         protocol: "search_r1" or "verl_agent".
         strict_compat: see Description.
         retriever: see Data.
-        model: encoder of a dense retriever, see `agent_envs.retrieval.opened.open_retriever`.
+        model: encoder of a dense retriever, see `agent_envs.retrieval.factory.open_retriever`.
         index: kind or folder of its index.
         k: passages a search gives.
         reward: see Reward.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from agent_envs.assets import MissingAsset
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
 from agent_envs.search_qa import mt_grpo
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
-from agent_envs.retrieval.opened import default_model, encoder_of
+from agent_envs.retrieval.factory import default_model, encoder_of
 from agent_envs.retrieval.passages import Passage
 from agent_envs.webshop.generate import SEED, generated
 from agent_envs.webshop.products import read_products

@@ -34,7 +34,7 @@ def serve(
     topk: Annotated[int, typer.Option(help="Passages where a request does not say.")] = 3,
 ) -> None:
     """Serve a corpus in the dialects of Search-R1 and verl-agent until Ctrl-C."""
-    from agent_envs.retrieval.opened import open_retriever
+    from agent_envs.retrieval.factory import open_retriever
     from agent_envs.retrieval.server import serve as run
 
     console = Console()
@@ -53,7 +53,7 @@ def index(
 ) -> None:
     """Encode a corpus and write a dense index, to be given as --index or index=."""
     from agent_envs.retrieval.dense import Dense
-    from agent_envs.retrieval.opened import encoder_of
+    from agent_envs.retrieval.factory import encoder_of
 
     corpus = _corpus(data)
     Dense(corpus, encoder_of(model), index=kind).save(out)

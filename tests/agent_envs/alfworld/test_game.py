@@ -148,7 +148,7 @@ def test_a_file_is_named_in_its_errors(tmp_path, data):
     file.parent.mkdir(parents=True)
     text = json.dumps(data())
     file.write_text(text[:1000], encoding="utf-8")
-    with pytest.raises(BadAsset, match=rf"^{file}: not JSON at line 1, column \d+ .*cut short"):
+    with pytest.raises(BadAsset, match=rf"^{file}: not JSON at line 1, column \d+ .*truncated"):
         load_game(file)
     file.write_bytes(b'{"grammar": "\xff"}')
     with pytest.raises(BadAsset, match=rf"^{file}: not UTF-8"):

