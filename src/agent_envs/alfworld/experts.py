@@ -40,11 +40,11 @@ class Explorer:
         self._observed = 1
 
     def act(self) -> str:
-        """The next command; nothing is done."""
+        """The next command; it is not executed."""
         return self._informed().act()
 
     def think(self) -> str:
-        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        """The current target: a thing, tool or place by name, or by type if none is known."""
         return self._informed().think()
 
     def _informed(self) -> Searcher:
@@ -70,7 +70,7 @@ class Oracle:
             )
 
     def act(self) -> str:
-        """The next command; nothing is done.
+        """The next command; it is not executed.
 
         Raises:
             ValueError: the task is done, or its goal can no longer be reached.
@@ -126,7 +126,7 @@ class Searcher:
         return self._reach(target) or f"move {memory.held} to {target}"
 
     def think(self) -> str:
-        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        """The current target: a thing, tool or place by name, or by type if none is known."""
         task, memory = self.task, self.memory
         if memory.held and not self._useful(memory.held):
             return memory.held

@@ -25,7 +25,7 @@ class Explorer:
         self._env = playing(env, Sokoban)
 
     def act(self) -> str:
-        """The next action; nothing is done."""
+        """The next action; it is not executed."""
         return [*self.plan(), *self._env.actions][0]
 
     def think(self) -> str:

@@ -434,8 +434,14 @@ class TestOtherAnswers:
             ({"result": [[None]]}, "passage"),
             ({"result": [[{"id": "1"}]]}, "passage"),
             ({"result": [[{"document": None, "score": 1.0}]]}, "passage"),
-            ({"result": [[{"document": "a", "score": "high"}]]}, "a score must be a number, got 'high'"),
-            ({"result": [[{"document": "a", "score": True}]]}, "a score must be a number, got True"),
+            (
+                {"result": [[{"document": "a", "score": "high"}]]},
+                "must be a number, got 'high'",
+            ),
+            (
+                {"result": [[{"document": "a", "score": True}]]},
+                "must be a number, got True",
+            ),
             ({"result": [[{"document": "a", "score": 10**400}]]}, "too large"),
         ],
     )

@@ -359,7 +359,11 @@ def test_the_turn_limit_changes_no_room():
         ({"layout": "tab"}, ValueError, "did you mean 'tabbed'"),
         ({"action_space": "discrete"}, ValueError, "unknown action_space 'discrete', did you"),
         ({"wall": "refused"}, ValueError, "known are valid, invalid"),
-        ({"solver_budget": -1}, ValueError, "solver_budget, a number of positions, must be at least 0"),
+        (
+            {"solver_budget": -1},
+            ValueError,
+            "a number of positions, must be at least 0",
+        ),
         ({"max_turns": 0}, ValueError, "max_turns must be at least 1, got 0"),
         ({"height": 1000, "width": 1000}, ValueError, r"an integer in 4\.\.64, got 1000"),
         ({"boxes": 20}, ValueError, r"boxes must be an integer in 1\.\.8, got 20"),
