@@ -321,9 +321,7 @@ class HashWhere(Faulty):
 class LimitTerminates(Faulty):
     """The turn limit comes as an end of the task."""
 
-    wrong = (
-        r"the turn limit of 30 is reported as terminated, but with max_turns=31 the"
-    )
+    wrong = r"the turn limit of 30 is reported as terminated, but with max_turns=31 the"
     shown = r"then '\w+' \(30 times\)$"
 
     def step(self, action: str) -> Any:

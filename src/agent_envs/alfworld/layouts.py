@@ -27,7 +27,7 @@ CHANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ThingType:
     """A type of thing: its properties, and its weight for each receptacle type."""
 
     name: str
@@ -36,11 +36,11 @@ class Thing:
 
 
 @cache
-def things() -> Mapping[str, Thing]:
+def things() -> Mapping[str, ThingType]:
     """All types of things by name, in alphabetical order, from `things.toml`."""
     return MappingProxyType(
         {
-            name: Thing(
+            name: ThingType(
                 name,
                 frozenset(entry.get("abilities", ())),
                 MappingProxyType({place: float(n) for place, n in entry["places"].items()}),
@@ -52,7 +52,7 @@ def things() -> Mapping[str, Thing]:
 
 @cache
 def habits() -> Mapping[str, Mapping[str, float]]:
-    """Thing type -> receptacle type -> weight, lower-cased as in the game's text."""
+    """ThingType type -> receptacle type -> weight, lower-cased as in the game's text."""
     return MappingProxyType(
         {
             name.lower(): {place.lower(): weight for place, weight in thing.places.items()}

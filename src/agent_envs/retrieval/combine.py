@@ -148,9 +148,7 @@ class Cached:
         except sqlite3.OperationalError as error:
             raise OSError(f"the cache {self.file} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise BadAsset(
-                f"{self.file} is not a retrieval cache: {error}; remove it"
-            ) from error
+            raise BadAsset(f"{self.file} is not a retrieval cache: {error}; remove it") from error
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Cached:
         return self

@@ -143,7 +143,7 @@ def test_a_game_is_a_json_object(value):
 
 def test_a_file_is_named_in_its_errors(tmp_path, data):
     file = tmp_path / "task" / "trial" / "game.tw-pddl"
-    with pytest.raises(MissingAsset, match=r"game\.tw-pddl is not there; .*alfworld-download"):
+    with pytest.raises(MissingAsset, match=r"game\.tw-pddl does not exist; .*alfworld-download"):
         load_game(file)
     file.parent.mkdir(parents=True)
     text = json.dumps(data())

@@ -330,12 +330,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize("port", [-1, 65_536])
     def test_ports(self, port):
-        with pytest.raises(ValueError, match=rf"a port is a number in 0..65535, .*got {port}"):
+        with pytest.raises(ValueError, match=rf"port must be in 0..65535, .*got {port}"):
             serve(Digests(), port=port)
 
     def test_a_port_that_is_taken(self, url):
         port = urlsplit(url).port
-        with pytest.raises(OSError, match=f"port {port} is taken"):
+        with pytest.raises(OSError, match=f"port {port} is in use"):
             serve(Digests(), port=port)
 
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

@@ -224,7 +224,7 @@ def test_numbers_are_the_words_in_order(space, words):
 def test_no_number_of_an_action(wrong):
     env = make(action_space="discrete9")
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="an action is an integer from 0 to 8, which counts noop"):
+    with pytest.raises(ValueError, match=r"an action must be one of noop, .* from 0 to 8"):
         env.step(wrong)
     assert env.step(8)[4]["turn"] == 1
 
@@ -244,7 +244,7 @@ def test_any_integer_is_an_action_or_refused(number):
     if number in range(9):
         assert env.step(number)[4]["valid"]
     else:
-        with pytest.raises(ValueError, match="an action is an integer"):
+        with pytest.raises(ValueError, match="an action must be one of"):
             env.step(number)
 
 
