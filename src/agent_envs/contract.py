@@ -35,7 +35,7 @@ INFO_KEYS = (
 )
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
-SCALARS = (str, bool, int, float)
+SCALARS = frozenset({str, bool, int, float, type(None)})
 
 
 class ContractError(AssertionError):
@@ -257,7 +257,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             "turn": self.turn,
         }
         for key, value in (turn.extra or {}).items():
-            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
+            info[key] = value if type(value) in SCALARS else _copied(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
@@ -272,6 +272,20 @@ class AgentEnv(gym.Env[str, str], ABC):
         if "task" in options:
             return self.panel.at(options["task"])
         return self.panel.named(options["task_id"]) if "task_id" in options else None
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy, for lists and dicts much faster than `copy.deepcopy`, which copies the rest."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if kind is list:
+        plain = SCALARS.issuperset(map(type, value))
+        return value[:] if plain else [_copied(part) for part in value]
+    if kind is dict:
+        plain = SCALARS.issuperset(map(type, value.values()))
+        return value.copy() if plain else {key: _copied(part) for key, part in value.items()}
+    return copy.deepcopy(value)
 
 
 def encodable(text: str) -> str:

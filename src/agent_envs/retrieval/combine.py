@@ -107,7 +107,8 @@ class Cached:
         wanted = dict.fromkeys(queries)
         seen = {query: self._kept.get((query, k)) for query in wanted}  # threads may share it
         known = {query: passages for query, passages in seen.items() if passages is not None}
-        known |= self._stored([query for query in wanted if query not in known], k)
+        if len(known) < len(wanted):
+            known |= self._stored([query for query in wanted if query not in known], k)
         fresh = [query for query in wanted if query not in known]
         if fresh:
             answers = dict(zip(fresh, self.retriever.search(fresh, k), strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.factory import open_retriever
+from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1, verl_agent
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Passage, Retriever
+    from agent_envs.retrieval.passages import Retriever
 
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
 """How many searches each protocol allows before the answer."""
@@ -212,8 +213,9 @@ class SearchQA(AgentEnv):
         if asked.kind == "answer":
             return self._turn("", tag, answer=asked.content)
         found = self._search(asked.content)
+        longest = self.passage_characters
         fit = [
-            p._replace(title=shown(p.title, 200), text=shown(p.text, self.passage_characters))
+            Passage(p.id, shown(p.title, 200), shown(p.text, longest), p.score, p.quoted)
             for p in found
         ]
         return self._turn(self._information(fit), tag, query=asked.content, found=found)
@@ -251,11 +253,9 @@ class SearchQA(AgentEnv):
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], self.k)
         if self.strict:
             told = in_any(self.question.answers, map(whole, found))
-            self.facts = self.facts.after(found, answered=told)
         else:
-            self.facts = self.facts.after(
-                found, answered=self.facts.answer_in(found, self.accepted)
-            )
+            told = self.facts.answer_in(found, self.accepted)
+        self.facts = self.facts.after(found, answered=told)
         return found
 
     def _information(self, passages: list[Passage]) -> str:
@@ -281,6 +281,7 @@ class SearchQA(AgentEnv):
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
         right = answer is not None and self._right(answer)
+        paid = self._paid(answer, right=right) if ended else 0.0
         facts = self.facts
         return Turn(
             observation,
@@ -288,7 +289,7 @@ class SearchQA(AgentEnv):
             invalid_reason=invalid,
             progress=1.0 if right else facts.progress,
             anchor=facts.anchor(*self._else()) if self.by == "facts" else self._block,
-            reward=self._paid(answer) if ended else 0.0,
+            reward=paid,
             success=right,
             failure=answer is not None and not right,
             extra={
@@ -332,7 +333,7 @@ class SearchQA(AgentEnv):
     def _right(self, answer: str) -> bool:
         return self._strict_reward("em") == 1 if self.strict else self.accepted.right(answer)
 
-    def _paid(self, answer: str | None) -> float:
+    def _paid(self, answer: str | None, *, right: bool) -> float:
         if self.strict and self.reward != "f1":
             return self._strict_reward(self.reward)
         if answer is None:
@@ -340,12 +341,12 @@ class SearchQA(AgentEnv):
         if self.strict:
             return METRICS[self.reward](answer, self.question.answers)
         if self.reward == "format":
-            return self._form(answer)
-        return self.accepted.paid(self.reward, answer)
+            return self._form(right=right)
+        return 1.0 if right else self.accepted.paid_in_part(self.reward, answer)
 
-    def _form(self, answer: str) -> float:
+    def _form(self, *, right: bool) -> float:
         """Search-R1's "format" by facts: form is rewarded only with a right answer."""
-        if self.accepted.right(answer):
+        if right:
             return 1.0 if self._neat else 1.0 - search_r1.STRUCTURE
         return search_r1.RETRIEVAL * (self._neat and self.facts.answered)
 
@@ -382,7 +383,12 @@ def whole(passage: Passage) -> str:
 
 def listed(passage: Passage) -> dict[str, Any]:
     """A passage as in `info`."""
-    return {field: getattr(passage, field) for field in ("id", "title", "text", "score")}
+    return {
+        "id": passage.id,
+        "title": passage.title,
+        "text": passage.text,
+        "score": passage.score,
+    }
 
 
 class Facts(NamedTuple):
@@ -402,14 +408,16 @@ class Facts(NamedTuple):
     first_answered: bool = False
 
     def answer_in(self, found: Sequence[Passage], accepted: Accepted) -> bool:
-        """Whether passages have the answer.
+        """Whether passages have the answer, or earlier ones had it.
 
         If the gold passages are known, only these count, since a word can occur anywhere. For an
         answer that no text can show, such as that of a choice, all of them must have been seen.
         """
-        if accepted.silent and self.gold:
-            return self.seen.union(passage.id for passage in found).issuperset(self.gold)
         able = [p for p in found if p.id in self.gold] if self.gold else found
+        if self.answered or not able:
+            return self.answered
+        if accepted.silent and self.gold:
+            return self.seen.union(passage.id for passage in able).issuperset(self.gold)
         return accepted.shown(map(whole, able))
 
     def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:

@@ -150,7 +150,6 @@ def rewards(
         </tool> or </answer>.
     xml_usage: 0.2 times the mean share of tags that open and close once.
     """
-    messages = [text for role, text in conversation if role == "assistant"]
     lowered = [gold.lower() for gold in golds]
     result = first_result(conversation)
     shares = {
@@ -158,10 +157,18 @@ def rewards(
         "result_has_answer": float(result is not None and _holds(result, lowered)),
         "answer_contains": float(answer is not None and _holds(answer, lowered)),
         "exact": float(answer is not None and answer.lower() in [gold.strip() for gold in lowered]),
+        **form_shares(conversation),
+    }
+    return {name: WEIGHTS[name] * share for name, share in shares.items()}
+
+
+def form_shares(conversation: Conversation) -> dict[str, float]:
+    """The shares of xml_format and xml_usage, see `rewards`."""
+    messages = [text for role, text in conversation if role == "assistant"]
+    return {
         "xml_format": _mean([formed(text.strip()) for text in messages]),
         "xml_usage": max(0.0, _mean([used(text) for text in messages])),
     }
-    return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
 
 def forms(conversation: Conversation) -> list[tuple[float, float]]:

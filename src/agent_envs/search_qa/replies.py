@@ -47,12 +47,14 @@ def asked_for(reply: str, kinds: tuple[str, ...], results: str) -> Asked:
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:
         return Asked()
     (kind,) = tagged
-    block = re.search(f"<{kind}>(.*?)</{kind}>", said, re.DOTALL)
-    if block is None or (kind, 1, 1) not in opened or not block[1].strip():
+    before, _, rest = said.partition(f"<{kind}>")
+    content, closed, after = rest.partition(f"</{kind}>")
+    if not closed or (kind, 1, 1) not in opened or not content.strip():
         return Asked()
     thought = _THOUGHT.match(reply.lstrip())
-    neat = thought is not None and thought[0].endswith(">") and said.strip() == block[0]
-    return Asked(kind, block[1].strip(), neat)
+    alone = not (before.strip() or after.strip())
+    neat = thought is not None and thought[0].endswith(">") and alone
+    return Asked(kind, content.strip(), neat)
 
 
 def _opened(reply: str) -> str:

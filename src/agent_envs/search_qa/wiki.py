@@ -307,14 +307,18 @@ class WikiSearch(AgentEnv):
             "answers": list(golds),
             "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
         }
-        paid = self._paid(answer, extra, ended=ended, call=call)
+        six = dict.fromkeys(mt_grpo.WEIGHTS, 0.0)
+        if self.protocol == "mt_grpo":
+            six = self._six(answer, right=right) if ended else six
+            extra["turn_reward"] = self._turn_reward(call=call)
+            extra["outcome_reward"] = {name: six[name] for name in mt_grpo.OUTCOME}
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else self.facts.progress,
             anchor=self.facts.anchor(*self._else()),
-            reward=paid if ended else 0.0,
+            reward=self._paid(answer, six, right=right) if ended else 0.0,
             success=right,
             failure=over and not right,
             extra=extra,
@@ -326,22 +330,22 @@ class WikiSearch(AgentEnv):
             return ()
         if self.reward not in MERGED:
             return (self.called,)
-        six = mt_grpo.rewards(self._said, self.question.answers, None)
-        turn = [six[name] for name in mt_grpo.TURN] if self.strict else []
+        turn = []
+        if self.strict:
+            six = mt_grpo.rewards(self._said, self.question.answers, None)
+            turn = [six[name] for name in mt_grpo.TURN]
         return self.called, turn, mt_grpo.forms(self._said)
 
-    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool, call: bool) -> float:
-        """The reward of the end; `extra` gets MT-GRPO's rewards by name."""
-        if self.protocol == "mt_grpo":
-            six = self._six(answer)
-            extra["turn_reward"] = self._turn_reward(call=call)
-            extra["outcome_reward"] = {name: six[name] * ended for name in mt_grpo.OUTCOME}
-            if self.reward in MERGED:
-                names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
-                return sum(six[name] for name in names)
+    def _paid(self, answer: str | None, six: dict[str, float], *, right: bool) -> float:
+        """The reward of the end; `six` has MT-GRPO's rewards by name."""
+        if self.reward in MERGED:
+            names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
+            return sum(six[name] for name in names)
         if self.strict:
             return METRICS[self.reward](answer or "", self.question.answers)
-        return self.accepted.paid(self.reward, answer or "")
+        if right or answer is None:
+            return float(right)
+        return self.accepted.paid_in_part(self.reward, answer)
 
     def _turn_reward(self, *, call: bool) -> dict[str, float]:
         """MT-GRPO's two rewards of the turn; by default for the result, not for the call."""
@@ -354,21 +358,22 @@ class WikiSearch(AgentEnv):
             for name, share in zip(mt_grpo.TURN, shares, strict=True)
         }
 
-    def _six(self, answer: str | None) -> dict[str, float]:
-        """MT-GRPO's rewards.
+    def _six(self, answer: str | None, *, right: bool) -> dict[str, float]:
+        """MT-GRPO's rewards at the end.
 
         By default the turn's rewards are for the results, and those of form require an answer that
         contains an accepted one.
         """
-        six = mt_grpo.rewards(self._said, self.question.answers, answer)
         if self.strict:
-            return six
-        contains = answer is not None and self.accepted.paid("sub_em", answer)
+            return mt_grpo.rewards(self._said, self.question.answers, answer)
+        partly = answer is not None and not right and self.accepted.paid_in_part("sub_em", answer)
+        contains = right or bool(partly)
+        none = {"xml_format": 0.0, "xml_usage": 0.0}
         shares = {
             "tool_execution": self.facts.helped,
             "result_has_answer": self.facts.answered,
             "answer_contains": contains,
-            "exact": answer is not None and self.accepted.right(answer),
+            "exact": right,
+            **(mt_grpo.form_shares(self._said) if contains else none),
         }
-        form = {name: six[name] * bool(contains) for name in ("xml_format", "xml_usage")}
-        return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()} | form
+        return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()}

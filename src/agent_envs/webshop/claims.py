@@ -7,7 +7,6 @@ inflection, without a negation. Not supported: synonyms, and what only a picture
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -135,11 +134,17 @@ _YES, _NO, _REFUSES = "yes", "no", "refuses"  # a clause's statements about an a
 
 
 class _Wanted(NamedTuple):
-    """Words of an attribute, and of its body: all words, or the thing that must be missing."""
+    """Words of an attribute, and of its body: all words, or the thing that must be missing.
+
+    A text without any of the `keys` and `cuts` as a word does not mention the attribute: the first
+    word of either may be in a text unchanged, joined with the next, or split in two.
+    """
 
     words: tuple[str, ...]
     body: tuple[str, ...]
     noun: bool
+    keys: frozenset[str]
+    cuts: frozenset[str]
 
 
 class _Mention(NamedTuple):
@@ -157,9 +162,9 @@ def states(product: Product, attribute: str) -> bool:
     not state it. An attribute of the list does not count if the texts only deny it.
     """
     texts = (product.title, *product.bullets, product.description)
-    said = Counter(truth for text in texts for truth in _said(text, attribute))
+    said = [truth for text in texts for truth in _said(text, attribute)]
     if said:
-        return said[_YES] > said[_REFUSES]
+        return said.count(_YES) > said.count(_REFUSES)
     return any(own == attribute or _YES in _said(own, attribute) for own in product.attributes)
 
 
@@ -259,7 +264,7 @@ def _singular(word: str) -> str:
 def _said(text: str, attribute: str) -> tuple[str, ...]:
     """The statements of a text about an attribute, clause by clause."""
     wanted, read = _wanted(attribute), _read(text)
-    if not _possible(read, wanted.words) and not _possible(read, wanted.body):
+    if read.keys.isdisjoint(wanted.keys) and read.words.isdisjoint(wanted.cuts):
         return ()
     find = _has if wanted.body == wanted.words else _lacks
     return tuple(truth for clause in read.clauses for truth in find(clause, wanted))
@@ -270,16 +275,13 @@ def _wanted(attribute: str) -> _Wanted:
     words = _words(attribute)
     noun, prefixed = words[1:] and words[-1] == "free", words[1:] and words[0] == "non"
     body = words[:-1] if noun else words[1:] if prefixed else words
-    return _Wanted(words, body, noun=bool(noun))
-
-
-def _possible(text: _Text, wanted: tuple[str, ...]) -> bool:
-    """Whether the first word may be in a text, possibly joined with the next or split in two."""
-    first = wanted[0] if wanted else ""
-    return bool(first) and (
-        _key(first) in text.keys
-        or _key("".join(wanted[:2])) in text.keys
-        or any(first[:cut] in text.words for cut in range(2, len(first)))
+    starts = [some for some in (words, body) if some]
+    return _Wanted(
+        words,
+        body,
+        noun=bool(noun),
+        keys=frozenset(_key("".join(some[:end])) for some in starts for end in (1, 2)),
+        cuts=frozenset(some[0][:cut] for some in starts for cut in range(2, len(some[0]))),
     )
 
 

@@ -175,6 +175,7 @@ class WebShop(AgentEnv):
         self._best = 0.0
         self._matches: dict[int, Match] = {}
         self._told: list[tuple[str, str]] = []
+        self._searched = "", repr("")  # the page's query, and the part of its results that counts
         return self.task.text, self._turn("")
 
     def act(self, action: str) -> Turn:
@@ -203,10 +204,13 @@ class WebShop(AgentEnv):
             extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
         )
 
-    def _found(self) -> object:
-        """The part of the last search that later actions depend on."""
+    def _found(self) -> str:
+        """The part of the last search that later actions depend on, as text."""
         query = self.page.query
-        return self.shop.catalogue.search(query) if query and self.shop.strict else query
+        if query != self._searched[0]:
+            found = self.shop.catalogue.search(query) if query and self.shop.strict else query
+            self._searched = query, repr(found)
+        return self._searched[1]
 
     def _score(self) -> Score:
         """The score of buying the page's product now."""
@@ -258,7 +262,10 @@ class WebShop(AgentEnv):
         return pages.SEPARATOR.join(reversed(told))[-longest:]
 
 
-def anchor(page: Page, found: object) -> str:
-    """Key of the page: results, page and chosen options, independent of the path."""
-    facts = page.kind, found, page.number, page.product, sorted(page.options), page.sub
-    return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+def anchor(page: Page, found: str) -> str:
+    """Key of the page: repr of the results, page and chosen options, independent of the path."""
+    facts = (
+        f"({page.kind!r}, {found}, {page.number!r}, {page.product!r}, "
+        f"{sorted(page.options)!r}, {page.sub!r})"
+    )
+    return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -101,7 +101,7 @@ def item_elements(page: Page, product: Product, *, attributes: bool, exact: bool
     If marks are not `exact`, a value is marked if the page's address has it in double quotes.
     """
     elements = [Element("button", PREVIOUS)]
-    shown = address(page, "", product)
+    shown = "" if exact else address(page, "", product)
     for name, values in product.options.items():
         elements += _texts(name)
         for value in values:
@@ -139,18 +139,20 @@ def done_elements(page: Page, product: Product, score: float) -> list[Element]:
 
 def clickable(elements: Iterable[Element]) -> list[str]:
     """The clickable texts in lower case: buttons, then products, then options, each once."""
-    order = ("button", "product", "option")
-    found = {kind: [e.text.lower() for e in elements if e.kind == kind] for kind in order}
-    return list(dict.fromkeys(text for kind in order for text in found[kind]))
+    found: dict[str, list[str]] = {"button": [], "product": [], "option": []}
+    for kind, text, _ in elements:
+        if kind in found:
+            found[kind].append(text.lower())
+    return list(dict.fromkeys([*found["button"], *found["product"], *found["option"]]))
 
 
 def as_text(elements: Iterable[Element], *, marked: bool) -> str:
     """All texts, stripped, separated by [SEP]; `marked` marks the chosen options."""
     return SEPARATOR.join(
-        f"{e.text.strip()} (chosen)"
-        if marked and e.kind == "option" and e.chosen
-        else e.text.strip()
-        for e in elements
+        [
+            f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
+            for kind, text, chosen in elements
+        ]
     )
 
 

@@ -82,9 +82,12 @@ def strict_match(
 
     The type of a product of another kind is at most 0.5. The highest price of a range counts.
     """
-    other = min(_UNLIKE, product_type(target, bought, tuple(dict.fromkeys(nouns[0])), nouns[1]))
+    kind = 1.0
+    if not same_kind(target, bought):
+        wanted = tuple(dict.fromkeys(nouns[0]))
+        kind = min(_UNLIKE, product_type(target, bought, wanted, nouns[1]))
     return Match(
-        1.0 if same_kind(target, bought) else other,
+        kind,
         sum(states(bought, attribute) for attribute in goal.attributes),
         bought.highest < goal.price_upper,
     )
