@@ -194,7 +194,7 @@ class AlfWorld(AgentEnv):
         )
 
     def _left(self) -> int | None:
-        """Steps of a shortest solution from here, None where there is none; kept per state."""
+        """Steps of a shortest solution from here, None if there is none; cached per state."""
         key = self.world.anchor()
         if key not in self._remaining:
             commands = plan(self.world)
