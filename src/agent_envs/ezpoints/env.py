@@ -155,8 +155,10 @@ class EZPoints(AgentEnv):
         """The cards of a task and an empty formula."""
         self.hand = deals()[task_id]
         self.names = [card.name for card in self.hand]
-        self.numbers = tuple(VALUES[card.rank] for card in self.hand)
-        self.left = self.numbers
+        self.numbers = [VALUES[card.rank] for card in self.hand]
+        self.left = tuple(self.numbers)
+        low, high = sorted(self.numbers)
+        self.key = f"{low},{high}"
         self.said: list[str] = []
         self.formula = Formula()
         return GOAL, self._turn("")
@@ -171,16 +173,17 @@ class EZPoints(AgentEnv):
         if symbol == "=":
             return self._finish()
         if symbol in NUMBERS:
-            if int(symbol) not in self.left:
+            number = NUMBERS[symbol]
+            if number not in self.left:
                 return self._refuse(symbol)
-            self.left = without(self.left, int(symbol))
+            self.left = without(self.left, number)
         self.formula = read(self.formula, symbol)
         self.said.append(symbol)
         return self._turn("")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn without effect; the observation has the notice and the table."""
-        return super().reject(reason, self._text(notice))
+        return super().reject(reason, self._text(notice, "".join(self.said)))
 
     def solution(self) -> tuple[str, ...]:
         """The fewest actions from here to 12; () if the formula cannot make it."""
@@ -202,8 +205,9 @@ class EZPoints(AgentEnv):
             f"That makes {TARGET}." if right else f"That does not make {TARGET} of both cards.",
             reward=self.scheme.right if right else self.scheme.wrong,
         )
-        turn = turn._replace(progress=float(right), admissible_actions=())
-        return turn._replace(success=right, failure=not right)
+        return turn._replace(
+            progress=float(right), admissible_actions=(), success=right, failure=not right
+        )
 
     def _refuse(self, number: str) -> Turn:
         """The answer to an unusable number."""
@@ -216,22 +220,21 @@ class EZPoints(AgentEnv):
     def _turn(self, notice: str, reason: str = "", reward: float = 0.0) -> Turn:
         """The turn of the table after a symbol, or after the deal."""
         way, formula = self.solution(), "".join(self.said)
-        low, high = sorted(self.numbers)
         full = len(self.said) == self.scheme.longest
         return Turn(
-            self._text(notice),
+            self._text(notice, formula),
             valid=not reason,
             invalid_reason=reason,
             progress=1 - len(way) / SHORTEST if way else 0.0,
-            anchor=f"{low},{high}:{formula}",
+            anchor=f"{self.key}:{formula}",
             reward=reward,
             admissible_actions=() if full else [*dict.fromkeys(map(str, self.left)), *SIGNS],
-            extra={"formula": formula, "cards": [*self.names], "numbers": [*self.numbers]},
+            extra={"formula": formula, "cards": self.names, "numbers": self.numbers},
         )
 
-    def _text(self, notice: str) -> str:
+    def _text(self, notice: str, formula: str) -> str:
         """The notice, if any, and the table."""
-        table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{''.join(self.said)}'"
+        table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{formula}'"
         return f"{notice}\n{table}" if notice else table
 
     def _shown(self, text: str, info: dict[str, Any]) -> Any:

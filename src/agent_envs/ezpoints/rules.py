@@ -12,9 +12,9 @@ from typing import NamedTuple
 from agent_envs.panels import Panel, one_of
 
 TARGET = 12
-NUMBERS = tuple(map(str, range(1, 11)))
+NUMBERS = {str(n): n for n in range(1, 11)}
 SIGNS = ("+", "*", "=")
-SYMBOLS = NUMBERS + SIGNS
+SYMBOLS = (*NUMBERS, *SIGNS)
 SHORTEST = 4
 """Number of symbols of a solution: two numbers, the sign between them and "="."""
 VALUES = {str(n): n for n in range(2, 11)} | dict.fromkeys("JQK", 10)
@@ -106,7 +106,7 @@ def read(formula: Formula, symbol: str) -> Formula:
         return Formula(total + term, 1, ended=False, sound=sound)
     if symbol in {"+", " "}:
         return formula
-    return Formula(total, term * int(symbol), ended=True, sound=sound and not ended)
+    return Formula(total, term * NUMBERS[symbol], ended=True, sound=sound and not ended)
 
 
 def without(numbers: tuple[int, ...], used: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from agent_envs.sotopia.indexed import compiled
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, no_offer
 
@@ -27,16 +28,16 @@ _RANGE = re.compile(  # a range of amounts, none of which is an offer
     r"|(?<![\d$.,])\$?\d[\d,.]*\s?k?\s?(?:to|till|until)\s\$?\d",
     re.IGNORECASE,
 )
-_MOVES = re.compile(  # "down from $60 to $45" is $45
+_MOVES = compiled(  # "down from $60 to $45" is $45
     r"\b(?:go|come|came|went|move|raise|lower|drop|increase|reduce|up|down|change)\b[^.,;!?]*?"
     r"\bfrom \$?\d[\d,.]* (?=to\b)",
-    re.IGNORECASE,
+    any_case=True,
 )
-_SHARE = re.compile(  # words before a number that make it a share of something
-    r"(?:\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some"
-    r"|all"
-    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*|%(?: of)?),?\s*$",
-    re.IGNORECASE,
+_SHARE = compiled(  # words before a number that make it a share of something
+    r"\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some|all"
+    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*,?\s*$"
+    r"|%(?: of)?,?\s*$",
+    any_case=True,
 )
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
 _PERIODS = re.compile(
@@ -48,8 +49,8 @@ _UNITS = re.compile(
     r"|fine"
     r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
 )  # fmt: skip
-_BEFORE = re.compile(  # a number without $ may be an amount after these
-    r"(?:(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
+_BEFORE = compiled(  # a number without $ may be an amount after these
+    r"(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*\s*$|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
     r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
     r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
     r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
@@ -65,17 +66,17 @@ _BEFORE = re.compile(  # a number without $ may be an amount after these
     r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
     r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
     r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
-    r" at))\s*$",
-    re.IGNORECASE,
+    r" at)\s*$",
+    any_case=True,
 )
-_NO_AMOUNT = re.compile(  # a number is never an amount after these
+_NO_AMOUNT = compiled(  # a number is never an amount after these
     r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
     r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
     r"|home"
     r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
     r"|will be"
     r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
-    re.IGNORECASE,
+    any_case=True,
 )
 _BEHIND = re.compile(  # a number without $ may be an amount before these
     r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"

@@ -37,6 +37,7 @@ class Harm(NamedTuple):
 _LEXICON = Lexicon("conduct")
 _NAMES = _LEXICON.words("names")
 _TRAITS = _LEXICON.words("traits")
+_CALLS = _NAMES | _TRAITS
 _MILD = _LEXICON.words("mild")
 _BETWEEN = _LEXICON.words("between")
 _YOU = _LEXICON.words("you")
@@ -64,6 +65,7 @@ _PEACEFUL = _LEXICON.pattern("peaceful")
 _FALSE = _LEXICON.pattern("false")
 _DOER = _LEXICON.pattern("doer")
 _ELSE = _LEXICON.pattern("else")
+_WORD = re.compile(r"[a-z0-9$'-]+")
 
 
 @lru_cache(maxsize=8192)
@@ -98,8 +100,8 @@ def _insults(text: str, *, deed: bool) -> bool:
     """Whether a clause insults the other; in a deed only what is rude by itself counts."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
-    words = re.findall(r"[a-z0-9$'-]+", text)
-    named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
+    words = _WORD.findall(text)
+    named = [place for place, word in enumerate(words) if _root(word) in _CALLS]
     if deed or not named:
         return False
     if any(words[place + 1 : place + 3] in _LIKE_YOU for place in named):
@@ -114,7 +116,7 @@ def _shown(text: str) -> bool:
     """Whether a deed writes or shows a name."""
     words = re.findall(r"[a-z'-]+", text)
     shows = re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?|note)\b", text)
-    return bool(shows) and any(_root(word) in _NAMES | _TRAITS for word in words)
+    return bool(shows) and any(_root(word) in _CALLS for word in words)
 
 
 @lru_cache(maxsize=4096)
@@ -137,7 +139,7 @@ def _called(words: Sequence[str], place: int) -> bool:
     word that the name could belong to.
     """
     start = place - 1
-    while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _NAMES | _TRAITS):
+    while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _CALLS):
         start -= 1
     trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
     follows = words[place + 1] if place + 1 < len(words) else ""
@@ -156,10 +158,10 @@ def _called(words: Sequence[str], place: int) -> bool:
 
 
 def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not _LIMBS.search(text):
-        return False
     found = _THREATS.search(text)
-    return found is not None and not _DENIED.search(text[: found.start()])
+    if found is None or _DENIED.search(text[: found.start()]):
+        return False
+    return not _IDIOMS.search(text) or bool(_LIMBS.search(text))
 
 
 def _or_else(clause: Clause) -> bool:

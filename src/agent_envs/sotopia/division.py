@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
@@ -104,7 +105,7 @@ class Division:
 
     def _counts(self, text: str) -> dict[int, int]:
         counts = {}
-        for count, name in self._pattern.findall(text.lower()):
+        for count, name in _counted(self._names).findall(text.lower()):
             place = next(i for i, t in enumerate(self.things) if name in (t.one, t.many))
             thing = self.things[place]
             number = min(_MANY[count], thing.total) if count in _MANY else _number(count)
@@ -114,10 +115,8 @@ class Division:
         return counts
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        names = "|".join(re.escape(name) for t in self.things for name in (t.many, t.one))
-        counts = "|".join((*_NUMBERS, *_MANY))
-        return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({names})\b")
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for thing in self.things for name in (thing.many, thing.one))
 
     def tell(self, deal: Deal, side: int) -> str:
         """`I keep 2 lamps and 1 rug, you get 1 vase`."""
@@ -163,8 +162,13 @@ class Division:
 
     def points(self, deal: Deal, side: int) -> int:
         """The points of a side's things."""
-        counts = (n if side == 0 else t.total - n for t, n in zip(self.things, deal, strict=True))
-        return sum(n * w for n, w in zip(counts, self.worth[side], strict=True))
+        points: int = sum(map(mul, deal, self.worth[side]))
+        return points if side == 0 else self._points_of_all - points
+
+    @cached_property
+    def _points_of_all(self) -> int:
+        """The points of all things for side 1."""
+        return sum(t.total * w for t, w in zip(self.things, self.worth[1], strict=True))
 
     def value(self, deal: Deal, side: int) -> float:
         """0 at the side's limit of points, 1 at its target."""
@@ -174,6 +178,14 @@ class Division:
     def material(self, deal: Deal, side: int) -> float:
         """The value, clipped to [-1, 1]."""
         return max(-1.0, min(1.0, self.value(deal, side)))
+
+
+@lru_cache(maxsize=256)
+def _counted(names: tuple[str, ...]) -> re.Pattern[str]:
+    """A number followed by one of these names."""
+    counts = "|".join((*_NUMBERS, *_MANY))
+    known = "|".join(map(re.escape, names))
+    return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({known})\b")
 
 
 def _number(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
@@ -323,7 +324,7 @@ class Sotopia(AgentEnv):
         talk, side = self.talk, self.side
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
         if self.speaker is not None and self.speaker.state:
-            own = sorted(repr(act) for who, act in talk.said if who == side and act.argument)
+            own = sorted(_shown(act) for who, act in talk.said if who == side and act.argument)
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
             facts += talk.accepted_by, self.speaker.state
             facts += (own if self.reward == "weighted" else sorted(set(own)),)
@@ -342,6 +343,11 @@ class Sotopia(AgentEnv):
             return self.talk.exchanged(side) * _weighted(scores, self.weights)
         goal = scores["goal"]
         return goal / RANGES["goal"][1] if self.reward == "goal" else float(goal > SUCCESS)
+
+
+@lru_cache(maxsize=1024)
+def _shown(act: Act) -> str:
+    return repr(act)
 
 
 def _progress(scores: Mapping[str, float]) -> float:

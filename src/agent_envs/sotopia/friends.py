@@ -34,11 +34,12 @@ _MEANT = re.compile(
     re.IGNORECASE,
 )
 _OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # the same after a name
+_WORD = re.compile(r"\w+")
 _FEW_WORDS = 3  # a line with at most so many other words is a guess of a name
 
 
 class Friend(NamedTuple):
-    """A friend in a scene."""
+    """A friend in a scene; each of the four fields is one word."""
 
     name: str
     works: str
@@ -77,38 +78,32 @@ class Friends:
 
         The names of the speaker, the listener and namesakes do not count.
         """
-        named = self.named(text)
-        found = self._names.search(text)
-        if found is None or len(named) != 1 or _ADDRESSED.search(text[: found.start()]):
+        names = [word for word in _WORD.finditer(text) if word[0] in self._places]
+        if len({name[0] for name in names}) != 1 or _ADDRESSED.search(text[: names[0].start()]):
             return None
+        found = names[0]
         rest = text[: found.start()] + text[found.end() :]
         own = _OWN.match(text, found.end())
         meant = _MEANT.search(rest) or len(rest.split()) < _FEW_WORDS
-        return (named[0],) if meant and not own else None
+        return (self._places[found[0]],) if meant and not own else None
 
     def named(self, text: str) -> list[int]:
         """All friends whose names occur in a text."""
-        return [self._places[name] for name in dict.fromkeys(self._names.findall(text))]
+        names = dict.fromkeys(_WORD.findall(text))
+        return [self._places[name] for name in names if name in self._places]
 
     def described(self, text: str) -> list[str]:
         """All workplaces, towns and sports in a text, in alphabetical order."""
-        return sorted({self._spelt[trait.lower()] for trait in self._traits.findall(text)})
+        words = {word.lower() for word in _WORD.findall(text)}
+        return sorted(self._spelt[word] for word in words & self._spelt.keys())
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {friend.name: place for place, friend in enumerate(self.friends)}
 
     @cached_property
-    def _names(self) -> re.Pattern[str]:
-        return re.compile(r"\b(" + "|".join(self._places) + r")\b")
-
-    @cached_property
     def _spelt(self) -> dict[str, str]:
         return {trait.lower(): trait for friend in self.friends for trait in sorted(friend.traits)}
-
-    @cached_property
-    def _traits(self) -> re.Pattern[str]:
-        return re.compile(r"\b(" + "|".join(self._spelt) + r")\b", re.IGNORECASE)
 
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  both ask alike
         """`Do you know Anouk?`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent_envs.assets import table
+from agent_envs.sotopia.indexed import compiled
 
 
 class Lexicon:
@@ -23,9 +24,10 @@ class Lexicon:
 
     def pattern(self, name: str) -> re.Pattern[str]:
         """An entry as a compiled pattern."""
-        return re.compile(self._group(name))
+        return compiled(self.plain(name))
 
-    def _group(self, name: str) -> str:
+    def plain(self, name: str) -> str:
+        """An entry as one pattern, its alternatives as they are written."""
         lines = self._entries[name].splitlines()
         text = "|".join(line.removeprefix("|") for line in lines)
-        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self._group(part[1]), text)})"
+        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self.plain(part[1]), text)})"

@@ -7,6 +7,9 @@ patience, and without patience it leaves.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cached_property
+from operator import itemgetter, ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
@@ -147,8 +150,9 @@ class Negotiator:
         useful = mood.turn == 1
         mood = self._offended(mood, act)
         if line is not None:
-            means = [talk.means(who, done) for who, done in talk.said if who != self.side]
-            mood, fact, listened = self._talked(mood, line, repeated=means[-1] in means[:-1])
+            meanings = talk.meanings(1 - self.side)
+            repeated = meanings[-1] in meanings[:-1]
+            mood, fact, listened = self._talked(mood, line, repeated=repeated)
             mood, better = self._offered(mood, talk.standing[1 - self.side])
             useful = useful or listened or better
         lost = (not useful) + (mood.turn >= self.temper.hurry)
@@ -194,19 +198,22 @@ class Negotiator:
     def _kept(self, demand: float) -> float:
         return round(max(self.temper.floor, demand), 4)
 
+    @cached_property
+    def _worth(self) -> list[tuple[float, int, Deal]]:
+        """Value and place of all deals, those worth least first."""
+        deals = enumerate(self.game.deals)
+        return sorted((self.game.value(deal, self.side), place, deal) for place, deal in deals)
+
     def _counter(self, mood: Mood, talk: Talk) -> Deal:
         """A deal that just meets its demand, close to the other's proposal."""
-        near = talk.standing[1 - self.side]
-
-        def cost(deal: Deal) -> float:
-            away = 0 if near is None else sum(a != b for a, b in zip(deal, near, strict=True))
-            return self.game.value(deal, self.side) + 0.05 * away
-
-        fitting = [d for d in self.game.deals if self.game.value(d, self.side) >= mood.demand]
-        return min(fitting, key=cost) if fitting else self._dearest()
-
-    def _dearest(self) -> Deal:
-        return max(self.game.deals, key=lambda deal: self.game.value(deal, self.side))
+        near, best = talk.standing[1 - self.side], None
+        for value, place, deal in self._worth[bisect_left(self._worth, (mood.demand,)) :]:
+            if best is not None and value > best[0]:
+                break
+            away = 0 if near is None else sum(map(ne, deal, near))
+            cost = value + 0.05 * away, place, deal
+            best = cost if best is None else min(best, cost)
+        return best[2] if best else max(self._worth, key=itemgetter(0))[2]
 
     def _act(self, move: Move) -> Act:
         if move.kind == "leave":

@@ -164,11 +164,13 @@ def _stated(core: str, *, conditional: bool) -> str:
         return "suit" if _FIGURED.match(core) else "accept"
     if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
-    first = next((kind for kind, pattern in _BEFORE_NO if pattern.search(core)), "")
-    if not first and _NEGATED.search(core):
-        first = "note" if _NEUTRAL.search(core) else "refuse"
-    rest = "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
-    return first or next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), rest)
+    for kind, pattern in _BEFORE_NO:
+        if pattern.search(core):
+            return kind
+    if _NEGATED.search(core):
+        return "note" if _NEUTRAL.search(core) else "refuse"
+    after = next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), "")
+    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
 
 
 def _accepts(core: str) -> bool:
@@ -208,12 +210,13 @@ def reading(
     )
     if offered is None:  # nothing can be granted, so it is a proposal
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
-    found = _named(done, terms, by_asking=by_asking)
+    exchanged = _exchanged(done)
+    found = _named(done, terms, puts=by_asking or exchanged, asks=by_asking)
     withdraws = any(_WITHDRAWS.search(clause.text) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:
-        kind = _kind(done, found, offered, fresh=fresh)
+        kind = _kind(done, found, offered, fresh=fresh, exchanged=exchanged)
     return Reading(kind, found if kind in ("offer", "acceptance") else None, withdraws)
 
 
@@ -225,20 +228,24 @@ def _suiting(clause: Clause, words: str) -> str:
     return "accept" if not words or figures <= open_ones | clock else "other"
 
 
-def _named(done: Done, terms: Callable[[str], Deal | None], *, by_asking: bool) -> Deal | None:
-    """The terms in the clauses of a line that may propose."""
+def _named(
+    done: Done, terms: Callable[[str], Deal | None], *, puts: bool, asks: bool
+) -> Deal | None:
+    """The terms in the clauses of a line that may propose.
+
+    puts: whether all clauses may; asks: whether questions may, too.
+    """
     kinds = {kind for kind, _ in done}
     naming = set(_NAMING)
-    if by_asking:
+    if asks:
         naming.add("ask")
     if not kinds & {"refuse", "ask", "hedge", "stall"}:
         naming.add("note")
     if "refuse" in kinds:
         naming -= {"echo", "close", "commit"}
-    exchanged = _exchanged(done)
     named, put = [], False
     for place, (kind, clause) in enumerate(done):
-        put = by_asking or exchanged or _puts(done, place, follows=put)
+        put = puts or _puts(done, place, follows=put)
         if put and (kind in naming or (kind == "note" and _fragment(clause))):
             named.append(_REMARKS.sub("", clause.spelt))
     return terms(", ".join(named)) if named else None
@@ -271,11 +278,13 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     return not _OTHERS.search(text)
 
 
-def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) -> str:
+def _kind(
+    done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool, exchanged: bool
+) -> str:
     """The class of a line by the classes of its clauses and its terms."""
     kinds = {kind for kind, _ in done}
     said = _decided(done)
-    suggests = "suggest" in kinds or (said != "acceptance" and _exchanged(done))
+    suggests = "suggest" in kinds or (said != "acceptance" and exchanged)
     if found is not None and found != offered:
         return "hedge" if said == "hedge" and not suggests else "offer"
     if suggests:

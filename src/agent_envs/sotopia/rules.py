@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_envs.sotopia.conduct import harm
@@ -25,6 +26,8 @@ from agent_envs.sotopia.speech import heard, hinted, leaked, told
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_envs.sotopia.conduct import Harm
     from agent_envs.sotopia.scene import Scene
     from agent_envs.sotopia.talk import Talk
@@ -42,7 +45,7 @@ WAYS_OUT = (
     'judge="openai:<model>@<base url>" (a model), judge="none" (no scores, no reward) or a Judge '
     "of your own"
 )
-_TOLD = 0.6  # share of a fact's word pairs from which on it counts as told
+_SHARE = 0.6  # share of a fact's word pairs from which on it counts as told
 _HARMS = ("insults", "slurs", "threats", "acts of violence")
 _COSTS = ((2, 3), (3, 5), (3, 5), (5, 10))
 """Costs in relationship and in social_rules of each kind of harm."""
@@ -94,12 +97,13 @@ class Rules:
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The seven scores."""
+        harms = _harms(talk, side)
         found = {
             "believability": believability(talk, side),
-            "relationship": relationship(talk, side),
+            "relationship": relationship(talk, side, harms),
             "knowledge": knowledge(talk, side),
             "secret": secret(talk, side),
-            "social_rules": social_rules(talk, side),
+            "social_rules": social_rules(harms),
             "financial_and_material_benefits": material(talk, side),
             "goal": goal(talk, side),
         }
@@ -134,16 +138,15 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
     return 5 * share, f"The deal brings {share:+.0%} in money or goods."
 
 
-def relationship(talk: Talk, side: int) -> tuple[float, str]:
+def relationship(talk: Talk, side: int, harms: Sequence[Harm]) -> tuple[float, str]:
     """The deal's value to the other, courtesy, rudeness, and being left."""
-    spoken = [one.act for one in talk.said if one.side == side and one.act.kind == "speak"]
-    polite = {talk.means(side, act) for act in spoken if heard(act.argument).courteous}
+    polite = {
+        meaning
+        for (who, act), meaning in zip(talk.said, talk.meant, strict=True)
+        if who == side and act.kind == "speak" and heard(act.argument).courteous
+    }
     courteous = min(2, len(polite))
-    rude = sum(
-        done * cost
-        for one in _harms(talk, side)
-        for done, (cost, _) in zip(one, _COSTS, strict=True)
-    )
+    rude = sum(done * cost for one in harms for done, (cost, _) in zip(one, _COSTS, strict=True))
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))
@@ -162,24 +165,25 @@ def knowledge(talk: Talk, side: int) -> tuple[float, str]:
 
 def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
     """The places of the facts that a side has told."""
-    lines = talk.lines(side)
-    return tuple(
-        place
-        for place, fact in enumerate(talk.scene.facts[side])
-        if any(told(fact, line) >= _TOLD for line in lines)
-    )
+    facts = talk.scene.facts[side]
+    return tuple(sorted(frozenset[int]().union(*(_told(facts, one) for one in talk.lines(side)))))
+
+
+@lru_cache(maxsize=8192)
+def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
+    """The places of the facts in a line."""
+    return frozenset(place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE)
 
 
 def secret(talk: Talk, side: int) -> tuple[float, str]:
     """The secret's words in the side's own acts."""
-    who = talk.scene.characters[side]
-    share = max(leaked(who.secret, talk.deeds(side)), hinted(who.hints, talk.deeds(side)))
+    who, deeds = talk.scene.characters[side], talk.deeds(side)
+    share = max(leaked(who.secret, deeds), hinted(who.hints, deeds))
     return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
-def social_rules(talk: Talk, side: int) -> tuple[float, str]:
+def social_rules(harms: Sequence[Harm]) -> tuple[float, str]:
     """Insults, slurs, threats and violence."""
-    harms = _harms(talk, side)
     counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
     score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
     words = ", ".join(f"{n} {name}" for n, name in zip(counts, _HARMS, strict=True))
@@ -195,9 +199,9 @@ def _harms(talk: Talk, side: int) -> list[Harm]:
 
 def believability(talk: Talk, side: int) -> tuple[float, str]:
     """Repetition and form."""
-    own = [act for who, act in talk.said if who == side and act.argument]
-    repeated = len(own) - len({talk.means(side, act) for act in own})
-    wordless = sum(heard(act.argument).wordless for act in own)
+    meanings = [one for one in talk.meanings(side) if one[0]]
+    repeated = len(meanings) - len(set(meanings))
+    wordless = sum(heard(line).wordless for line in talk.deeds(side))
     score = 10.0 - 3 * repeated - 2 * wordless
     return score, f"{repeated} repeated, {wordless} without words."
 

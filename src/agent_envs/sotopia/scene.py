@@ -162,8 +162,9 @@ def _binding(game: Game) -> str:
 
 def attainable(game: Game, side: int, other: float = 0.4) -> float:
     """The highest value for a side of a deal with at least the value `other` for the other."""
-    fitting = (deal for deal in game.deals if game.value(deal, 1 - side) >= other)
-    return max((game.value(deal, side) for deal in fitting), default=-1.0)
+    value = game.value
+    fitting = [deal for deal in game.deals if value(deal, 1 - side) >= other]
+    return max([value(deal, side) for deal in fitting], default=-1.0)
 
 
 def shown(text: str, side: int) -> str:

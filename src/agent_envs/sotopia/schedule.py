@@ -20,6 +20,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 HOURS = (9, 11, 13, 15, 17)
 _POINTS = (5, 4, 3, 1, 0)
 """Values of the best to the worst day, and of the best to the worst hour."""
+_WORTH = tuple((day + hour) / (2 * _POINTS[0]) for day, hour in product(_POINTS, repeat=2))
 _DAY = re.compile(r"\b(" + "|".join(DAYS) + r")s?\b", re.IGNORECASE)
 _HOUR = re.compile(  # for a range like 13:00 to 15:00, its first hour
     r"\b(?:at|around|from|between)\s+(\d{1,2})(?::00)?(?![:.]?\d)(?:\s*([ap])\.?m\b|\s*o['’]clock)?"
@@ -95,13 +96,8 @@ class Week:
         return self._likings(0), self._likings(1)
 
     def _likings(self, side: int) -> dict[Deal, float]:
-        days, hours, busy = self.days[side], self.hours[side], self.busy[side]
-        worth = {
-            (day, hour): (a + b) / (2 * _POINTS[0])
-            for day, a in zip(days, _POINTS, strict=True)
-            for hour, b in zip(hours, _POINTS, strict=True)
-        }
-        return worth | dict.fromkeys(busy, -1.0)
+        slots = product(self.days[side], self.hours[side])
+        return dict(zip(slots, _WORTH, strict=True)) | dict.fromkeys(self.busy[side], -1.0)
 
     def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  time is no money here
         """Always 0."""

@@ -31,6 +31,11 @@ class Said(NamedTuple):
     act: Act
 
 
+Meaning = tuple[object, "Deal | None"]
+"""The meaning of an act: its content words without numbers ("" if it has none), and its terms.
+"""
+
+
 class Pending(NamedTuple):
     """Terms that both sides accepted, and that some side can still withdraw.
 
@@ -48,6 +53,7 @@ class Pending(NamedTuple):
 class Talk(NamedTuple):
     """The talk so far, immutable; `after` returns the next one.
 
+    said: the acts. meant: the meaning of each.
     standing: the open terms that each side proposed last. firm: whether by a field.
     fresh: whether the latest act proposed, accepted or confirmed terms. did: its class, of
     `reading.KINDS`. pending: terms that both accepted and one can withdraw.
@@ -57,6 +63,7 @@ class Talk(NamedTuple):
 
     scene: Scene
     said: tuple[Said, ...] = ()
+    meant: tuple[Meaning, ...] = ()
     standing: tuple[Deal | None, Deal | None] = (None, None)
     firm: tuple[bool, bool] = (False, False)
     fresh: bool = False
@@ -98,23 +105,17 @@ class Talk(NamedTuple):
         if self.agreed is not None:
             return 1.0
         answered = {
-            self.means(side, one.act)
-            for one, after in zip(self.said, self.said[1:], strict=False)
+            meaning
+            for one, after, meaning in zip(self.said, self.said[1:], self.meant, strict=False)
             if one.side == side and one.act.kind == "speak" and after.side != side
             and after.act.kind not in ("leave", "none")
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
 
-    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
-        """The meaning of an act: its content words without numbers, and its terms."""
-        return gist(act.argument) or act.argument, self._proposed(side, act)
-
-    def _proposed(self, side: int, act: Act) -> Deal | None:
-        """The terms in an act."""
-        if act.offer is not None or self.scene.game is None or act.kind != "speak":
-            return act.offer
-        counts = any(letter.isdigit() for letter in act.argument)
-        return self.scene.game.read(act.argument, side) if counts else None
+    def meanings(self, side: int) -> list[Meaning]:
+        """The meaning of each act of a side."""
+        pairs = zip(self.said, self.meant, strict=True)
+        return [meaning for (who, _), meaning in pairs if who == side]
 
     def repeats(self, side: int, act: Act) -> bool:
         """Whether `side` made the same act before, verbatim."""
@@ -135,8 +136,13 @@ class Talk(NamedTuple):
         A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
         proposal of its own. Leaving ends all proposals.
         """
-        said, ahead = (*self.said, Said(side, act)), max(0, self.ahead - 1)
-        talk = self._replace(said=said, fresh=False, did="talk", ahead=ahead)
+        talk = self._replace(
+            said=(*self.said, Said(side, act)),
+            meant=(*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+            fresh=False,
+            did="talk",
+            ahead=max(0, self.ahead - 1),
+        )
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
@@ -234,6 +240,14 @@ def _without(talk: Talk, side: int) -> Talk:
     standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
     firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
     return talk._replace(standing=standing, firm=firm)
+
+
+def _named(talk: Talk, side: int, act: Act) -> Deal | None:
+    """The terms in an act."""
+    game = talk.scene.game
+    if act.offer is not None or game is None or act.kind != "speak":
+        return act.offer
+    return game.read(act.argument, side) if any(map(str.isdigit, act.argument)) else None
 
 
 def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
