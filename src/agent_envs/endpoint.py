@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 from agent_envs import web
 from agent_envs.assets import require
-from agent_envs.backoff import delay, retry_after, tries
 from agent_envs.panels import nearest
+from agent_envs.retry import delay, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 def _fresh(monkeypatch):
     """No key, brief pauses, and a process that has asked nothing yet."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("agent_envs.backoff.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
     web.close()
     yield
     web.close()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agent_envs.assets import require
-from agent_envs.backoff import pause, retry_after, tries
 from agent_envs.panels import one_of
 from agent_envs.retrieval.corpus import passage_of
 from agent_envs.retrieval.passages import Passage, check
+from agent_envs.retry import pause, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import backoff, web
+from agent_envs import retry, web
 from agent_envs.retrieval import client
 from agent_envs.retrieval.client import Http, RetrievalError, passage
 from agent_envs.retrieval.passages import Passage, Retriever
@@ -186,7 +186,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(backoff, "sleep", waited.append)
+    monkeypatch.setattr(retry, "sleep", waited.append)
     return waited
 
 
@@ -375,7 +375,7 @@ class TestFaults:
             assert one.search(["a"], 1) == [found("a", 1)]
         with ExitStack() as stack:
             back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-            monkeypatch.setattr(backoff, "sleep", back)
+            monkeypatch.setattr(retry, "sleep", back)
             assert one.search(["b"], 1) == [found("b", 1)]
 
 
