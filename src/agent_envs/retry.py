@@ -1,4 +1,4 @@
-"""Back-off: how long to wait before a failed request is sent again."""
+"""Retries with exponential back-off: how long to wait before a failed request is sent again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from email.utils import parsedate_to_datetime
 from random import Random
 from time import sleep
 
-BACKOFF = 0.5  # seconds before the second try, doubled before each further try
-LONGEST = 30.0  # the longest wait in seconds, even if a server asks for more
+BACKOFF = 0.5  # seconds before the second try, doubled before each further one
+LONGEST = 30.0  # longest wait in seconds, even if a server asks for more
 
 
 def delay(tried: int, asked: float = 0.0) -> float:
-    """Seconds to wait after `tried` tries: exponential back-off with jitter, at least `asked`.
+    """Seconds to wait after `tried` tries: doubled each time, with random jitter, at least `asked`.
 
-    The jitter has its own random generator; the process's global generator is not used.
+    It uses a generator of its own and leaves the global random state as it is.
     """
     longest = min(BACKOFF * 2.0 ** min(tried - 1, 10), LONGEST)
     return max(asked, longest * Random().uniform(0.5, 1.0))
@@ -26,7 +26,7 @@ def pause(tried: int, asked: float = 0.0) -> None:
 
 
 def retry_after(header: str | None) -> float:
-    """Seconds that a `Retry-After` header (a number or a date) asks for; 0 if it is unusable."""
+    """Seconds of a `Retry-After` header, a number or a date; 0 without a valid one."""
     if not header:
         return 0.0
     try:

@@ -53,7 +53,7 @@ def open_retriever(
             f"retriever {named!r} needs a corpus, and the data folder has no corpus.jsonl; put one "
             "there or give the URL of a retrieval server"
         )
-    return _named_retriever(named, corpus, model or default_model(), index)
+    return _shared(named, corpus, model or default_model(), index)
 
 
 def default_model() -> str:
@@ -73,20 +73,20 @@ def encoder_of(model: str) -> Encoder:
     return Encoder(model, prefixes=prefixes)
 
 
-class NamedRetriever(Cached):
-    """A retriever opened by name; its copies within a process are the same object."""
+class SharedRetriever(Cached):
+    """A retriever made by name; a copy of it in the same process is the same object."""
 
     def __init__(self, named: str, corpus: Corpus, model: str, index: str) -> None:
         self._how = named, corpus, model, index
         super().__init__(_made(named, corpus, model, index), size=_REMEMBERED)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _named_retriever, self._how
+        return _shared, self._how
 
 
 @lru_cache(maxsize=8)
-def _named_retriever(named: str, corpus: Corpus, model: str, index: str) -> NamedRetriever:
-    return NamedRetriever(named, corpus, model, index)
+def _shared(named: str, corpus: Corpus, model: str, index: str) -> SharedRetriever:
+    return SharedRetriever(named, corpus, model, index)
 
 
 def _made(named: str, corpus: Corpus, model: str, index: str) -> Retriever:
