@@ -33,7 +33,7 @@ def retry_after(header: str | None) -> float:
         seconds = float(header)
     except ValueError:
         seconds = _seconds_to(header)
-    return min(seconds, LONGEST) if seconds > 0 else 0.0  # neither is NaN
+    return min(seconds, LONGEST) if seconds > 0 else 0.0  # NaN gives 0, too
 
 
 def tries(count: int) -> str:

@@ -1,8 +1,8 @@
-"""Conduct: insults, slurs, threats and violence in what someone says or does.
+"""Conduct: insults, slurs, threats and violence in words and deeds.
 
-A lexicon by category, read clause by clause: who does it, to whom, and whether it is denied. "You
-are no fool" insults nobody, "I am a fool" only oneself, "my brother is a fool" nobody who is here.
-Left out: irony, and insults that only a story makes one.
+A lexicon by category, applied clause by clause: who does it, to whom, and whether it is denied.
+"You are no fool" insults nobody, "I am a fool" only oneself, "my brother is a fool" nobody present.
+Not detected: irony, and insults that are only implied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Harm(NamedTuple):
-    """What a line or a deed does to the other."""
+    """The harm of a line or a deed to the other."""
 
     insults: bool = False
     slurs: bool = False
@@ -30,7 +30,7 @@ class Harm(NamedTuple):
 
     @property
     def rude(self) -> int:
-        """How much the other minds: 1 for an insult, 2 for a slur or a threat, 4 for violence."""
+        """Severity: 1 for an insult, 2 for a slur or a threat, 4 for violence."""
         return self.insults + 2 * self.slurs + 2 * self.threatens + 4 * self.violent
 
 
@@ -48,7 +48,7 @@ _FOLK = _LEXICON.words("folk")
 _CALLED = _LEXICON.words("called")
 _THAN_YOU = _LEXICON.pattern("than_you")
 _POINTED = _LEXICON.pattern("pointed")
-_LIKE_YOU = (["like", "you"], ["as", "you"])  # after a name; whatever is denied of such a one
+_LIKE_YOU = (["like", "you"], ["as", "you"])  # after a name; a negation does not remove the insult
 _VEILED = _LEXICON.pattern("veiled")
 _INCAPABLE = _LEXICON.pattern("incapable")
 _RUDE = _LEXICON.pattern("rude")
@@ -70,7 +70,7 @@ _WORD = re.compile(r"[a-z0-9$'-]+")
 
 @lru_cache(maxsize=8192)
 def harm(text: str, *, deed: bool = False) -> Harm:
-    """What a line does, or with `deed` what an action or a gesture does."""
+    """The harm of a line, or with `deed` of an action or a gesture."""
     found = [_harm(clause.form, deed=deed) for clause in clauses(text)]
     if not found:
         return Harm()
@@ -97,7 +97,7 @@ def _harm(clause: Clause, *, deed: bool) -> Harm:
 
 
 def _insults(text: str, *, deed: bool) -> bool:
-    """Whether a clause calls the other names; of a deed only what is rude by itself."""
+    """Whether a clause insults the other; in a deed only what is rude by itself counts."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
     words = _WORD.findall(text)
@@ -121,7 +121,7 @@ def _shown(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _root(word: str) -> str:
-    """A name or a trait without the ending of a plural or a superlative."""
+    """A name or a trait without plural or superlative ending."""
     if word in _NAMES or word in _TRAITS:
         return word
     for ending in ("s", "es", "est", "er", "iest", "ier"):
@@ -133,10 +133,10 @@ def _root(word: str) -> str:
 
 
 def _called(words: Sequence[str], place: int) -> bool:
-    """Whether the name at a place is what the other is called.
+    """Whether the name at a place is applied to the other.
 
-    Going back from it over what may stand between, one comes to "you", or to the beginning, and
-    then nothing follows that it could belong to.
+    Going back from it over allowed words leads to "you", or to the beginning without a following
+    word that the name could belong to.
     """
     start = place - 1
     while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _CALLS):

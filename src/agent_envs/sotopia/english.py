@@ -1,7 +1,7 @@
-"""English sentences as clauses: contractions written out, number words as digits, who and how.
+"""English sentences as clauses, with contractions expanded and number words as digits.
 
-A clause has a connector (`but`, `if`, `because`, ...) and is a question or not. Left out: spelling
-mistakes, other languages and anything that needs a parser.
+A clause has a connector (`but`, `if`, `because`, ...) and is a question or not. Not supported:
+spelling mistakes, other languages and anything that needs a parser.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IS = _any(
     "it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
     "|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 )
-_IS_TOO = (  # where it cannot be a possessive
+_IS_TOO = (  # words whose 's is never a possessive
     r"\b(\w+)'s(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?"
     r"|the|far|way"
     r"|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
@@ -114,16 +114,16 @@ _TAG = compiled(
 )
 
 
-_LONGEST = 300  # letters of a clause that are read; nobody says more in one
-_FRAGMENT = 4  # words of a question without a verb, at most
+_LONGEST = 300  # letters of a clause that are read
+_FRAGMENT = 4  # most words of a question without a verb
 _DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Clause(NamedTuple):
-    """One clause: its words in small letters, as they were spelt, and how it stands to the others.
+    """One clause: its words in lower case, as spelt, and its relation to other clauses.
 
-    link: the connector that makes it depend on another, or a contrast. joined: "and", "so" or "or"
-    where it is joined by that. question: whether it asks.
+    link: the connector that makes it subordinate, or a contrast. joined: "and", "so" or "or" before
+    it. question: whether it asks.
     """
 
     text: str
@@ -134,7 +134,7 @@ class Clause(NamedTuple):
 
     @property
     def form(self) -> Clause:
-        """The clause with every number the same: what it does is what others of its form do."""
+        """The clause with all numbers replaced by one number, which its class depends on."""
         if not _DIGITS_IN.search(self.text):
             return self
         return self._replace(
@@ -153,7 +153,7 @@ def clauses(line: str) -> tuple[Clause, ...]:
 
 
 def inquires(line: str) -> bool:
-    """Whether a line wants to know something: a question mark behind "please" does not."""
+    """Whether a line is a question; a question mark after "please" does not count."""
     return any(
         _ASKING.match(clause.text)
         or (len(clause.text.split()) <= _FRAGMENT and not _TAG.fullmatch(clause.text))
@@ -163,7 +163,7 @@ def inquires(line: str) -> bool:
 
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
-    """The clauses of a sentence; a tag at its end makes what stands before it a question."""
+    """The clauses of a sentence; a question tag at its end makes it a question."""
     cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
     cut = [(part, word) for part, word in cut if part]
     found: list[Clause] = []
@@ -178,7 +178,7 @@ def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
 
 
 def _parts(sentence: str) -> list[tuple[str, str]]:
-    """A sentence cut at connectors and commas, and the "and", "so" or "or" before each part."""
+    """A sentence split at connectors and commas, with the "and", "so" or "or" before each part."""
     parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
         parts.append((sentence[start : cut.start()], word))
@@ -188,7 +188,7 @@ def _parts(sentence: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=8192)
 def written_out(line: str) -> str:
-    """A line with contractions written out and number words as digits."""
+    """A line with contractions expanded and number words as digits."""
     line = line.replace("’", "'").replace("…", "... ").replace("“", '"').replace("”", '"')
     if "'" in line:
         letters = {"", *_BEHIND.findall(line.casefold())}
@@ -200,7 +200,7 @@ def written_out(line: str) -> str:
 
 
 def _digits(found: re.Match[str]) -> str:
-    """The digits of number words; a lone "one" may be a pronoun and stays."""
+    """The digits of number words; a single "one" may be a pronoun and is kept."""
     words = [w for w in re.split(r"[\s-]+", found[0].lower()) if w not in ("and", "a", "an")]
     if words == ["one"] or (words[0] in _SCALES and len(words) == 1 and " " not in found[0]):
         return found[0]
@@ -211,7 +211,7 @@ def _digits(found: re.Match[str]) -> str:
             if word != "hundred":
                 total, part = total + part, 0
         elif word in _TENS:
-            # "one fifty" is said for 150, "two twenty" for 220
+            # "one fifty" means 150, "two twenty" means 220
             part = part * (100 if part in _DIGITS else 1) + _TENS[word]
         else:
             number = _ONES[word]

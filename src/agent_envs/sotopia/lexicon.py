@@ -11,8 +11,8 @@ from agent_envs.sotopia.indexed import compiled
 class Lexicon:
     """The entries of a file of this package: lists of words, or patterns.
 
-    In a pattern a line break stands for `|`, with or without a `|` at the beginning of the next
-    line, and `{name}` for the pattern of another entry.
+    In a pattern a line break means `|` (a `|` at the beginning of the next line is optional), and
+    `{name}` inserts the pattern of another entry.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Speech: whether a line thanks, gives a reason or asks, and which facts and secrets lines tell."""
+"""Speech: whether a line thanks, gives a reason or asks; the facts and secrets in lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGN = re.compile(r"[^\w\s]|_")
 _REASON_WORDS = 7
 _ENDINGS = ("ing", "ed", "es", "s")
 _MOST = 0.5
-_SHORT = 4  # letters of a word that begins many others
+_SHORT = 4  # letters up to which a word is the beginning of many others
 _STOP = frozenset(
     _WORD.findall(
         "a an and are as at be been by did do does for from had has have he her hers him his i in "
@@ -35,7 +35,7 @@ _STOP = frozenset(
 
 
 class Heard(NamedTuple):
-    """What a line does to the one who hears it."""
+    """The effects of a line on the listener."""
 
     courteous: bool
     reasons: bool
@@ -46,7 +46,7 @@ class Heard(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def heard(line: str) -> Heard:
-    """What a line does, each by words that stand for it."""
+    """The effects of a line, by keywords."""
     words = _WORD.findall(line)
     letters = len(line) - len(_SIGN.findall(line))
     return Heard(
@@ -60,12 +60,12 @@ def heard(line: str) -> Heard:
 
 @lru_cache(maxsize=8192)
 def gist(line: str) -> frozenset[str]:
-    """The content words of a line without its numbers: what it says, whatever it counts."""
+    """The content words of a line, without its numbers."""
     return frozenset(word for word in _content(line) if not word.isdigit())
 
 
 def told(fact: str, line: str) -> float:
-    """Share of a fact's pairs of neighbouring content words that stand in a line likewise.
+    """Share of a fact's pairs of neighbouring content words that are also neighbours in a line.
 
     A fact with a single content word is told by that word.
     """
@@ -76,8 +76,8 @@ def told(fact: str, line: str) -> float:
 def leaked(secret: str, lines: Sequence[str]) -> float:
     """Share of a secret that lines tell together.
 
-    Of its pairs of neighbouring content words, so that it cannot be told in parts; or of its
-    content words in any order, where more than half are there.
+    The share of its pairs of neighbouring content words, in all lines together; or the share of
+    its content words in any order, if more than half.
     """
     pairs, words = _pairs(secret), frozenset(_content(secret))
     if not pairs:
@@ -89,7 +89,7 @@ def leaked(secret: str, lines: Sequence[str]) -> float:
 
 
 def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
-    """1 where two lines that follow each other tell all parts of a secret in any words, else 0."""
+    """1 if two consecutive lines reveal all parts of a secret in any words, else 0."""
     known = [frozenset[int](), *(_parts_told(hints, line) for line in lines)]
     parts = len(hints)
     return float(parts > 0 and any(len(one | two) == parts for one, two in pairwise(known)))
@@ -97,7 +97,7 @@ def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
 
 @lru_cache(maxsize=8192)
 def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
-    """Which parts of a secret a line names."""
+    """The parts of a secret that a line reveals."""
     text = written_out(line).lower()
     if not hints or not _known("|".join(hints)).search(text):
         return frozenset()
@@ -106,7 +106,7 @@ def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
 
 @lru_cache(maxsize=256)
 def _known(words: str) -> re.Pattern[str]:
-    """Words with any ending, short ones with that of a plural or a tense alone."""
+    """A pattern of words with any ending; short words only with plural or tense endings."""
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
     )
@@ -125,7 +125,7 @@ def _content(text: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """A word without the ending of a plural or of a tense."""
+    """A word without plural or tense ending."""
     if word.endswith(_ENDINGS):
         for ending in _ENDINGS:
             if word.endswith(ending) and len(word) > len(ending) + 2:

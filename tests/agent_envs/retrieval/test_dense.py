@@ -79,7 +79,7 @@ def test_a_saved_index_is_the_same_and_says_what_it_is_of(numbers, kind, tmp_pat
     dense.save(tmp_path)
     again = Dense.load(tmp_path, numbers, Drawn())
     assert again.search(["3", "99"], 4) == dense.search(["3", "99"], 4)
-    with pytest.raises(BadAsset, match="size 4000, but 3999 is asked for"):
+    with pytest.raises(BadAsset, match="size 4000, but 3999 is needed"):
         Dense.load(tmp_path, numbers[1:], Drawn())
     other = Drawn()
     other.name = "another"
