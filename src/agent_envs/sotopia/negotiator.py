@@ -201,8 +201,8 @@ class Negotiator:
     @cached_property
     def _worth(self) -> list[tuple[float, int, Deal]]:
         """Value and place of all deals, those worth least first."""
-        deals = enumerate(self.game.deals)
-        return sorted((self.game.value(deal, self.side), place, deal) for place, deal in deals)
+        deals = self.game.deals
+        return sorted(zip(self.game.values(self.side), range(len(deals)), deals, strict=True))
 
     def _counter(self, mood: Mood, talk: Talk) -> Deal:
         """A deal that just meets its demand, close to the other's proposal."""
