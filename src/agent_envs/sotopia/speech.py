@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import inquires, written_out
-from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.indexed import compiled, may_have
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,10 @@ _COURTESY = compiled(
     r"|grateful|glad|of course|take your time)\b",
     any_case=True,
 )
+_COURTEOUS = frozenset(
+    "please thank thanks appreciate understand nice kind grateful glad course take".split()
+)
+_REASONS = frozenset({"because", "since", "so"})
 _REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
 _SIGN = re.compile(r"[^\w\s]")
@@ -50,8 +54,10 @@ def heard(line: str) -> Heard:
     """The effects of a line, by keywords."""
     asks = "?" in line
     return Heard(
-        courteous=bool(_COURTESY.search(line)),
-        reasons=bool(_REASON.search(line)) and len(_WORD.findall(line)) >= _REASON_WORDS,
+        courteous=may_have(line, _COURTEOUS) and bool(_COURTESY.search(line)),
+        reasons=may_have(line, _REASONS)
+        and bool(_REASON.search(line))
+        and len(_WORD.findall(line)) >= _REASON_WORDS,
         asks=asks,
         inquires=asks and inquires(line),
         wordless=not _WORD.search(line)
