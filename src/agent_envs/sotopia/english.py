@@ -10,7 +10,8 @@ import re
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from agent_envs.sotopia.indexed import compiled, indexed, may_have
+from agent_envs.sotopia.indexed import compiled, indexed
+from agent_envs.sotopia.phrases import may_have
 
 _any = partial(indexed, any_case=True)
 _PRONOUN = "i|you|we|they|he|she|it|that|there|who"

@@ -19,7 +19,6 @@ _GROUP = "(?:"
 _WORD = r"\b"
 _ANCHORS = (_WORD, "^")
 _CASES = {"i": "iIİı", "k": "kK\u212a", "s": "sSſ"}  # as `re.IGNORECASE` has it
-_LETTERS = {sign: chr(sign).lower() if chr(sign).isalpha() else " " for sign in range(128)}
 _LONGEST = 6000  # letters that multiplying out a group may add
 
 Alternative = tuple[str, str]
@@ -29,15 +28,6 @@ Alternative = tuple[str, str]
 def compiled(pattern: str, *, any_case: bool = False) -> re.Pattern[str]:
     """A pattern in which `|`, groups and letters mean what they always do, compiled."""
     return re.compile(indexed(pattern, any_case=any_case), re.IGNORECASE if any_case else 0)
-
-
-def may_have(text: str, words: frozenset[str]) -> bool:
-    """Whether a text may have one of these words in any case: a quick test before a pattern.
-
-    words: of the letters a to z, in lower case. False only if none is in the text, as a word
-    between other signs; True for every text with other letters, which can equal these.
-    """
-    return not text.isascii() or not words.isdisjoint(text.translate(_LETTERS).split())
 
 
 def indexed(pattern: str, *, any_case: bool = False) -> str:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import inquires, written_out
-from agent_envs.sotopia.indexed import compiled, may_have
+from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.phrases import may_have
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
