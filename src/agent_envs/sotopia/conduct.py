@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import clauses, written_out
+from agent_envs.sotopia.english import forms, written_out
 from agent_envs.sotopia.lexicon import Lexicon
 from agent_envs.sotopia.phrases import words_of
 
@@ -78,7 +78,7 @@ _WORD = re.compile(r"[a-z0-9$'-]+")
 @lru_cache(maxsize=8192)
 def harm(text: str, *, deed: bool = False) -> Harm:
     """The harm of a line, or with `deed` of an action or a gesture."""
-    found = [_harm(clause.form, deed=deed) for clause in clauses(text)]
+    found = [_harm(clause, deed=deed) for clause in forms(text)]
     if not found:
         return _NO_HARM
     harms = [one for one in found if one is not _NO_HARM]

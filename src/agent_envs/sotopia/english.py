@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from agent_envs.sotopia.indexed import compiled, indexed
-from agent_envs.sotopia.phrases import may_have
+from agent_envs.sotopia.phrases import may_have, words_of
 
 _any = partial(indexed, any_case=True)
 _PRONOUN = "i|you|we|they|he|she|it|that|there|who"
@@ -156,6 +156,12 @@ def clauses(line: str) -> tuple[Clause, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=8192)
+def forms(line: str) -> tuple[Clause, ...]:
+    """The `form` of each clause of a line."""
+    return tuple([clause.form for clause in clauses(line)])
+
+
 def inquires(line: str) -> bool:
     """Whether a line is a question; a question mark after "please" does not count."""
     return any(
@@ -168,8 +174,8 @@ def inquires(line: str) -> bool:
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
     """The clauses of a sentence; a question tag at its end makes it a question."""
-    cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
-    cut = [(part, word) for part, word in cut if part]
+    bare = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
+    cut = [one for one in bare if one[0]]
     found: list[Clause] = []
     for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
@@ -200,9 +206,11 @@ def written_out(line: str) -> str:
         for letters, pattern, full in _CONTRACTED:
             if letters in folded:
                 line = pattern.sub(full, line)
-    if may_have(line, _SPOKEN_WORDS):
+    words = words_of(line)
+    if may_have(_SPOKEN_WORDS, words):
         line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
-    return _NUMBERS.sub(_digits, line) if may_have(line, _NUMBER_WORDS) else line
+        words = words_of(line)
+    return _NUMBERS.sub(_digits, line) if may_have(_NUMBER_WORDS, words) else line
 
 
 def _digits(found: re.Match[str]) -> str:

@@ -20,12 +20,16 @@ _SIGNS = frozenset((*r"\b \s \W \. \$ ^ $".split(), *" ,;:'\"!?-"))
 _OPTIONAL = ("?", "*", "{0")
 _REPEATED = ("*", "+", "{")
 _MOST = 2000  # runs of letters that are followed at once
-_FEW = 4  # letters of a part of a word that is not common
-_COMMON = frozenset(
-    "a an the i you we they he she it that this is are was be have has do does will would can "
-    "could of to in on for with and or not no my your me at so from by as if all but".split()  # noqa: SIM905
-)
-_MET = frozenset({"you", "i", "it", "the", "a"})  # the most common ones
+_FEW = 4  # letters of a part of a word that is rare
+_RARE = 0.05  # how often a word is met that is not one of these, the most common first
+_COMMON = (
+    "i you the a it is to that for of and can not have in my me do be we your this with are on "
+    "like will what would at so no if about how just all was one as but from or too an much more "
+    "price want get know take think good give need let say could there then they he she who when "
+    "out up go make keep help us am has had by work find should last end than must ask live now "
+    "right way next use any very"
+).split()
+_OFTEN = {word: 100 / (2 + rank) for rank, word in enumerate(_COMMON)}
 
 Tree = list["Sequence"]
 Sequence = list[tuple["str | Tree", str]]
@@ -40,14 +44,9 @@ def words_of(text: str) -> list[str] | None:
     return text.encode().translate(_LETTERS).decode().split() if text.isascii() else None
 
 
-def may_have(text: str, words: frozenset[str]) -> bool:
-    """Whether a text may have one of these words in any case: a quick test before a pattern.
-
-    words: of the letters a to z, in lower case. False only if none is in the text, as a word
-    between other signs; True for every text with other letters, which can equal these.
-    """
-    found = words_of(text)
-    return found is None or not words.isdisjoint(found)
+def may_have(wanted: frozenset[str], words: list[str] | None) -> bool:
+    """Whether a text with these words (`words_of` it) may have a wanted one in any case."""
+    return words is None or not wanted.isdisjoint(words)
 
 
 class Phrases:
@@ -72,7 +71,7 @@ class Phrases:
         """The first match in a text; `words` are `words_of` it or of a text around it."""
         if words is not None:
             whole, parts = self.needed
-            if whole.isdisjoint(words) and not any([part in text for part in parts]):
+            if whole.isdisjoint(words) and not (parts and any([part in text for part in parts])):
                 return None
         return self.pattern.search(text)
 
@@ -179,9 +178,8 @@ def _open(runs: Runs) -> Runs | None:
     return Runs(f"{run}*" for run in runs) if runs.isdisjoint(("", "*")) else None
 
 
-def _met(runs: Runs) -> tuple[int, int]:
-    """How easily one of these runs is met: by the common ones, then by their number."""
+def _met(runs: Runs) -> float:
+    """How often one of these runs is met, estimated."""
     parts = [run.strip("*") for run in runs if "*" in run]
-    common = len(runs & _COMMON) + 2 * len(runs & _MET)
-    common += sum(max(0, _FEW - len(part)) for part in parts)
-    return common, len(runs) + 2 * len(parts)
+    words = sum(_OFTEN.get(run, _RARE) for run in runs if "*" not in run)
+    return words + sum(1.0 if len(part) >= _FEW else 100 / len(part) for part in parts)

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import clauses, written_out
+from agent_envs.sotopia.english import clauses, forms, written_out
 from agent_envs.sotopia.lexicon import Lexicon
 from agent_envs.sotopia.phrases import Phrases, words_of
 
@@ -126,7 +126,7 @@ because-clause, others' deeds, one's own plans, a thank-you, and everything else
 @lru_cache(maxsize=8192)
 def deeds(line: str) -> Done:
     """The clauses of a line with the class of each."""
-    return tuple((_deed(clause.form), clause) for clause in clauses(line))
+    return tuple(zip(map(_deed, forms(line)), clauses(line), strict=True))
 
 
 @lru_cache(maxsize=8192)

@@ -180,7 +180,7 @@ def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
 @lru_cache(maxsize=8192)
 def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
     """The places of the facts in a line."""
-    return frozenset(place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE)
+    return frozenset([place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE])
 
 
 def secret(who: Character, own: Sequence[Meant]) -> tuple[float, str]:

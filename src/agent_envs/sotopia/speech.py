@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import inquires, written_out
 from agent_envs.sotopia.indexed import compiled
-from agent_envs.sotopia.phrases import may_have
+from agent_envs.sotopia.phrases import Phrases, may_have, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,8 @@ _COURTEOUS = frozenset(
 )
 _REASONS = frozenset({"because", "since", "so"})
 _REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
-_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
+_LETTER = "[a-zA-Z\u0130\u0131\u017f\u212a]"  # [a-z] in any case, faster than `re.IGNORECASE`
+_WORD = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)?|\d+")
 _SIGN = re.compile(r"[^\w\s]")
 _REASON_WORDS = 7
 _ENDINGS = ("ing", "ed", "es", "s")
@@ -53,10 +54,10 @@ class Heard(NamedTuple):
 @lru_cache(maxsize=8192)
 def heard(line: str) -> Heard:
     """The effects of a line, by keywords."""
-    asks = "?" in line
+    asks, words = "?" in line, words_of(line)
     return Heard(
-        courteous=may_have(line, _COURTEOUS) and bool(_COURTESY.search(line)),
-        reasons=may_have(line, _REASONS)
+        courteous=may_have(_COURTEOUS, words) and bool(_COURTESY.search(line)),
+        reasons=may_have(_REASONS, words)
         and bool(_REASON.search(line))
         and len(_WORD.findall(line)) >= _REASON_WORDS,
         asks=asks,
@@ -115,18 +116,19 @@ def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
 def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
     """The parts of a secret that a line reveals."""
     text = written_out(line).lower()
-    if not hints or not _known("|".join(hints)).search(text):
-        return frozenset()
-    return frozenset(place for place, words in enumerate(hints) if _known(words).search(text))
+    words = words_of(text)
+    if not hints or not _known("|".join(hints)).search(text, words):
+        return _NONE
+    return frozenset(place for place, one in enumerate(hints) if _known(one).search(text, words))
 
 
 @lru_cache(maxsize=256)
-def _known(words: str) -> re.Pattern[str]:
-    """A pattern of words with any ending; short words only with plural or tense endings."""
+def _known(words: str) -> Phrases:
+    """Words with any ending; short words only with plural or tense endings."""
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
     )
-    return compiled(rf"\b(?:{'|'.join(parts)})")
+    return Phrases(rf"\b(?:{'|'.join(parts)})")
 
 
 @lru_cache(maxsize=4096)
@@ -137,9 +139,10 @@ def _pairs(text: str) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=4096)
 def _content(text: str) -> tuple[str, ...]:
-    return tuple(stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP)
+    return tuple([stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP])
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """A word without plural or tense ending."""
     if word.endswith(_ENDINGS):
