@@ -2,6 +2,8 @@
 
 The words are found from the pattern: of each alternative the run of letters that is hardest to
 meet. A text with none of them cannot match. Pattern and words are made when they are first used.
+
+Left out: flags and groups with names within a pattern.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ _TOKEN = re.compile(
     r"\(\?(?:[:=!]|<[=!])|[?*+][?+]?|\{[\d,]+\}[?+]?|\\.|\[\^?\]?(?:\\.|[^]\\])*\]|.", re.DOTALL
 )
 _SETS = re.compile(r"\[(?:[^\\a-zA-Z0-9^]|\\[s.])*\]")  # sets without letters
-_SIGNS = frozenset((*r"\b \s \W \. \$ ^ $".split(), *" ,;:'\"!?-"))
-_OPTIONAL = ("?", "*", "{0")
+_SIGNS = frozenset((r"\b", r"\s", r"\W", r"\.", r"\$", *"^$ ,;:'\"!?-"))
+_OPTIONAL = ("?", "*", "{0", "{,")
 _REPEATED = ("*", "+", "{")
 _MOST = 2000  # runs of letters that are followed at once
 _FEW = 4  # letters of a part of a word that is rare
@@ -28,8 +30,8 @@ _COMMON = (
     "price want get know take think good give need let say could there then they he she who when "
     "out up go make keep help us am has had by work find should last end than must ask live now "
     "right way next use any very"
-).split()
-_OFTEN = {word: 100 / (2 + rank) for rank, word in enumerate(_COMMON)}
+)
+_OFTEN = {word: 100 / (2 + rank) for rank, word in enumerate(_COMMON.split())}
 
 Tree = list["Sequence"]
 Sequence = list[tuple["str | Tree", str]]
@@ -68,16 +70,16 @@ class Phrases:
         return needed - {run for run in needed if "*" in run}, tuple(sorted(parts))
 
     def search(self, text: str, words: list[str] | None) -> re.Match[str] | None:
-        """The first match in a text; `words` are `words_of` it or of a text around it."""
+        """The first match in a text; `words` are `words_of` it or of a longer text with it."""
         if words is not None:
             whole, parts = self.needed
-            if whole.isdisjoint(words) and not (parts and any([part in text for part in parts])):
+            if whole.isdisjoint(words) and not any(part in text for part in parts):
                 return None
         return self.pattern.search(text)
 
 
 def _needed(pattern: str) -> Runs:
-    """Runs of letters of which every match has one; the empty one for none."""
+    """Runs of letters of which every match has one; `*` alone where there are none."""
     tree = _tree(_TOKEN.findall(pattern)[::-1])
     return _alternatives(tree, _UNKNOWN)[0] or _UNKNOWN
 
@@ -86,18 +88,18 @@ def _tree(tokens: list[str]) -> Tree:
     """The tree of reversed tokens, up to the end of a group."""
     tree: Tree = [[]]
     while tokens:
-        token = tokens.pop()
-        if token == ")":
+        sign = tokens.pop()
+        if sign == ")":
             break
-        if token == "|":
+        if sign == "|":
             tree.append([])
-        elif token[0] in "?*+{":
-            tree[-1][-1] = tree[-1][-1][0], token
-        elif token[0] != "(":
-            tree[-1].append((token, ""))
+        elif sign[0] in "?*+{":
+            tree[-1][-1] = tree[-1][-1][0], sign
+        elif sign[0] != "(":
+            tree[-1].append((sign, ""))
         else:
             group = _tree(tokens)
-            if token in ("(", "(?:"):
+            if sign in ("(", "(?:"):
                 tree[-1].append((group, ""))
     return tree
 

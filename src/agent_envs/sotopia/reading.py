@@ -150,7 +150,9 @@ def _deed(clause: Clause) -> str:
 def _asked(core: str) -> str:
     """The class of a question: it suggests, names something, or asks."""
     words = words_of(core)
-    if _SUGGESTS.search(core, words) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core, words)):
+    if _SUGGESTS.search(core, words) and (
+        _FIGURE.search(core) or _SUGGESTS_ALL.search(core, words)
+    ):
         return "suggest"
     if _FIGURE.search(core) and not _VERB.search(core):
         return "echo"
@@ -172,10 +174,8 @@ def _stated(core: str, *, conditional: bool) -> str:
             return kind
     if _NEGATED.search(core, words):
         return "note" if _NEUTRAL.search(core, words) else "refuse"
-    for kind, phrases in _AFTER_NO:
-        if phrases.search(core, words):
-            return kind
-    return ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
+    after = next((kind for kind, phrases in _AFTER_NO if phrases.search(core, words)), "")
+    return after or "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
 
 
 def _accepts(core: str, words: list[str] | None) -> bool:
@@ -221,8 +221,8 @@ def reading(
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
     exchanged = _exchanged(done)
     found = _named(done, terms, puts=by_asking or exchanged, asks=by_asking)
-    words = words_of(" ".join([clause.text for _, clause in done]))
-    withdraws = any([_WITHDRAWS.search(clause.text, words) for _, clause in done])
+    known = words_of(" ".join([clause.text for _, clause in done]))
+    withdraws = any(_WITHDRAWS.search(clause.text, known) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:
@@ -330,9 +330,9 @@ def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
 
 def _exchanged(done: Done) -> bool:
     """Whether a line proposes an exchange: "take my mother if I take your boys"."""
-    if not any([clause.link == "if" or clause.joined for _, clause in done]):
+    if not any(clause.link == "if" or clause.joined for _, clause in done):
         return False
-    if any([kind == "hedge" for kind, _ in done]):
+    if any(kind == "hedge" for kind, _ in done):
         return False
     texts = [clause.text for kind, clause in done if kind != "refuse"]
     return any(map(_MINE.match, texts)) and any(map(_YOURS.match, texts))

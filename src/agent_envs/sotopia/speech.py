@@ -19,9 +19,10 @@ _COURTESY = compiled(
     r"|grateful|glad|of course|take your time)\b",
     any_case=True,
 )
-_COURTEOUS = frozenset(
-    "please thank thanks appreciate understand nice kind grateful glad course take".split()
-)
+_COURTEOUS = frozenset({
+    "please", "thank", "thanks", "appreciate", "understand", "nice", "kind", "grateful", "glad",
+    "course", "take",
+})  # fmt: skip
 _REASONS = frozenset({"because", "since", "so"})
 _REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
 _LETTER = "[a-zA-Z\u0130\u0131\u017f\u212a]"  # [a-z] in any case, faster than `re.IGNORECASE`
