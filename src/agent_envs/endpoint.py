@@ -41,6 +41,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
 _LONG = 5.0  # seconds of `Retry-After` that are always waited; a longer wait is logged
 _log = logging.getLogger(__name__)
 _FORMS = ("json_schema", "json_object", "text")  # values of `response_format`
+_TEXT = len(_FORMS) - 1
 _VERSION = 1  # of the request format; part of the cache's keys
 _MOST_STARTS = 1000  # at most so many positions of a text are tried as the start of JSON
 _OK, _REDIRECTS, _REFUSED, _TOO_MANY, _BROKEN = 200, range(300, 400), 400, 429, 500
@@ -282,7 +283,8 @@ class Endpoint:
             _Failure: The request failed.
         """
         refused: _Failure | None = None
-        for form in range(line.form, len(_FORMS)) if question.schema else [len(_FORMS) - 1]:
+        form = line.form if question.schema else _TEXT
+        while True:
             asked = self._request(question, form, instructed=instructed)
             try:
                 async with line.room:
@@ -291,13 +293,14 @@ class Endpoint:
                 if not question.schema or failure.status not in _NO_SUCH_FORM:
                     raise
                 refused = refused or failure
+                if form == _TEXT:
+                    raise refused from None
+                form += 1
                 continue
             if question.schema and form > line.form:
                 line.form = form
                 _log.warning("%s refuses %s; asking it for %s", self, _FORMS[0], _FORMS[form])
             return text
-        assert refused is not None  # noqa: S101  the last form was refused, too
-        raise refused
 
     def _request(self, question: _Question[Any], form: int, *, instructed: bool) -> dict[str, Any]:
         asked: dict[str, Any] = {"model": self.model, "messages": question.messages}
@@ -328,7 +331,7 @@ class Endpoint:
         body = json.dumps(asked).encode()
         line.usage = line.usage._replace(requests=line.usage.requests + 1)
         try:
-            reply = await here.post(url, body, headers, timeout=self.timeout)
+            reply = await here.post(url, body, headers, seconds=self.timeout)
         except NoAnswerError as error:
             line.usage = line.usage._replace(requests=line.usage.requests - 1)
             raise _Failure("down", str(error)) from None

@@ -129,6 +129,8 @@ _NUCLIDE = re.compile(r"\W*?\^?(\d{1,3}) ?([A-Z][a-z]?)\W*")
 _EDGES = " \t\n.,;:!?…\"'“”‘’«»()[]{}*_`"
 _LONG = 40
 """Most words of an answer that are searched for an accepted one."""
+_CODE_LETTERS, _CAPITALS, _PARTICLE_LETTERS = 3, 4, 2
+"""Most letters of a code, of a code in capitals, and of a part of many names, such as "de"."""
 _DIGIT = re.compile(r"\d")
 _BETWEEN = re.compile(r"(\d)((?:[^\w\s]|_)+)(?=\d)")
 _FIGURE = re.compile(r"(?:minus)?\d")
@@ -529,7 +531,7 @@ def _led_by(lead: re.Pattern[str], given: Forms) -> Forms:
 
 def _long(gold: Forms) -> bool:
     """Whether an answer has more than three letters; shorter ones may be codes."""
-    return len(gold.joined) > 3  # noqa: PLR2004
+    return len(gold.joined) > _CODE_LETTERS
 
 
 def _common(raw: str) -> bool:
@@ -541,12 +543,12 @@ def _shows(raw: str) -> bool:
     """Whether an answer can be distinguished from other words of a text."""
     if _common(raw):
         return raw[0] in ".+" or (raw.isupper() and len(raw) > 1)
-    return len(raw) > 2 or not raw.islower()  # noqa: PLR2004 - "de" is part of many names
+    return len(raw) > _PARTICLE_LETTERS or not raw.islower()
 
 
 def _shown(raw: str, text: str) -> bool:
     """Whether a text has an accepted answer in whole words; codes must match as written."""
-    if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= 4):  # noqa: PLR2004
+    if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= _CAPITALS):
         return _stands_alone(raw, text)
     if "/" in text or "_" in text:
         text = _PATH.sub(_one_word, text)

@@ -240,18 +240,18 @@ def _drawn(env: Env, steps: Sequence[Any]) -> str:
 
 def generators() -> tuple[Any, bytes]:
     """The states of the global generators of Python and NumPy."""
-    return random.getstate(), pickle.dumps(np.random.get_state())  # noqa: NPY002
+    return random.getstate(), pickle.dumps(np.random.get_state())
 
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
     """Restore the global generators at the end."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    python, numpy = random.getstate(), np.random.get_state()
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
+        np.random.set_state(numpy)
 
 
 def key_of(action: Any) -> Any:

@@ -189,7 +189,8 @@ def _prctl(option: int, value: bytes | int) -> None:
 
 def _tell(**what: object) -> None:
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(what), flush=True)  # noqa: T201
+        sys.stdout.write(f"{json.dumps(what)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -8,10 +8,7 @@ in the jail.
 from __future__ import annotations
 
 import ast
-from _string import (  # type: ignore[import-not-found]  # used by `string.Formatter`
-    formatter_field_name_split,
-    formatter_parser,
-)
+from _string import formatter_field_name_split, formatter_parser  # used by `string.Formatter`
 from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any
 
