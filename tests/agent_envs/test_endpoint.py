@@ -21,15 +21,8 @@ from dataclasses import fields, replace
 import pytest
 
 from agent_envs import web
-from agent_envs.endpoint import (
-    Endpoint,
-    EndpointError,
-    Usage,
-    json_in,
-    number,
-    open_endpoint,
-    used,
-)
+from agent_envs.answer_json import json_in, number
+from agent_envs.endpoint import Endpoint, EndpointError, Usage, open_endpoint, used
 from tests.agent_envs import chat_server as chat
 from tests.agent_envs.chat_server import ChatServer, says
 

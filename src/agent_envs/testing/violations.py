@@ -59,6 +59,14 @@ class Violation(ContractError):
         super().__init__(f"{wrong}\n{shown_by(self.steps)}" if self.steps else wrong)
 
 
+def hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
+    """Raise the violation that the steps show, if any."""
+    found = shows(env, steps)
+    if found is not None:
+        found.again = shows
+        raise found
+
+
 def fresh(env: Env) -> Fresh:
     """A factory of unused environments like `env`.
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_envs.assets import require
 from agent_envs.webshop import warden
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from selenium.webdriver import Remote
-    from selenium.webdriver.remote.remote_connection import RemoteConnection
 
 PROGRAMS = ("chromium", "chromedriver")
 DEBIAN = "apt-get install chromium chromium-driver"
@@ -125,7 +124,7 @@ class Chromium:
         self._tabs.clear()
         self._current = ""
         if self._driver is not None:
-            cast("RemoteConnection", self._driver.command_executor).close()
+            cast("Any", self._driver.command_executor).close()
             self._driver = None
         if self._warden is not None:
             _end(self._warden)

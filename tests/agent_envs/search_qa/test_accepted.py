@@ -12,8 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agent_envs.search_qa import accepted as module
-from agent_envs.search_qa.accepted import Accepted, forms
+from agent_envs.search_qa import forms as numbers
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, exact_match
+from agent_envs.search_qa.forms import forms
 from agent_envs.testing.checkers import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
@@ -315,10 +317,10 @@ SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", 
 @given(SIGNED.map("".join), st.integers(0, 3))
 def test_signs_are_looked_for_wherever_there_may_be_one(before, skipped):
     text, start = f"{before}5", len(before)
-    found = module._BEFORE.search(text, min(skipped, start), start)
-    odd = module._ODD_BEFORE.search(text, min(skipped, start), start)
+    found = numbers._BEFORE.search(text, min(skipped, start), start)
+    odd = numbers._ODD_BEFORE.search(text, min(skipped, start), start)
     if odd or any(found.groups("")):
-        assert module._MARKED.match(text, start)
+        assert numbers._MARKED.match(text, start)
 
 
 @given(st.text("OR o/_.é1 ", max_size=12), st.sampled_from(["OR", "O", ".OR", "O/R"]))
