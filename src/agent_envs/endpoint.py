@@ -368,11 +368,8 @@ class Endpoint:
         return _Failure("refused", why, status=reply.status, remedy=remedy)
 
     def _check_budget(self, usage: Usage) -> None:
-        for name, used, most in (
-            ("requests", usage.requests, self.budget_requests),
-            ("tokens", usage.tokens, self.budget_tokens),
-            ("cost", usage.cost, self.budget_cost),
-        ):
+        for name in ("requests", "tokens", "cost"):
+            used, most = getattr(usage, name), getattr(self, f"budget_{name}")
             if most and used >= most:
                 why = f"the budget is used up, {used:g} of budget_{name}={most:g}"
                 raise _Failure("refused", why, remedy="raise it to go on")

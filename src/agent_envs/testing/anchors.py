@@ -180,12 +180,7 @@ def audit_anchors(
         begun_tasks = starts(made, tasks, seed)
         for place, start in enumerate(begun_tasks):
             rng = np.random.default_rng([seed, place])
-            played: list[list[Any]] = []
-            for number in range(episodes):
-                if number % 2:
-                    walk.play(start, _script(_varied(played, walk.odd, rng)))
-                else:
-                    played.append(walk.play(start, partial(actions, made, rng)))
+            played = _played(walk, start, partial(actions, made, rng), rng, episodes)
             for number in range(1, seeds if start.task is not None else 1):
                 again = Start(start.seed + number * SEED_STEP, start.task)
                 walk.play(again, _script(played[number % len(played)]))
@@ -201,6 +196,23 @@ def audit_anchors(
 
 
 SEED_STEP = 1_000  # between the seeds of one task
+
+
+def _played(
+    walk: Walk,
+    start: Start,
+    make_actor: Callable[[], Actor],
+    rng: np.random.Generator,
+    episodes: int,
+) -> list[list[Any]]:
+    """Play episodes, every second one as a variant of an earlier; the actions of the others."""
+    played: list[list[Any]] = []
+    for number in range(episodes):
+        if number % 2:
+            walk.play(start, _script(_varied(played, walk.odd, rng)))
+        else:
+            played.append(walk.play(start, make_actor))
+    return played
 
 
 def _own(_: Any, info: dict[str, Any]) -> str | None:

@@ -354,10 +354,10 @@ def no_clock(seen: Seen) -> str:
     for key, value in seen.info.items():
         if isinstance(value, str) and today in value:
             return f"{_where(seen)}: info[{key!r}] has today's date"
-        if type(value) in (int, float):
-            for unit in (1, 1e3, 1e6, 1e9):
-                if abs(value / unit - now) < DAY:
-                    return f"{_where(seen)}: info[{key!r}] = {value} is the time of day"
+        if type(value) in (int, float) and any(
+            abs(value / unit - now) < DAY for unit in (1, 1e3, 1e6, 1e9)
+        ):
+            return f"{_where(seen)}: info[{key!r}] = {value} is the time of day"
     return ""
 
 

@@ -167,19 +167,21 @@ def _cuts(steps: Sequence[Any]) -> list[Any]:
 def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
     """The violation with actions replaced by the simplest of them: all at once or one by one."""
     actions = [one for one in found.steps if _is_action(one)]
-    if not actions:
+    if not actions or not budget:
         return found
     simple = min(actions, key=lambda action: len(repr(action)))
     places = [n for n, one in enumerate(found.steps) if _is_action(one) and one is not simple]
-    for changed in (places, *([place] for place in places)):
-        if budget and changed:
-            budget -= 1
-            steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
-            simpler = tried(again, make, steps)
-            if simpler is not None and len(simpler.steps) <= len(found.steps):
-                found = simpler
-                if changed is places:
-                    break
+
+    def replaced(found: Violation, changed: Sequence[int]) -> Violation:
+        steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
+        simpler = tried(again, make, steps)
+        return found if simpler is None or len(simpler.steps) > len(found.steps) else simpler
+
+    all_at_once = replaced(found, places) if places else found
+    if all_at_once is not found:
+        return all_at_once
+    for place in places[: budget - 1]:
+        found = replaced(found, [place])
     return found
 
 

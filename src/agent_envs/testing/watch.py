@@ -88,17 +88,24 @@ class _Breaks:
 
     def __call__(self, env: Env, steps: Sequence[Any]) -> Violation | None:
         for chance in (None, Chance(env)):
-            possible: Possible = {}
-            watches: dict[int, Watch] = {}
-            try:
-                for play, record in performed(env, steps, chance):
-                    if not play.actions:
-                        watches = {id(play): Watch(env, play.start, possible)}
-                    watches[id(play)](record)
-            except Violation as found:
-                if found.again == self:
-                    return found
+            found = _first(env, steps, chance)
+            if found is not None and found.again == self:
+                return found
         return None
+
+
+def _first(env: Env, steps: Sequence[Any], chance: Chance | None) -> Violation | None:
+    """The first violation of a rule by these steps."""
+    possible: Possible = {}
+    watches: dict[int, Watch] = {}
+    try:
+        for play, record in performed(env, steps, chance):
+            if not play.actions:
+                watches = {id(play): Watch(env, play.start, possible)}
+            watches[id(play)](record)
+    except Violation as found:
+        return found
+    return None
 
 
 def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:

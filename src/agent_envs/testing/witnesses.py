@@ -90,22 +90,31 @@ def shortest_witness(
     found = differing((way, also))
     if found is None:  # it cannot be repeated: something that the audit does not control
         return _told(anchor, (way, also), action, (one, other))
-    ways, size, budget = (way, also), max(len(way), len(also)) - 1, REPLAYS
-    while size and budget:
-        before = ways
-        for place in range(1, max(map(len, ways)), size):
-            first, second = (way[:place] + way[place + size :] for way in ways)
-            for shorter in ((first, second), (first, ways[1]), (ways[0], second)):
-                if budget and shorter != ways and shorter[0] != shorter[1]:
-                    budget -= 1
-                    told = differing(shorter)
-                    if told is not None:
-                        found, ways = told, shorter
-        size //= 1 if ways is not before else 2
-    return found
+    return _shortened(differing, found, (way, also))
 
 
 Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
+
+
+def _shortened(differing: Callable[[Ways], Witness | None], found: Witness, ways: Ways) -> Witness:
+    """The witness with parts of its ways left out, first large parts, then single steps."""
+    size, budget = max(map(len, ways)) - 1, REPLAYS
+
+    def leave_out(place: int) -> None:
+        nonlocal found, ways, budget
+        first, second = (way[:place] + way[place + size :] for way in ways)
+        for shorter in ((first, second), (first, ways[1]), (ways[0], second)):
+            if budget and shorter != ways and shorter[0] != shorter[1]:
+                budget -= 1
+                told = differing(shorter)
+                found, ways = (found, ways) if told is None else (told, shorter)
+
+    while size and budget:
+        before = ways
+        for place in range(1, max(map(len, ways)), size):
+            leave_out(place)
+        size //= 1 if ways is not before else 2
+    return found
 
 
 def _differing(

@@ -38,6 +38,7 @@ _PARTICIPLE = re.compile(r"[aeiouy]\w*(ing|ed|[ai]ble|ant)$")
 _OBJECT = re.compile(r"[aeiouy]\w*[ai]ble$")  # adjustable, not table
 _GAP = 2  # most words between two words of an attribute
 _ITEMS = 8  # most words and separators of a list
+_PAIR = 2  # words of an attribute that is a modifier and its noun
 _PAIRS = frozenset(
     tuple(pair.split())
     for pair in (
@@ -62,15 +63,14 @@ _FIBERS = word_set(
     "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen "
     "wool silk cashmere hemp bamboo"
 )
-_INITIALS = word_set(
-    "ac dc dvd hdmi lcd led pu sd tv usb"
-)  # they refer to the whole phrase: usb charging port
+_INITIALS = word_set("ac dc dvd hdmi lcd led pu sd tv usb")  # of a whole phrase: usb charging port
 _STUFF = word_set("mater ingred fabric")  # stems; the word before them specifies their sort
 _PRAISE = word_set("unique perfect great sexy simple")  # refers to the thing, not to a word between
 _WOODS = word_set(
     "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar elm"
 )
 _DEGREES = word_set("very super extra ultra medium highly so really")
+_LINKS = SEPARATORS | _DEGREES
 _KEEPING = word_set("leav keep make get turn")  # stems: keeps skin soft
 _WHOSE = word_set("your our their the my its")
 _MEANS = word_set("machine hand dishwasher microwave")  # means of washing, not the washed thing
@@ -192,24 +192,29 @@ def _alone(words: tuple[str, ...], mention: _Mention) -> bool:
 def _mentions(clause: Clause, wanted: tuple[str, ...], *, lists: bool = True) -> Iterator[_Mention]:
     """The places of an attribute's words, in sequence or in a list that shares one of them."""
     keys = tuple(map(key_of, wanted))
-    pair = len(keys) == 2 and lists  # noqa: PLR2004  a modifier and its noun
+    pair = lists and len(keys) == _PAIR
     if pair and clause.value:
         yield from _valued(clause, keys)
-    for start in range(len(clause.words)):
-        if pair and clause.keys[start] in keys:
-            found = _turned(clause, start, wanted, keys[0]) if clause.keys[start] == keys[1] else 0
-            found = found or _reordered(clause, start, wanted, keys)
+    for start, key in enumerate(clause.keys):
+        if pair and key in keys:
+            found = _turned(clause, start, wanted, keys) or _reordered(clause, start, wanted, keys)
             if found:
                 yield _Mention(start, found)
-        if clause.keys[start][:2] != keys[0][:2]:
+        if key[:2] != keys[0][:2]:
             continue
         end = _phrase(clause, start, wanted, keys)
         if end:
             yield _Mention(start, end)
-        elif pair and clause.keys[start] == keys[0] and _named_between(clause, start, keys):
-            yield _Mention(start, start + 3)
-        elif pair and clause.keys[start] == keys[0]:
-            yield from _listed(clause, start, keys[1])
+        elif pair and key == keys[0]:
+            yield from _parted(clause, start, keys)
+
+
+def _parted(clause: Clause, start: int, keys: tuple[str, ...]) -> Iterator[_Mention]:
+    """A modifier at a place and its noun further on, if the words between allow it."""
+    if _named_between(clause, start, keys):
+        yield _Mention(start, start + 3)
+    else:
+        yield from _listed(clause, start, keys[1])
 
 
 def _phrase(clause: Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
@@ -245,24 +250,32 @@ def _small(words: tuple[str, ...], at: int) -> bool:
     return words[at] in _GAPS or (number != () and number[0][0].isdecimal())
 
 
-def _turned(clause: Clause, at: int, wanted: tuple[str, ...], modifier: str) -> int:
+def _turned(clause: Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
     """The end of an attribute in reverse order that starts with its last word at a place, or 0.
 
     "Sole of rubber", "mounted on the wall", "the height is adjustable"; a participle or an adverb
     needs no word between: "adjustable height", "installs easily".
     """
-    end = at + 1
-    while end < len(clause.words) and end - at <= _GAP + 1 and clause.words[end] in _TURNING:
-        end += 1
-    between, word = clause.words[at + 1 : end], clause.words[end : end + 1]
-    if wanted[1].endswith("ed") and not clause.words[at].endswith(("ed", "s", "ing")):
-        return 0  # a base for plants is not plant based
-    if not word or modifier not in {clause.keys[end], key_of(word[0].removesuffix("ly"))}:
+    words, end = clause.words, at + 1
+    if clause.keys[at] != keys[1]:
         return 0
-    alone = clause.words[end + 1 : end + 2] == () or clause.words[end + 1] in _CLOSING
-    joined = alone and between and "to" not in between and not _PARTICIPLE.search(wanted[0])
-    fits = joined or _IS & set(between) or _PARTICIPLE.search(wanted[1]) or word[0].endswith("ly")
-    return end + 1 if fits else 0
+    while end < len(words) and end - at <= _GAP + 1 and words[end] in _TURNING:
+        end += 1
+    if wanted[1].endswith("ed") and not words[at].endswith(("ed", "s", "ing")):
+        return 0  # a base for plants is not plant based
+    if end == len(words):
+        return 0
+    found = keys[0] in {clause.keys[end], key_of(words[end].removesuffix("ly"))}
+    return end + 1 if found and _joined(words, at, end, wanted) else 0
+
+
+def _joined(words: tuple[str, ...], at: int, end: int, wanted: tuple[str, ...]) -> bool:
+    """Whether a noun and the modifier at `end` after it belong together."""
+    between, behind = words[at + 1 : end], words[end + 1 : end + 2]
+    if _IS & set(between) or _PARTICIPLE.search(wanted[1]) or words[end].endswith("ly"):
+        return True
+    alone = not behind or behind[0] in _CLOSING
+    return alone and between != () and "to" not in between and not _PARTICIPLE.search(wanted[0])
 
 
 def _valued(clause: Clause, keys: tuple[str, ...]) -> Iterator[_Mention]:
@@ -287,24 +300,27 @@ def _reordered(clause: Clause, at: int, wanted: tuple[str, ...], keys: tuple[str
     words, own = clause.words, clause.keys
     if set(wanted) <= _FIBERS:
         return _blend(words, at, *wanted)
-    if own[at] == keys[1]:
-        following = own[at + 1 : at + 2] == keys[:1]
-        if following and any(word[0].isdecimal() and not word.isdecimal() for word in wanted):
-            return at + 2
-        if following and words[at] == f"{wanted[1]}ive":
-            return at + 2
-        able = _OBJECT.search(words[at]) and _OBJECT.search(wanted[1])
-        if (
-            able
-            and wanted[0] not in _MEANS
-            and own[at + 2 : at + 3] == keys[:1]
-            and words[at + 1] not in _OPENING
-        ):
-            return at + 3
-        before = at - (words[at - 1] in _WHOSE)
-        if following and keys[0] in GRADED and before and own[before - 1] in _KEEPING:
-            return at + 2
-    return 0
+    if own[at] != keys[1]:
+        return 0
+    following = own[at + 1 : at + 2] == keys[:1]
+    if following and (words[at] == f"{wanted[1]}ive" or any(map(_figure, wanted))):
+        return at + 2
+    if own[at + 2 : at + 3] == keys[:1] and _able(words, at, wanted):
+        return at + 3
+    before = at - (words[at - 1] in _WHOSE)
+    result = following and keys[0] in GRADED and before and own[before - 1] in _KEEPING
+    return at + 2 if result else 0
+
+
+def _figure(word: str) -> bool:
+    """Whether a word is a figure with letters, such as "1080p"."""
+    return word[0].isdecimal() and not word.isdecimal()
+
+
+def _able(words: tuple[str, ...], at: int, wanted: tuple[str, ...]) -> bool:
+    """Whether "adjustable" at a place refers to the noun after the next word."""
+    able = _OBJECT.search(words[at]) and _OBJECT.search(wanted[1])
+    return bool(able) and wanted[0] not in _MEANS and words[at + 1] not in _OPENING
 
 
 def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
@@ -332,33 +348,45 @@ def _named_between(clause: Clause, start: int, keys: tuple[str, ...]) -> bool:
 
 
 def _listed(clause: Clause, start: int, noun: str) -> Iterator[_Mention]:
-    """A modifier and its noun with a list between: "dry and damaged hair" has dry hair.
-
-    A list after the modifier's own noun may share it or not: "artificial colors and flavors".
-    """
-    words, own = clause.words, 0
+    """A modifier and its noun with other words between: "dry and damaged hair", "easy to store"."""
+    words = clause.words
     if words[start + 1 : start + 2] == ("to",):
         yield from _doable(clause, start, noun)
     elif words[start + 2 : start + 3] == ("to",) and clause.keys[start + 3 : start + 4] == (noun,):
         yield _Mention(start, start + 4, sure=clause.keys[start] in GRADED)  # an easy pan to clean
+    yield from _sharing(clause, start, noun)
+
+
+def _sharing(clause: Clause, start: int, noun: str) -> Iterator[_Mention]:
+    """A modifier and its noun with a list between: "dry and damaged hair" has dry hair.
+
+    A list after the modifier's own noun may share it or not: "artificial colors and flavors".
+    """
+    words, own = clause.words, False
     for at in range(start + 1, min(start + 1 + _ITEMS, len(words))):
-        separated, before = words[at] in SEPARATORS, words[at - 1] in SEPARATORS
         if words[at] in _SMALL:
             return
-        treated = words[at].endswith("ed") and at + 1 < len(words) and clause.keys[at + 1] == noun
-        before = before or (at > start + 1 and words[at - 1] in _DEGREES)
-        if words[at] in _DEGREES or (not separated and not before and treated):
-            continue  # "and very soft hair", "color-treated hair"
-        if not separated and not before:  # two adjacent words
-            if clause.keys[at] == noun and at > start + 1 and not own:
+        if words[at] in _DEGREES:
+            continue
+        first = at == start + 1
+        before = words[at - 1] in (SEPARATORS if first else _LINKS)
+        if before or words[at] in SEPARATORS:
+            if own and before and clause.keys[at] == noun:
+                yield _Mention(start, at + 1, sure=False)
+                return
+        elif _treated(clause, at, noun):
+            continue
+        elif first:  # two adjacent words
+            own = True
+        else:
+            if clause.keys[at] == noun and not own:
                 yield _Mention(start, at + 1)
-                return
-            if at > start + 1:
-                return
-            own = at
-        elif own and before and clause.keys[at] == noun:
-            yield _Mention(start, at + 1, sure=False)
             return
+
+
+def _treated(clause: Clause, at: int, noun: str) -> bool:
+    """Whether a word is a participle before the noun: "color-treated hair"."""
+    return clause.words[at].endswith("ed") and clause.keys[at + 1 : at + 2] == (noun,)
 
 
 def _doable(clause: Clause, start: int, verb: str) -> Iterator[_Mention]:

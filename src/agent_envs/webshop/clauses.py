@@ -93,24 +93,26 @@ def _clauses(text: str) -> Iterator[Clause]:
     pieces = _BREAK.split(_OPEN.sub(r"\1 ", text))
     parts, marks = pieces[::2], [*(mark.strip() for mark in pieces[1::2]), ""]
     for at, part in enumerate(parts):
-        behind = at + 1
-        if (
-            behind < len(parts)
-            and marks[at] in {"?", "\uff1f"}
-            and _ANSWER.fullmatch(parts[behind])
-        ):
-            behind += 1
+        behind = _behind(parts, marks[at], at)
         value = parts[behind] if behind < len(parts) and marks[at] in _KEYED else ""
-        no = _VALUE.match(value) or (marks[behind] == ":" and _NEXT.match(value) if value else None)
+        mark = marks[behind] if value else ""
+        no = _VALUE.match(value) or (_NEXT.match(value) if mark == ":" else None)
         if no:
             parts[behind] = value[no.end() :]
-        asked = _ASKING.match(part) and value.strip().lower().startswith("no ")
+        denied = bool(no or (_ASKING.match(part) and value.strip().lower().startswith("no ")))
+        items = _items(value, mark) if marks[at] == ":" and not no else ()
         head, comma, key = part.rpartition(",")
-        cut = bool(comma and (no or asked))
-        if cut:
+        if comma and denied:
             yield from _clause(head)
-        items = () if no or marks[at] != ":" else _items(value, marks[behind])
-        yield from _clause(key if cut else part, no=bool(no or asked), value=items)
+            yield from _clause(key, no=True, value=items)
+        else:
+            yield from _clause(part, no=denied, value=items)
+
+
+def _behind(parts: list[str], mark: str, at: int) -> int:
+    """The place of the value of a key; the word "answer" may stand between after a question."""
+    answer = mark in {"?", "\uff1f"} and at + 1 < len(parts) and _ANSWER.fullmatch(parts[at + 1])
+    return at + 2 if answer else at + 1
 
 
 def _clause(part: str, *, no: bool = False, value: tuple[str, ...] = ()) -> Iterator[Clause]:

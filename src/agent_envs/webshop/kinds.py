@@ -31,9 +31,7 @@ def same_kind(target: Product, bought: Product) -> bool:
     shelf, other = _levels(target.product_category), _levels(bought.product_category)
     if target.query == bought.query and shelf == other:
         return True
-    whom = _GENDERS & _keys(bought.product_category)
-    meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
-    if whom and meant and whom.isdisjoint(meant):
+    if _for_others(target, bought):
         return False
     if _named(target.query, other[:-1]):  # its own shelf is a subtype of the kind
         return True
@@ -41,10 +39,22 @@ def same_kind(target: Product, bought: Product) -> bool:
     if target.query != bought.query:
         here = named or (bool(shelf) and shelf == other and _is_for(shelf, target.query))
         return here and _called(bought.title, target.query, other[-1] if named else "")
+    return named or _near(shelf, other)
+
+
+def _for_others(target: Product, bought: Product) -> bool:
+    """Whether a product is for other people than those of the goal."""
+    whom = _GENDERS & _keys(bought.product_category)
+    meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
+    return bool(whom) and bool(meant) and whom.isdisjoint(meant)
+
+
+def _near(shelf: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two shelves are neighbours, or one is unknown."""
     pairs = zip(shelf, other, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     shortest = min(len(shelf), len(other))
-    return named or not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
+    return not shortest or shared >= max(_SHARED_LEVELS, shortest - 1)
 
 
 @lru_cache(maxsize=1 << 16)

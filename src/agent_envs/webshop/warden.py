@@ -166,13 +166,17 @@ def _remove_left(place: Path) -> None:
     """Remove folders whose warden was killed: they are not locked."""
     for folder in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # of another user, or locked
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - os.fstat(held).st_mtime > _OLD:
-                    _remove(folder)
-            finally:
-                os.close(held)
+            _remove_unlocked(folder)
+
+
+def _remove_unlocked(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if time.time() - os.fstat(held).st_mtime > _OLD:
+            _remove(folder)
+    finally:
+        os.close(held)
 
 
 def _remove(folder: Path) -> None:

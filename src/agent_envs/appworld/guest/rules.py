@@ -144,10 +144,9 @@ class Format:
 
 def _check_fields(text: str) -> None:
     for _, field, inner, _ in formatter_parser(text):
-        if field:
-            for is_attribute, name in formatter_field_name_split(field)[1]:
-                if is_attribute:
-                    check_attribute(name)
+        _, following = formatter_field_name_split(field or "")
+        for name in (name for is_attribute, name in following if is_attribute):
+            check_attribute(name)
         if inner:
             _check_fields(inner)
 
