@@ -368,15 +368,14 @@ def _sharing(clause: Clause, start: int, noun: str) -> Iterator[_Mention]:
             return
         if words[at] in _DEGREES:
             continue
-        first = at == start + 1
-        before = words[at - 1] in (SEPARATORS if first else _LINKS)
+        before = words[at - 1] in (SEPARATORS if at == start + 1 else _LINKS)
         if before or words[at] in SEPARATORS:
             if own and before and clause.keys[at] == noun:
                 yield _Mention(start, at + 1, sure=False)
                 return
         elif _treated(clause, at, noun):
             continue
-        elif first:  # two adjacent words
+        elif at == start + 1:  # two adjacent words
             own = True
         else:
             if clause.keys[at] == noun and not own:
