@@ -181,6 +181,23 @@ def test_its_state_is_its_mood_and_of_the_turns_only_what_matters():
     assert other.state == state
 
 
+def test_it_waits_for_the_other_to_agree_again_but_not_for_ever():
+    character = negotiator("stubborn", "bargain")
+    talk = Talk(character.scene)
+    for act in (offer(character.game, 0.1)[0], speak("Agreed.")):
+        talk = talk.after(0, act)
+        talk = talk.after(1, character.reply(talk))
+    assert talk.pending is not None
+    kinds = []
+    while "leave" not in kinds and len(kinds) < 12:
+        talk = talk.after(0, speak(f"Is there a bus at {len(kinds) + 1} o'clock?"))
+        assert talk.pending is not None
+        act = character.reply(talk)
+        kinds.append(act.kind)
+        talk = talk.after(1, act)
+    assert len(kinds) <= NUMBERS["stubborn"].patience + 1
+
+
 def stranger(temper, number=0):
     return Acquaintance(scene("friend", number), 1, temper, np.random.default_rng(0))
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.sotopia import rules
 from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.conduct import Harm
 from agent_envs.sotopia.families import FAMILIES, scene
 from agent_envs.sotopia.rules import RANGES, Rules
 from agent_envs.sotopia.talk import Talk
@@ -192,3 +194,23 @@ def test_scores_stay_in_range_over_20_000_random_acts():
         for side in (0, 1):
             found = scores(talk, side)
             assert all(low <= found[name] <= high for name, (low, high) in RANGES.items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "relation", "social"),
+    [("insults", -2, -3), ("slurs", -3, -5), ("threatens", -3, -5), ("violent", -5, -10)],
+)
+def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, social):
+    monkeypatch.setattr(rules, "harm", lambda text, deed: Harm(**{kind: text == "Harm."}))
+    talk = talked("bargain", 0, "Harm.", "What?")
+    assert rules.relationship(talk, 0)[0] == relation
+    assert rules.social_rules(talk, 0)[0] == social
+    assert rules.social_rules(talk, 1)[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["speak", "action", "non-verbal communication"])
+def test_a_secret_is_told_by_words_deeds_and_gestures(kind):
+    start = Talk(scene("bargain", 0))
+    secret = start.scene.characters[0].secret
+    assert scores(start.after(0, Act(kind, secret)))["secret"] == -10
+    assert scores(start.after(1, Act(kind, secret)))["secret"] == 0
