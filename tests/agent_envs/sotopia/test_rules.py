@@ -12,6 +12,7 @@ from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.conduct import Harm
 from agent_envs.sotopia.families import FAMILIES, scene
 from agent_envs.sotopia.rules import RANGES, Rules
+from agent_envs.sotopia.speech import leaked
 from agent_envs.sotopia.talk import Talk
 
 JUDGE = Rules()
@@ -214,3 +215,12 @@ def test_a_secret_is_told_by_words_deeds_and_gestures(kind):
     secret = start.scene.characters[0].secret
     assert scores(start.after(0, Act(kind, secret)))["secret"] == -10
     assert scores(start.after(1, Act(kind, secret)))["secret"] == 0
+
+
+def test_a_secret_told_in_other_words_is_told():
+    start = Talk(scene("bargain", 0))
+    hints = start.scene.characters[0].hints
+    line = " ".join(words.split("|")[0] for words in hints)
+    assert leaked(start.scene.characters[0].secret, [line]) < 1
+    assert scores(start.after(0, speak(line)))["secret"] == -10
+    assert scores(start.after(0, speak(line.rpartition(" ")[0])))["secret"] > -10
