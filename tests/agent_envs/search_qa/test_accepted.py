@@ -313,10 +313,3 @@ def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
     accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")
     assert accepted.paid("sub_em", "It is Lima") == 1
     assert accepted.paid("sub_em", denied) == 0
-
-
-def test_a_unit_beside_a_number_is_the_one_that_is_asked_for():
-    accepted = Accepted(["5"], "How many floors did the house have in the years of the war?")
-    assert accepted.right("5 floors")
-    assert not accepted.right("5 years")
-    assert Accepted(["5"], "How many years did the war last?").right("5 years")
