@@ -352,7 +352,11 @@ def test_all_of_the_balance_can_be_spent_and_no_cent_more(call):
 def test_payments_of_some_days_include_the_first_and_the_last(call, session):
     call("payments", "send_money", receiver="a@b.c", amount=1, note="today")
     today = session.now[:10]
-    for days in ({"first_day": today}, {"last_day": today}, {"first_day": today, "last_day": today}):
+    for days in (
+        {"first_day": today},
+        {"last_day": today},
+        {"first_day": today, "last_day": today},
+    ):
         found = call("payments", "list_transactions", query="today", **days)
         assert [paid["note"] for paid in found] == ["today"]
     for days in ({"first_day": "2999-01-01"}, {"last_day": "1999-12-31"}):
@@ -421,7 +425,10 @@ def test_a_token_opens_its_own_app_alone(session):
         given = {**account, "password": session.passwords[app]}
         tokens[app] = session.call(app, "login", given)["value"]["access_token"]
     assert "value" in session.call("notes", "list_tags", {"access_token": tokens["notes"]})
-    assert status(session.call("notes", "list_tags", {"access_token": tokens["music"]})["error"]) == 401
+    assert (
+        status(session.call("notes", "list_tags", {"access_token": tokens["music"]})["error"])
+        == 401
+    )
 
 
 KEYED = {
