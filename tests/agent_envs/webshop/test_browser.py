@@ -451,9 +451,7 @@ class TestHangs:
     @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", None, True])
     def test_a_timeout_that_is_none(self, env, timeout):
         env.page_timeout = timeout
-        with pytest.raises(
-            ValueError, match="page_timeout is a finite number of seconds above 0, got"
-        ):
+        with pytest.raises(ValueError, match="page_timeout must be a finite number above 0, got"):
             env.reset(seed=3)
 
 
