@@ -40,7 +40,7 @@ def test_pauses_grow_up_to_a_limit_and_are_at_least_what_is_asked_for(monkeypatc
 
 def test_pauses_do_not_draw_from_the_generator_of_the_process():
     before = random.getstate()
-    patience.delay(3)
+    retry.delay(3)
     assert random.getstate() == before
 
 
