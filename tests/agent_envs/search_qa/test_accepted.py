@@ -309,6 +309,21 @@ def test_long_texts_take_no_time(text):
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("reward", ["f1", "sub_em"])
+@pytest.mark.parametrize(
+    ("answers", "question", "answer"),
+    [
+        (["Lima"], "Which is larger, Lima or Cusco?", "Lima is larger"),
+        (["yes"], "Is Lima a city?", "yes, a city"),
+    ],
+)
+def test_of_a_choice_nothing_but_the_answer_itself_is_paid(answers, question, answer, reward):
+    accepted = Accepted(answers, question)
+    assert accepted.choice
+    assert accepted.paid(reward, answers[0]) == 1
+    assert accepted.paid(reward, answer) == 0
+
+
 @pytest.mark.parametrize("denied", ["not Lima", "no, Lima", "Lima not"])
 def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
     accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")

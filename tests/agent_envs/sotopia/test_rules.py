@@ -204,9 +204,9 @@ def test_scores_stay_in_range_over_20_000_random_acts():
 def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, social):
     monkeypatch.setattr(rules, "harm", lambda text, deed: Harm(**{kind: text == "Harm."}))
     talk = talked("bargain", 0, "Harm.", "What?")
-    assert rules.relationship(talk, 0)[0] == relation
-    assert rules.social_rules(talk, 0)[0] == social
-    assert rules.social_rules(talk, 1)[0] == 0
+    found = scores(talk)
+    assert (found["relationship"], found["social_rules"]) == (relation, social)
+    assert scores(talk, 1)["social_rules"] == 0
 
 
 @pytest.mark.parametrize("kind", ["speak", "action", "non-verbal communication"])
