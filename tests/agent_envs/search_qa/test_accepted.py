@@ -310,17 +310,10 @@ def test_long_texts_take_no_time(text):
 
 
 @pytest.mark.parametrize("reward", ["f1", "sub_em"])
-@pytest.mark.parametrize(
-    ("answers", "question", "answer"),
-    [
-        (["Lima"], "Which is larger, Lima or Cusco?", "Lima is larger"),
-        (["yes"], "Is Lima a city?", "yes, a city"),
-    ],
-)
-def test_of_a_choice_nothing_but_the_answer_itself_is_paid(answers, question, answer, reward):
-    accepted = Accepted(answers, question)
-    assert accepted.choice
-    assert accepted.paid(reward, answers[0]) == 1
+@pytest.mark.parametrize("answer", ["yes Lima", "yes, a city", "the city: yes"])
+def test_beside_yes_or_no_nothing_is_paid(answer, reward):
+    accepted = Accepted(["yes"], "Is Lima a city?")
+    assert accepted.paid(reward, "Yes.") == 1
     assert accepted.paid(reward, answer) == 0
 
 
