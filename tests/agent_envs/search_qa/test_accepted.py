@@ -311,6 +311,21 @@ def test_long_texts_take_no_time(text):
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("reward", ["f1", "sub_em"])
+@pytest.mark.parametrize("answer", ["yes Lima", "yes, a city"])
+def test_beside_yes_or_no_nothing_is_paid(answer, reward):
+    accepted = Accepted(["yes"], "Is Lima a city?")
+    assert accepted.paid(reward, "Yes.") == 1
+    assert accepted.paid(reward, answer) == 0
+
+
+@pytest.mark.parametrize("denied", ["not Lima", "no, Lima", "Lima not"])
+def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
+    accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")
+    assert accepted.paid("sub_em", "It is Lima") == 1
+    assert accepted.paid("sub_em", denied) == 0
+
+
 SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", "negative "]), max_size=8)
 
 

@@ -134,6 +134,19 @@ def test_from_target_to_target_pays_nothing(level):
     assert play(env, "right")[-1][1] == -0.1
 
 
+def test_progress_is_at_least_0(level):
+    # One push remains at the start, and two actions after a step away from the box.
+    steps = play(level("######", "# @$.#", "######"), "left", "right")
+    assert told(steps, "progress", "remaining") == [(-0.1, 0.0, 2), (-0.1, 0.0, 1)]
+
+
+def test_noop_changes_nothing(level):
+    start, after = play(level(*CORRIDOR, action_space="discrete9"), "noop")
+    assert after[0] == start[0]
+    assert (after[1], after[4]["valid"], after[4]["effective"]) == (-0.1, True, False)
+    assert after[4]["anchor"] == start[4]["anchor"]
+
+
 def test_success_pays_one(level):
     steps = play(level("######", "#@ $.#", "######", reward="success"), "right", "right")
     assert [step[1] for step in steps] == [0, 0, 1]
@@ -343,6 +356,10 @@ def test_copies_branch_from_the_state():
     assert other.unwrapped.solver is env.unwrapped.solver
     *_, last = [other.step(action) for action in plan[1:]]
     assert last[4]["success"]
+
+
+def test_the_turn_limit_is_15():
+    assert make().unwrapped.max_turns == 15
 
 
 def test_the_turn_limit_changes_no_room():

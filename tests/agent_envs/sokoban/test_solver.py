@@ -109,6 +109,12 @@ def test_a_search_that_gives_up_says_how_many_remain_at_least(drawn):
     assert Solver(room, 0).plan(room.start) == []
 
 
+def test_a_search_goes_on_while_a_position_is_as_promising_as_the_last(drawn):
+    # Each of the three pushes leaves a position that needs as many actions in all: 3.
+    room = drawn("#######", "#@$  .#", "#######")
+    assert Solver(room, budget=1).remaining(room.start) == Remaining(3)
+
+
 @pytest.mark.parametrize("budget", [0, 3, 30, 10_000])
 def test_answers_do_not_depend_on_what_was_asked_before(drawn, budget):
     room, rng = far_apart(drawn), np.random.default_rng(1)
