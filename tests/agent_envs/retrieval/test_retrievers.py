@@ -43,6 +43,12 @@ def test_bm25_finds_by_words_whatever_their_case_form_and_accents():
     assert isinstance(bm25, Retriever)
 
 
+def test_bm25_takes_diacritics_within_words_off():
+    bm25 = BM25([*CITIES, Passage("e", "Zürich", "Zürich lies on the Limmat.")])
+    assert found(bm25, "Zurich") == found(bm25, "Zürich") == ["e"]
+    assert found(bm25, "Zu") == []
+
+
 def test_bm25_finds_nothing_without_a_shared_word():
     assert BM25(CITIES).search(["zebra", "", "!?"], 3) == [[], [], []]
 
