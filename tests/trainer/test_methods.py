@@ -30,28 +30,19 @@ from trainer.recipes import RecipeError
 from trainer.train import RunError, train
 from trainer.update import Update, token_logprobs
 
-from .conftest import tiny_model, tiny_tokenizer
-from .test_train import figures, quiet, short, weights
-from .test_update import gradient, learner, rollouts
-
-METHODS = {
-    "critic": ["critic.learning_rate=1e-3"],
-    "critic of its own": ["critic.learning_rate=1e-3", "critic.trunk=own", "update.minibatch=4"],
-    "ppo": ["credit.name=reinforce", "critic.learning_rate=1e-3", "critic.epochs=2"],
-    "istar": ["credit.name=istar", "prm.learning_rate=1e-3", "update.ratio=turn"],
-    "istar of tokens": ["credit.name=istar", "prm.learning_rate=1e-3", "prm.level=token"],
-    "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
-    "has": [
-        "credit.name=has",
-        "credit.options={decomposer='turnrd'}",
-        "turnrd.round=1",
-        "turnrd.epochs=2",
-        "turnrd.hidden=8",
-    ],
-    "dpo": ["credit.name=dpo"],
-    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
-    "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
-}
+from .conftest import (
+    METHODS,
+    figures,
+    gradient,
+    learner,
+    quiet,
+    rollouts,
+    same,
+    short,
+    tiny_model,
+    tiny_tokenizer,
+    weights,
+)
 
 
 def tiny(**options):
@@ -96,14 +87,6 @@ def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     if not lora:
         ours, theirs = weights(whole, 4), weights(cut, 4)
         assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
-
-
-def same(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    return one == other
 
 
 @pytest.mark.parametrize(

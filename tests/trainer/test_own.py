@@ -13,7 +13,7 @@ import pytest
 from trainer import evaluate, metrics, recipe
 from trainer.train import train
 
-from .test_train import quiet
+from .conftest import quiet
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src"

@@ -13,7 +13,7 @@ from trainer.parts import make_rollouts
 from trainer.rollout import Task
 from trainer.update import token_logprobs
 
-from .test_rollout import Script
+from .conftest import Script
 
 CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": "Chad"}}</tool>'
 

@@ -17,7 +17,7 @@ from trainer.batch import collate, make_rows
 from trainer.policy import Policy, resolve
 from trainer.update import recomputed, token_logprobs
 
-from .test_precision import played
+from .conftest import conversations
 
 pytestmark = pytest.mark.smollm2
 
@@ -90,7 +90,7 @@ def test_imitation_lowers_the_loss(trained):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_public_games_were_played(trained):
+def test_public_games_were_conversations(trained):
     for step in (5, 6):
         played = episodes.read(trained[0] / "episodes" / f"step_{step}.parquet")
         assert [episode.task_id.split("/")[0] for episode in played] == ["alfworld"] * 4
@@ -133,7 +133,7 @@ def test_sampler_and_update_agree_in_bfloat16():
         policy = Policy.load("smollm2-135m", dtype="bfloat16")
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
-    rows = make_rows(played(policy, tasks=2, rollouts=2, turns=3, reply=24))
+    rows = make_rows(conversations(policy, tasks=2, rollouts=2, turns=3, reply=24))
     recorded = np.concatenate([row.logprobs for row in rows])
     gap = np.abs(np.concatenate(recomputed(policy, rows, tokens=4096)) - recorded)
     assert len(gap) > 100

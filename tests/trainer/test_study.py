@@ -11,7 +11,7 @@ from trainer import recipe, recipes, study
 from trainer.recipes import RecipeError
 from trainer.study import StudyError
 
-from .test_train import figures
+from .conftest import figures
 
 BRIEF = [
     "run.steps=1",
