@@ -16,6 +16,8 @@ import agent_envs
 from agent_envs.experts import experts_of
 from agent_envs.testing import check_agent_env
 
+pytestmark = pytest.mark.slow
+
 IDS = sorted(
     name
     for name, spec in gym.registry.items()
@@ -31,6 +33,7 @@ NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not th
 ]
 PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
 EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
+LONG = [*NEEDS_BROWSER, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +130,7 @@ def test_the_ids():
     assert known == IDS
 
 
-@pytest.mark.parametrize("env_id", EACH)
+@pytest.mark.parametrize("env_id", [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=LONG)])
 def test_bare(env_id):
     env = gym.make(env_id)
     check_agent_env(env, oracle=best(env), turns=turns(env_id))

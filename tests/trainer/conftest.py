@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import multiprocessing
 import sys
 import threading
 import time
@@ -421,6 +422,44 @@ def corridor():
     spec.loader.exec_module(module)
     module.register()
     return module
+
+
+@pytest.fixture
+def unreported(monkeypatch):
+    """Runs that leave no report: what they are made for is something else."""
+    monkeypatch.setattr("trainer.report.write", lambda folder: None)
+
+
+@pytest.fixture(scope="session")
+def forked():
+    """Runs code in a process of its own, forked from a server that has torch loaded.
+
+    The process has `said`, the file of what it printed.
+    """
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(
+        ["trainer.train", "trainer.report", "transformers.models.qwen2.modeling_qwen2"]
+    )
+
+    def start(code, where, **names):
+        said = where / "said.txt"
+        process = server.Process(
+            target=exec, args=(SAYING + code, {"said": str(said)} | names), daemon=True
+        )
+        process.said = said
+        process.start()
+        return process
+
+    return start
+
+
+SAYING = """
+import os, sys
+
+output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+os.dup2(output, 1), os.dup2(output, 2)
+os.environ["TQDM_DISABLE"] = "1"
+"""
 
 
 @pytest.fixture

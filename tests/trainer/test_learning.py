@@ -42,7 +42,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     assert min(success[-3:]) > 0.85
 
 
-@pytest.mark.learning
+@pytest.mark.long
 def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -116,11 +115,6 @@ def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path
 
 
 RUN = """
-import os, sys
-
-output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-os.dup2(output, 1), os.dup2(output, 2)
-os.environ["TQDM_DISABLE"] = "1"
 sys.path.insert(0, here)
 sys.argv = arguments
 import corridor
@@ -130,30 +124,16 @@ main()
 """
 
 
-@pytest.fixture(scope="module")
-def start(tiny_folder, tmp_path_factory):
-    """Start `agent-envs train` in a process of its own.
-
-    It is forked from a server that has torch loaded, so that only what can be lost is repeated.
-    """
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(
-        ["trainer.train", "trainer.report", "transformers.models.qwen2.modeling_qwen2"]
-    )
+@pytest.fixture
+def start(forked, tiny_folder, tmp_path_factory):
+    """Start `agent-envs train` in a process of its own."""
+    here, said = str(Path(__file__).parent), tmp_path_factory.mktemp("said")
     options = [*SHORT, f"policy.model={tiny_folder}"]
-    said = tmp_path_factory.mktemp("said") / "said.txt"
 
     def begun(folder, before=""):
         arguments = ["train", "alfworld", "mgr", "pocket", *options, "--out", str(folder)]
-        given = {
-            "arguments": ["agent-envs", *arguments, "--resume"],
-            "here": str(Path(__file__).parent),
-            "said": str(said),
-        }
-        process = server.Process(target=exec, args=(before + RUN, given), daemon=True)
-        process.said = said
-        process.start()
-        return process
+        arguments = ["agent-envs", *arguments, "--resume"]
+        return forked(before + RUN, said, here=here, arguments=arguments)
 
     return begun
 
@@ -317,7 +297,6 @@ def take_a_step(words, model, folder, endpoint, *more):
     lines = figures(folder)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
-    assert (folder / "report.html").is_file()
 
 
 TURN_REWARDS = {"mt_grpo": "wiki", "mt_rloo": "search_r1"}
@@ -329,6 +308,7 @@ def test_every_method_takes_a_step(method, corridor, tiny_folder, endpoint, tmp_
     if environment == "alfworld":
         room = ROOM
     take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint, *room)
+    assert (tmp_path / "report.html").is_file()
 
 
 @pytest.mark.parametrize("environment", recipes.names("environment"))
@@ -337,8 +317,10 @@ def test_every_environment_takes_a_step(
 ):
     model = vision_folder if environment in {"sokoban", "ezpoints"} else tiny_folder
     take_a_step(f"{environment} gigpo", model, tmp_path, endpoint)
+    assert (tmp_path / "report.html").is_file()
 
 
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("environment", ["sokoban", "ezpoints"])
 def test_stapo_takes_a_step_on_pictures(environment, vision_folder, endpoint, tmp_path):
     take_a_step(f"{environment} stapo", vision_folder, tmp_path, endpoint)
@@ -360,12 +342,14 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
 def test_every_variant_of_a_method_takes_a_step(variant, corridor, tiny_folder, endpoint, tmp_path):
     method, *options = variant
     take_a_step(f"alfworld {method}", tiny_folder, tmp_path, endpoint, *ROOM, *options)
 
 
+@pytest.mark.usefixtures("unreported")
 def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint, tmp_path):
     partner = [f"partner.model={tiny_folder}", "partner.max_reply_tokens=8"]
     take_a_step("sotopia istar", tiny_folder, tmp_path / "chat", endpoint, *partner)
@@ -380,6 +364,7 @@ def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("method", ["mgr", "istar", "stapo", "prime", "dpo", "dapo"])
 def test_methods_take_a_step_with_llama(method, corridor, llama_folder, endpoint, tmp_path):
     take_a_step(f"alfworld {method}", llama_folder, tmp_path, endpoint, *ROOM)
