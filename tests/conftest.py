@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # On CI the same examples each time: a new one is for people to find, not to hold up other work.
 settings.register_profile("shared machine", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("quick", settings.get_profile("shared machine"), max_examples=20)
 settings.load_profile("shared machine")
 
 # What a shell starts in the background, with what that starts, has Ctrl-C ignored.
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("quick"):
         return
     config.option.markexpr = "not slow and not long"
+    settings.load_profile("quick")
     sys.modules.update(dict.fromkeys(ABSENT))
 
 
