@@ -30,7 +30,7 @@ from agent_envs.retrieval.bm25 import BM25  # noqa: E402
 from agent_envs.retrieval.client import Http  # noqa: E402
 from agent_envs.retrieval.combine import Cached, Hybrid  # noqa: E402
 from agent_envs.retrieval.dense import INDEXES, Dense, built  # noqa: E402
-from agent_envs.retrieval.opened import encoder_of  # noqa: E402
+from agent_envs.retrieval.factory import encoder_of  # noqa: E402
 from agent_envs.retrieval.server import serving  # noqa: E402
 from agent_envs.search_qa.data import open_data  # noqa: E402
 

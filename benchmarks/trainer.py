@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
 from trainer import metrics, recipe, recipes  # noqa: E402
+from trainer.build import make_rollouts  # noqa: E402
 from trainer.environments import make_env  # noqa: E402
-from trainer.parts import make_rollouts  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
 from trainer.rollout import draw_tasks, opening  # noqa: E402
 from trainer.train import train  # noqa: E402

@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
 from agent_envs.retrieval.dense import Dense  # noqa: E402
-from agent_envs.retrieval.opened import encoder_of  # noqa: E402
+from agent_envs.retrieval.factory import encoder_of  # noqa: E402
 from agent_envs.retrieval.passages import Passage  # noqa: E402
 from agent_envs.webshop.analysis import words  # noqa: E402
 from agent_envs.webshop.generate import generated  # noqa: E402

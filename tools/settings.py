@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings and their sources
 
-Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. A setting without
-a source is left out; "ours" is what no paper prints. "beside NAME" applies only together with that
-part.
+Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. Settings without
+a source are left out. "ours" marks what no paper prints. A recipe is an environment, a method and
+perhaps a model, and a later one overrides an earlier one: what a method does not set stays as the
+environment sets it. A setting "with NAME" applies only together with that part, after all others.
 """
 
 
@@ -36,7 +37,7 @@ def _rows(axis: str, name: str) -> Iterator[str]:
     part = recipes.part(axis, name)
     yield from _table(part.settings, "")
     for other, settings in part.when.items():
-        yield from _table(settings, f" beside {other}")
+        yield from _table(settings, f" with {other}")
 
 
 def _table(settings: Mapping[recipes.Key, recipes.Setting], beside: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ __all__ = [
     "make_vec",
 ]
 
-# The base class checks order and limits turns itself: no wrapper adds its cost.
+# The base class checks the call order and the turn limit, so Gymnasium's wrappers are not needed.
 for _name, _entry_point in {
     "AlfWorld-v0": "agent_envs.alfworld.env:AlfWorld",
     "AppWorld-v0": "agent_envs.appworld.env:AppWorld",

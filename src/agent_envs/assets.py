@@ -1,4 +1,4 @@
-"""Files the environments read: where the shipped ones are, and the errors when one is not right."""
+"""Files that the environments read: where the shipped files are, and the errors about files."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class MissingAsset(FileNotFoundError):
-    """A file that is needed is not there; the message names it and says what to run."""
+    """A required file is missing; the message names it and the command that gets it."""
 
 
 class BadAsset(ValueError):
-    """A file is damaged or not what it should be; the message names it and what is wrong."""
+    """A file is damaged or has the wrong content; the message names it and what is wrong."""
 
 
 def asset(path: str) -> Traversable:
-    """The file `path` of the worlds shipped with the package, from a checkout or a wheel.
+    """The file or folder `path` of the data shipped with the package, in a checkout or a wheel.
 
     Raises:
-        MissingAsset: the installation lacks it.
+        MissingAsset: it is not installed.
     """
     found = resources.files("env_assets").joinpath(*path.split("/"))
     if not (found.is_file() or found.is_dir()):
@@ -39,7 +39,7 @@ def table(path: str) -> dict[str, Any]:
 
 
 def require(module: str, extra: str) -> Any:
-    """The package `module`, which installing `extra` brings.
+    """The package `module`, which the extra `extra` installs.
 
     Raises:
         ImportError: It is not installed; the message has the command.

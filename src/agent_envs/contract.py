@@ -1,6 +1,6 @@
-"""The environment contract: a subclass tells each turn as a `Turn`, `AgentEnv` does the plumbing.
+"""The environment contract: a subclass returns a `Turn` per step, `AgentEnv` does the rest.
 
-Left out on purpose: shaped rewards (`credit.wrappers`), prompts and parsing (`prompt`, `parse`).
+Not part of it: shaped rewards (`credit.wrappers`), prompts and parsing (`prompt`, `parse`).
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ INFO_KEYS = (
 )
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
-SCALARS = (str, bool, int, float)
+SCALARS = frozenset({str, bool, int, float, type(None)})
 
 
 class ContractError(AssertionError):
-    """What the contract requires and what the environment did instead: the environment's fault."""
+    """The environment broke its contract; the message has the rule and what happened instead."""
 
 
 class Turn(NamedTuple):
-    """What an environment tells of one turn.
+    """What an environment reports about one turn.
 
-    observation: what the agent reads.
-    valid, invalid_reason: whether the action was one, and if not, one of `INVALID_REASONS`:
-        "format" not an action at all, "unknown" names what does not exist, "refused" well-formed
-        but not possible here, "error" failed while it ran, "timeout" ran too long.
-    progress: share of the task done, in [0, 1]; 1 on success. An environment that can also reach 1
-        without success says so under Progress, in these words.
-    anchor: key of the decision state after the turn: everything that can change what an action
-        does (valid, reason, next anchor, reward, end), chance and the turn limit apart; equal iff
-        that state is equal.
+    observation: the text that the agent reads.
+    valid, invalid_reason: whether the action was valid, and if not, one of `INVALID_REASONS`:
+        "format" not an action at all, "unknown" names something that does not exist, "refused"
+        well-formed but not possible here, "error" failed while it ran, "timeout" ran too long.
+    progress: completed share of the task, in [0, 1]; 1 on success. An environment that can also
+        reach 1 without success says so under Progress, in these words.
+    anchor: key of the decision state after the turn. Two turns have equal anchors if and only if
+        they have equal decision states. The state is everything that can change the effect of an
+        action (valid, reason, next anchor, reward, end), except chance and the turn limit.
     success, failure: the two ways a task ends by itself.
-    admissible_actions: what could be done next; empty where unbounded.
-    extra: `info` keys of this environment's own, plain builtins; `info` gets a copy.
+    admissible_actions: the possible next actions; empty where there is no finite list.
+    extra: further `info` keys of this environment, with plain builtins; `info` gets a copy.
     """
 
     observation: str
@@ -72,50 +72,52 @@ class Turn(NamedTuple):
 
 
 class Malformed(str):
-    """Given to `step` where a reply held no action; its text is the notice that the agent reads.
+    """Passed to `step` when a reply contains no action; its text becomes the observation.
 
-    The turn counts and is reported `valid=False`, `"format"`; the world is not touched.
+    The turn counts and is reported as `valid=False`, `"format"`; the state does not change.
     """
 
     __slots__ = ()
 
 
 class AgentEnv(gym.Env[str, str], ABC):
-    """Base of all environments: write `begin` and `act`, give the class the documented headings.
+    """Base class of all environments; a subclass defines `begin`, `act` and the docstring headings.
 
-    It keeps the turn count and the transcript, ends episodes (success or failure `terminated`, the
-    turn limit `truncated`), picks the task, and refuses what is not an action:
+    It counts turns, keeps the transcript, ends episodes (success or failure is `terminated`, the
+    turn limit `truncated`), picks the task, and rejects what cannot be an action:
 
-    * not a string: TypeError;
-    * longer than `action_space.max_length`, or with an unpaired surrogate, for which there is no
-      UTF-8: the agent's mistake, `valid=False`, `"format"`, the world untouched. Control characters
-      reach `act` as they are.
+    * An action that is not a string raises TypeError.
+    * An action longer than `action_space.max_length`, or with an unpaired surrogate (which UTF-8
+      cannot encode), is the agent's mistake: `valid=False`, `"format"`, and the state does not
+      change. Control characters reach `act` unchanged.
 
-    Options of the constructor are checked against its annotations (`options.check_options`), and
-    `info` and reward get exact types: a reward of 1 is reported as 1.0.
+    Constructor options are checked against their annotations (`options.check_options`). `info` and
+    reward get exact types: a reward of 1 is reported as 1.0.
 
-    In observations an unpaired surrogate becomes U+FFFD, so that they can always be written.
+    In observations an unpaired surrogate becomes U+FFFD, so that they can always be encoded.
 
-    `reset(options=...)` takes `{"task": i}` or `{"task_id": "..."}`, otherwise the seed draws the
-    task. It draws either way: naming the task that a seed would have drawn gives the same episode.
+    `reset(options=...)` takes `{"task": i}` or `{"task_id": "..."}`; without them the seed draws
+    the task. The draw happens in any case, so naming the task that the seed would have drawn gives
+    the same episode.
 
     Args:
         panel: the tasks of the split.
         max_turns: turn limit, at least 1.
-        render_mode: None or "ansi", then `render()` is the text of the latest turn.
+        render_mode: None, or "ansi": `render()` returns the text of the latest turn.
 
     Attributes:
-        reply_form: "" where `step` takes an action, and `ParseReply` finds it in a model's reply;
-            otherwise `step` takes whole replies, and this is how one with a {thought} and an
-            {action} is written. Such an environment tells the action as the key "action" of
-            `Turn.extra`, and the transcript keeps that.
-        template: the environment's own prompt, which the wrapper `Prompt` renders; None for none.
-        experts: import path of a module with the classes `Explorer` and `Oracle`, or one of them,
-            which `agent_envs.expert` finds there; "" for none.
-        audits: import path of a module with `actions` and `NON_SOLVERS`, which
-            `agent_envs.testing` plays with; "" for none.
-        waits: whether `reset` or `step` waits for something outside, as a server. Environments that
-            wait are stepped at the same time, each in a thread of its own.
+        reply_form: "" if `step` takes an action, which `ParseReply` extracts from a model's reply.
+            Otherwise `step` takes whole replies, and this is the format string of a reply, with
+            the fields {thought} and {action}. Such an environment reports the action as the key
+            "action" of `Turn.extra`, and the transcript keeps that.
+        template: the environment's own prompt template, which the wrapper `Prompt` renders; None
+            for none.
+        experts: import path of the module with the classes `Explorer`, `Oracle` or both, which
+            `agent_envs.expert` uses; "" for none.
+        audits: import path of the module with `actions` and `NON_SOLVERS`, which the audits of
+            `agent_envs.testing` use; "" for none.
+        waits: whether `reset` or `step` waits for an outside process such as a server. Copies of
+            such an environment are stepped concurrently, each in its own thread.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as in gym.Env
@@ -153,11 +155,11 @@ class AgentEnv(gym.Env[str, str], ABC):
 
     @abstractmethod
     def begin(self, task_id: str) -> tuple[str, Turn]:
-        """Start the task: its goal and opening turn; all randomness comes from `self.np_random`."""
+        """Start the task, return its goal and first turn; draw only from `self.np_random`."""
 
     @abstractmethod
     def act(self, action: str) -> Turn:
-        """Do one action of any text; what the agent gets wrong is a Turn, what breaks raises."""
+        """Execute one action; the agent's mistakes return an invalid Turn, other errors raise."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -179,7 +181,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         return self._observe("", turn)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Do one action: observation, reward, terminated, truncated, info.
+        """Execute one action: observation, reward, terminated, truncated, info.
 
         Raises:
             ResetNeeded: before the first reset, after the end, or after a step that raised.
@@ -187,7 +189,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             ContractError: the environment reports a success whose progress is not 1.
         """
         if not self._live:
-            raise ResetNeeded("no episode is under way: call reset() first, and after each end")
+            raise ResetNeeded("no episode is running: call reset() first, and after each end")
         if type(action) is str and len(action) <= self.action_length and action.isascii():
             self._live = False  # stays so when act raises
             turn = self.act(action)
@@ -201,7 +203,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         return observation, float(turn.reward), terminated, truncated, info
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which the agent reads `notice` and nothing else happens; the state stays."""
+        """An invalid turn whose observation is `notice`; the state does not change."""
         return self._latest._replace(
             observation=notice,
             valid=False,
@@ -217,7 +219,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         return f"> {action}\n{observation}" if action else observation
 
     def _act_on_odd(self, action: Any) -> tuple[str, Turn]:
-        """What the transcript keeps of an action that is not plain short ASCII, and its turn."""
+        """The transcript's text and the turn of an action that is not plain short ASCII."""
         if isinstance(action, Malformed):
             return "", self.reject("format", str(action))
         if not isinstance(action, str):
@@ -255,7 +257,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             "turn": self.turn,
         }
         for key, value in (turn.extra or {}).items():
-            info[key] = value if type(value) in SCALARS else copy.deepcopy(value)
+            info[key] = value if type(value) in SCALARS else _copied(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
@@ -270,6 +272,20 @@ class AgentEnv(gym.Env[str, str], ABC):
         if "task" in options:
             return self.panel.at(options["task"])
         return self.panel.named(options["task_id"]) if "task_id" in options else None
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy, for lists and dicts much faster than `copy.deepcopy`, which copies the rest."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if kind is list:
+        plain = SCALARS.issuperset(map(type, value))
+        return value[:] if plain else [_copied(part) for part in value]
+    if kind is dict:
+        plain = SCALARS.issuperset(map(type, value.values()))
+        return value.copy() if plain else {key: _copied(part) for key, part in value.items()}
+    return copy.deepcopy(value)
 
 
 def encodable(text: str) -> str:

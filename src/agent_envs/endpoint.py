@@ -1,8 +1,8 @@
-"""Language models behind servers that speak OpenAI's chat completions: partners and judges.
+"""Language models behind OpenAI-compatible chat completion servers: partners and judges.
 
-All threads of a process ask at the same time, as far as `parallel` allows. An answer reaches the
-caller as the model gave it; the key is cut out only of what is raised or logged. Left out:
-streaming, tools and images.
+All threads of a process send requests concurrently, up to `parallel`. Answers are returned
+unchanged; the key is removed only from error messages and log lines. Not supported: streaming,
+tools and images.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from agent_envs import web
 from agent_envs.assets import require
 from agent_envs.panels import nearest
-from agent_envs.patience import delay, retry_after, tries
+from agent_envs.retry import delay, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
 
 if TYPE_CHECKING:
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Messages = list[dict[str, str]]
 ANSWERING = frozenset({"model", "temperature", "max_tokens"})
-"""Options that change what is answered; the others say where, and with how much patience."""
+"""Options that change the answer; the others set the address, retries, limits and prices."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
-_LONG = 5.0  # seconds that a server may ask for in any case; more is worth a line in the log
+_LONG = 5.0  # seconds of `Retry-After` that are always waited; a longer wait is logged
 _log = logging.getLogger(__name__)
-_FORMS = ("json_schema", "json_object", "text")  # of the answer, as servers know them
-_VERSION = 1  # of what is sent; part of the cache's keys
-_MOST_STARTS = 1000  # places at which JSON is looked for in a text
+_FORMS = ("json_schema", "json_object", "text")  # values of `response_format`
+_VERSION = 1  # of the request format; part of the cache's keys
+_MOST_STARTS = 1000  # at most so many positions of a text are tried as the start of JSON
 _OK, _REDIRECTS, _REFUSED, _TOO_MANY, _BROKEN = 200, range(300, 400), 400, 429, 500
 _NOT_YET = {408, 409, 425, _TOO_MANY}
 _NO_SUCH_FORM = {_REFUSED, 415, 422, 501}
 _NO_KEY = {401, 403}
 _REMEDIES = {
     "down": "check that the server runs, or raise outage",
-    "wrong": "raise retries, or take a model that keeps to the form",
+    "wrong": "raise retries, or use a model that follows the schema",
     "refused": "check url, model and options",
 }
 
 
 class EndpointError(ServerError):
-    """An endpoint gave no usable answer; the message names it, the conversation and what to do."""
+    """An endpoint gave no usable answer; the message names it, the conversation and a remedy."""
 
 
 class Usage(NamedTuple):
-    """What was used: answered requests, tokens, and their cost in the currency of the prices."""
+    """Answered requests, tokens, and their cost in the currency of the prices."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -68,40 +68,40 @@ class Usage(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Of prompts and answers."""
+        """The tokens of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model at an address, and how it is asked.
+    """A model at an address, with the options of its requests.
 
-    Equal endpoints of a process are one: they share connections, `parallel` and the budget.
-    Copies and pickles hold these options only; the key is read when a request is made.
+    Equal endpoints of a process share connections, `parallel` and the budget. Copies and pickles
+    contain only these options; the key is read when a request is made.
 
     Args:
-        model: Its name there.
-        url: Base address, as `http://127.0.0.1:8000/v1`.
-        key: Name of the environment variable with the key; unset sends none.
-        timeout: Seconds for a whole answer, from the look-up of the address to the last byte.
-        retries: Further tries after an answer that is not in the form asked for. Also after
-            a failed connection, a time-out, HTTP 408, 409, 425, 429 and 5xx, before it counts
-            as an outage.
-        outage: Seconds that such failures of one request are waited out, at least; then it is an
-            error. A server's `Retry-After` above 5 s is heeded as far as this goes.
-        parallel: Requests of a process at the same time.
-        temperature: Of the softmax that answers are drawn from; below 0 leaves it to the server.
-        max_tokens: An answer is cut there, 0 leaves it to the server.
-        cache: Folder that keeps answers: what was asked before is not asked again. "" for none.
+        model: Name of the model on the server.
+        url: Base address, such as `http://127.0.0.1:8000/v1`.
+        key: Name of the environment variable with the key; if unset, no key is sent.
+        timeout: Seconds for a whole answer, from the DNS look-up to the last byte.
+        retries: Further tries after an answer in a wrong form. Also after a failed connection, a
+            time-out, HTTP 408, 409, 425, 429 and 5xx; after these tries such failures are an
+            outage.
+        outage: Seconds for which an outage is retried, at least, before it raises. A server's
+            `Retry-After` above 5 s is followed up to this limit.
+        parallel: Concurrent requests of a process.
+        temperature: Sampling temperature; below 0 uses the server's default.
+        max_tokens: Length limit of an answer; 0 uses the server's default.
+        cache: Folder for a cache of answers, so that no request is sent twice; "" for none.
         budget_requests: Requests that a process may send, 0 for no limit.
         budget_tokens: Tokens of prompts and answers that a process may use, 0 for no limit.
-        budget_cost: What a process may spend, 0 for no limit.
-        prompt_price: Of a million tokens of prompts.
-        completion_price: Of a million tokens of answers.
+        budget_cost: Cost limit of a process, 0 for no limit.
+        prompt_price: Price of a million prompt tokens.
+        completion_price: Price of a million completion tokens.
 
     Raises:
-        ValueError: No such address, one that holds a password, or an option out of its range.
-        TypeError: An option of another type.
+        ValueError: An invalid address, a password in the address, or an option out of range.
+        TypeError: An option of a wrong type.
     """
 
     model: str = ""
@@ -125,43 +125,43 @@ class Endpoint:
             self._check(option.name, type(option.default))
         if self.key and not _NAME.fullmatch(self.key):
             raise ValueError(
-                "key is the name of an environment variable, as OPENAI_API_KEY, and not the key "
-                "itself; what was given is no such name"
+                "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
+                "key itself; the value given is not such a name"
             )
         parts = urlsplit(self.url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_port(parts):
             raise ValueError(
-                "an endpoint is a model and an address like 'http://127.0.0.1:8000/v1', "
+                "an endpoint needs a model and an address like 'http://127.0.0.1:8000/v1', "
                 f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
             )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
-                f"the address at {parts.hostname} holds a name, a password or a query, which would "
-                f"reach logs; put the key into ${self.key}"
+                f"the address at {parts.hostname} contains a user name, password or query, which "
+                f"would appear in logs; put the key into ${self.key}"
             )
         if self.budget_cost and not (self.prompt_price or self.completion_price):
             raise ValueError(
-                f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, what a "
-                "million tokens cost"
+                f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, the "
+                "prices of a million tokens"
             )
 
     def _check(self, name: str, kind: type) -> None:
         given: Any = getattr(self, name)
         fits = isinstance(given, (int, float) if kind is float else kind)
         if not fits or isinstance(given, bool):
-            raise TypeError(f"{name} of an endpoint is of type {kind.__name__}, got {given!r:.60}")
+            raise TypeError(f"{name} of an endpoint must be a {kind.__name__}, got {given!r:.60}")
         if kind is str:
             return
         if not math.isfinite(given) or (given < 0 and name != "temperature"):
-            raise ValueError(f"{name} of an endpoint is finite and at least 0, got {given}")
+            raise ValueError(f"{name} of an endpoint must be finite and at least 0, got {given}")
         if name in {"timeout", "parallel"} and not given:
-            raise ValueError(f"{name} of an endpoint is above 0, got {given}")
+            raise ValueError(f"{name} of an endpoint must be above 0, got {given}")
 
     def ask(self, messages: Messages, *, about: str) -> str:
-        """The text that the model answers; `about` names the conversation in errors.
+        """The model's answer as text; `about` names the conversation in error messages.
 
         Raises:
-            EndpointError: No answer within tries, outage and budget, or a broken file in the cache.
+            EndpointError: No answer within tries, outage and budget, or a broken cache file.
             ImportError: The package of the extra [judge] is not installed.
         """
         return self._answer(_Question(messages, None, str, about))
@@ -174,16 +174,16 @@ class Endpoint:
         read: Callable[[Any], Answer],
         about: str,
     ) -> Answer:
-        """What `read` makes of the JSON that the model answers.
+        """The model's JSON answer, converted by `read`.
 
-        A server that refuses schemas is asked for any JSON object, then for text with the schema in
-        the prompt. Thinking before the JSON, a fence and text around it are passed over.
+        If the server refuses schemas, a JSON object is requested, then text with the schema in the
+        prompt. Thinking before the JSON, code fences and text around it are ignored.
 
         Args:
             messages: The conversation so far.
             schema: JSON schema of the answer, an object or an array.
-            read: Raises ValueError for an answer that is not in the form asked for.
-            about: Names the conversation in errors.
+            read: Converts the parsed JSON; raises ValueError if it does not have the right form.
+            about: Names the conversation in error messages.
 
         Raises:
             EndpointError, ImportError: As `ask`.
@@ -194,7 +194,7 @@ class Endpoint:
 
     @property
     def usage(self) -> Usage:
-        """What this process has used of it."""
+        """The usage of this endpoint by this process."""
         line = web.kept().get(self)
         return line.usage if isinstance(line, _Line) else Usage()
 
@@ -208,13 +208,13 @@ class Endpoint:
         if file is None:
             return here.run(self._asked(here, question))[1]
         part = file.with_suffix(f".{os.getpid()}-{get_ident()}.part")
-        try:  # before it is asked, since answers cost
+        try:  # before the request, since answers cost money
             file.parent.mkdir(parents=True, exist_ok=True)
             part.touch()
         except OSError as error:
             raise EndpointError(
-                f"answers cannot be kept in {self.cache} ({error.strerror}), so that {self} was "
-                f"not asked on {question.about}; set cache to a folder that can be written"
+                f"answers cannot be cached in {self.cache} ({error.strerror}), so no request went "
+                f"to {self} on {question.about}; set cache to a folder that can be written"
             ) from None
         try:
             text, answer = here.run(self._asked(here, question))
@@ -240,11 +240,11 @@ class Endpoint:
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
         raise EndpointError(
-            f"{file} holds no answer on {question.about}; delete it, and it is asked for again"
+            f"{file} has no valid answer on {question.about}; delete it to request it again"
         )
 
     async def _asked(self, here: Process, question: _Question[Answer]) -> tuple[str, Answer]:
-        """The text of an answer, and what it was read as, in as many tries as it takes."""
+        """The text of an answer and its converted value, after as many tries as allowed."""
         line = here.kept.setdefault(self, _Line(self.parallel))
         started, tried, down, wrong, began, told = monotonic(), 0, 0, 0, math.inf, False
         while True:
@@ -270,16 +270,16 @@ class Endpoint:
                     _log.warning("%s: %s; waiting up to %g s", self, why, self.outage)
                 asked = min(failure.wait, max(_LONG, self.outage - waited))
                 if asked > _LONG:
-                    _log.warning("%s asks to be left alone for %.0f s: %s", self, asked, why)
+                    _log.warning("%s requests a wait of %.0f s: %s", self, asked, why)
                 await asyncio.sleep(delay(down or wrong, asked))
 
     async def _once(
         self, here: Process, line: _Line, question: _Question[Any], *, instructed: bool
     ) -> str:
-        """The text of one answer, in the first form that the server knows.
+        """The text of one answer, in the first form that the server supports.
 
         Raises:
-            _Failure: There is none.
+            _Failure: The request failed.
         """
         refused: _Failure | None = None
         for form in range(line.form, len(_FORMS)) if question.schema else [len(_FORMS) - 1]:
@@ -360,15 +360,15 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         key = self._key()
         if not (key.isascii() and key.isprintable()):
-            why = f"the key in ${self.key} has characters that no key has"
-            raise _Failure("refused", why, remedy="set it anew")
+            why = f"the key in ${self.key} has characters that are not printable ASCII"
+            raise _Failure("refused", why, remedy="set it again")
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def _key(self) -> str:
         return os.environ.get(self.key, "").strip()
 
     def _failure(self, reply: Reply) -> _Failure:
-        """Why an answer with another status than 200 is none."""
+        """The failure that a status other than 200 means."""
         said = self._redacted(reply.data.decode(errors="replace"))
         why = f"HTTP {reply.status}, {said[:300]!r}"
         if reply.status in _NOT_YET or reply.status >= _BROKEN:
@@ -391,16 +391,16 @@ class Endpoint:
                 raise _Failure("refused", why, remedy="raise it to go on")
 
     def _count(self, line: _Line, told: Any) -> None:
-        """Add the tokens of an answer.
+        """Add the tokens of an answer to the usage.
 
         Raises:
-            _Failure: The server does not tell them, and there is a budget of them.
+            _Failure: The server does not report tokens, although there is a budget for them.
         """
         given: dict[str, Any] = told if isinstance(told, dict) else {}
         counts: list[Any] = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
         if not all(type(count) is int and count >= 0 for count in counts):
             if self.budget_tokens or self.budget_cost:
-                why = "the server does not tell the tokens used, so that they cannot have a budget"
+                why = "the server does not report the tokens used, so a budget cannot be kept"
                 raise _Failure("refused", why, remedy="set budget_requests instead")
             return
         prompt, answer = counts
@@ -413,7 +413,7 @@ class Endpoint:
         )
 
     def _redacted(self, text: str) -> str:
-        """A text for messages, without the key; before anything is cut off it."""
+        """The text without the key, for messages; call it before shortening the text."""
         key = self._key()
         return text.replace(key, "***") if key else text
 
@@ -422,13 +422,13 @@ class Endpoint:
 
 
 def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) -> Endpoint:
-    """The endpoint that `openai:<model>@<base url>`, or a table of an endpoint's options, means.
+    """The endpoint for `openai:<model>@<base url>`, or for a table of an endpoint's options.
 
-    `defaults` are options that hold where none are given.
+    `defaults` are used for options that are not given.
 
     Raises:
-        ValueError: It means none, or an option is not one or out of its range.
-        TypeError: An option of another type. ImportError: As for `Endpoint.ask`.
+        ValueError: Another form, an unknown option, or an option out of range.
+        TypeError: An option of a wrong type. ImportError: As for `Endpoint.ask`.
     """
     require("httpx2", "judge")
     if isinstance(given, Endpoint):
@@ -438,7 +438,7 @@ def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) ->
         model, at, address = rest.partition("@http")
         if kind != "openai" or not at:
             raise ValueError(
-                "an endpoint is written openai:<model>@<base url>, as "
+                "an endpoint has the form openai:<model>@<base url>, such as "
                 f"'openai:qwen@http://127.0.0.1:8000/v1', got one that begins {given[:20]!r}"
             )
         made = Endpoint(**{**defaults, "model": model, "url": f"http{address}"})
@@ -451,25 +451,25 @@ def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) ->
                 )
         made = Endpoint(**{**defaults, **given})
     if not made.model:
-        raise ValueError(f"an endpoint is a model and an address, got no model for {made.url}")
+        raise ValueError(f"an endpoint needs a model and an address, got no model for {made.url}")
     return made
 
 
 def used() -> Usage:
-    """What this process has used of all its endpoints."""
+    """The usage of all endpoints by this process."""
     lines = [line.usage for line in [*web.kept().values()] if isinstance(line, _Line)]
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
 class RepeatedKeyError(ValueError):
-    """An object in JSON has a key twice, so that it says two things."""
+    """A JSON object has the same key twice."""
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these pairs; an `object_pairs_hook` of JSON decoders.
 
     Raises:
-        RepeatedKeyError: A key is there twice.
+        RepeatedKeyError: The same key occurs twice.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -480,10 +480,10 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_in(text: str, opening: str = "{") -> Any:
-    """The JSON in an answer, whatever surrounds it: the last object, or with "[" the last array.
+    """The JSON in an answer, ignoring text around it: the last object, or with "[" the last array.
 
     Raises:
-        ValueError: There is none, or one of its objects has a key twice.
+        ValueError: There is no JSON, or an object has the same key twice.
     """
     try:
         return json.loads(text, object_pairs_hook=unique)
@@ -512,10 +512,10 @@ def json_in(text: str, opening: str = "{") -> Any:
 
 
 def number(given: Any) -> float:
-    """A number of an answer, which models also write as a string.
+    """A number in an answer; models also write numbers as strings.
 
     Raises:
-        ValueError: It is none, or not finite.
+        ValueError: It is not a number, or not finite.
     """
     odd = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
     try:
@@ -523,12 +523,12 @@ def number(given: Any) -> float:
     except (TypeError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{given!r:.60} is no number")
+        raise ValueError(f"{given!r:.60} is not a number")
     return value
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether the port of an address, if it names one, is one."""
+    """Whether an address has a valid port or none."""
     try:
         return parts.port != 0
     except ValueError:
@@ -536,7 +536,7 @@ def _has_port(parts: SplitResult) -> bool:
 
 
 class _Question(NamedTuple, Generic[Answer]):
-    """What is asked, in which form, and how an answer is read."""
+    """The messages of a request, the schema of the answer, and the function that converts it."""
 
     messages: Messages
     schema: Mapping[str, Any] | None
@@ -545,20 +545,20 @@ class _Question(NamedTuple, Generic[Answer]):
 
 
 class _Line:
-    """What a process keeps of an endpoint; only its event loop changes it."""
+    """The state of an endpoint in a process; only the event loop changes it."""
 
     def __init__(self, parallel: int) -> None:
         self.room = asyncio.Semaphore(parallel)
-        self.form = 0  # of `_FORMS`, the first that the server knows
-        self.down = 0.0  # since when it is silent, once that was logged
+        self.form = 0  # index in `_FORMS` of the first form that the server supports
+        self.down = 0.0  # start of the outage, once it was logged
         self.usage = Usage()
 
 
 class _Failure(Exception):
-    """Why a request gave no answer.
+    """Why a request failed.
 
-    kind: "down": another try may fare better, after `wait` seconds; "wrong": an answer, but not in
-        the form asked for; "refused": for good.
+    kind: "down": temporary, worth another try after `wait` seconds; "wrong": an answer in a wrong
+        form; "refused": permanent.
     """
 
     def __init__(
@@ -570,8 +570,8 @@ class _Failure(Exception):
 
 
 def _text(content: Any, *, cut: bool) -> str:
-    """The text of a message; what a model thinks beside it is left out."""
-    if isinstance(content, list):  # of parts
+    """The text of a message, without separate parts for thinking."""
+    if isinstance(content, list):  # a list of content parts
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
         content = "".join(str(part.get("text", "")) for part in parts)
     if not isinstance(content, str) or not content.strip():

@@ -1,6 +1,6 @@
-"""Experts: scripted agents for demonstrations, tests and bounds, found by name from an environment.
+"""Experts: scripted agents for demonstrations, tests and upper bounds, found by name.
 
-An Explorer knows only what an agent was shown. An Oracle also reads the solution or hidden state.
+An Explorer uses only what an agent is shown. An Oracle also reads the solution or hidden state.
 """
 
 from __future__ import annotations
@@ -25,50 +25,50 @@ EXPERTS = {
     "explorer": "knows only what it was shown",
     "oracle": "reads the solution or hidden state",
 }
-"""The experts that an environment can have, and what each of them knows."""
+"""The names of experts, and what each of them knows."""
 Kind = TypeVar("Kind", bound="AgentEnv")
 
 
 class Expert(Protocol):
-    """Follows one episode; made after its reset, or at any later turn."""
+    """Follows one episode; constructed after its reset, or at any later turn."""
 
     def act(self) -> str:
-        """The next action of the episode; nothing is done."""
+        """The next action of the episode; it is not executed."""
 
     def think(self) -> str:
-        """Why, in a few words; "" for nothing to say."""
+        """The reason for it in a few words, or ""."""
 
 
 def expert(env: Env, name: str = "explorer") -> Expert:
-    """The expert of that name for the episode under way.
+    """The expert of that name for the running episode.
 
-    Where the environment reads whole replies, one is
+    If the environment reads whole replies, make one by
     `env.unwrapped.reply_form.format(thought=expert.think(), action=expert.act())`.
 
     Raises:
-        ValueError, TypeError: as `expert_class`, no episode, or one that the expert cannot play.
+        ValueError, TypeError: as `expert_class`; no running episode, or the expert cannot play it.
     """
     made = expert_class(env, name)(env)
     if not all(callable(getattr(made, method, None)) for method in ("act", "think")):
-        raise TypeError(f"an expert has the methods act and think, {name!r} made {made!r:.80}")
+        raise TypeError(f"an expert needs the methods act and think, {name!r} made {made!r:.80}")
     return made
 
 
 def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
-    """What makes the expert of that name.
+    """The class of the expert of that name.
 
     Args:
         env: the environment, wrapped or not.
         name: "explorer", "oracle", or the import string `package.module:Name` of a class.
 
     Raises:
-        TypeError: no agent environment, or the import string names nothing that can be called.
+        TypeError: not an agent environment, or the import string names something not callable.
         ValueError: an unknown name, or an environment without that expert.
     """
     if ":" in name:
         found = named(name)
         if not callable(found):
-            raise TypeError(f"{name!r} must make an expert of an environment, and is {found!r:.80}")
+            raise TypeError(f"{name!r} must be a class of experts, got {found!r:.80}")
         made: Callable[[Env], Expert] = found
         return made
     if name not in EXPERTS:
@@ -92,10 +92,10 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
 
 
 def experts_of(env_class: type) -> dict[str, Callable[[Env], Expert]]:
-    """The experts of an environment class by name, from the module that it names in `experts`.
+    """The experts of an environment class by name, from the module in its attribute `experts`.
 
     Raises:
-        ImportError: there is no such module.
+        ImportError: the module does not exist.
     """
     path: str = getattr(env_class, "experts", "")
     module = vars(import_module(path)) if path else {}
@@ -103,7 +103,7 @@ def experts_of(env_class: type) -> dict[str, Callable[[Env], Expert]]:
 
 
 def playing(env: Env, *kinds: type[Kind]) -> Kind:
-    """The environment inside `env`, of one of these classes and with an episode under way.
+    """The environment inside `env`, which must be of one of these classes and have been reset.
 
     Raises:
         TypeError: another environment. ValueError: it has not been reset.

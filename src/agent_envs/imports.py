@@ -1,4 +1,4 @@
-"""Import strings: `package.module:Name` names an object of a module that can be imported."""
+"""Import strings: `package.module:Name` names an object in an importable module."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agent_envs.panels import nearest
 def named(path: str, kind: type | None = None, *, option: str = "an import string") -> Any:
     """The object that an import string names.
 
-    An error that the module itself raises while it is imported is raised as it is.
+    Errors that the module raises while it is imported are passed on unchanged.
 
     Args:
         path: `package.module:Name`.
-        kind: the class that the object must be of, if any; `type` for a class.
-        option: what the messages call the import string.
+        kind: the required class of the object, if any; `type` if the object must be a class.
+        option: name of the import string in error messages.
 
     Raises:
-        ValueError: not of that form, no such module, no such name in it, or not of that class.
+        ValueError: wrong form, no such module, no such name in it, or another class.
     """
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), name)):

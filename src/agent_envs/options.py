@@ -1,6 +1,6 @@
-"""Constructor options against their annotations, for all environments in one place.
+"""Checks constructor options against their annotations, for all environments.
 
-Left out: what an annotation does not say (ranges, known names), which each constructor checks.
+Ranges and known names are not in an annotation; each constructor checks these itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ MANY = (list, tuple, set, frozenset)
 
 
 def check_options(made: type, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-    """Refuse an option whose value is not of the annotated type of `made`'s constructor.
+    """Refuse an option whose value does not have the type annotated in `made`'s constructor.
 
-    Known are bool, int, float, str, None, paths, iterables of str, mappings from str to float, and
-    unions of them. A bool is no number, an int is a float, NaN is none. Any other annotation, such
-    as a class of one's own, is left to the constructor, and so are names that it does not have.
+    Checked are bool, int, float, str, None, paths, iterables of str, mappings from str to float,
+    and unions of them. An int is accepted as a float; a bool is not a number, and NaN is refused.
+    Other annotations, such as a user's class, and unknown names are left to the constructor.
 
     Raises:
         TypeError: the message has the option, its types and what was given.
@@ -37,7 +37,7 @@ def check_options(made: type, args: tuple[Any, ...], options: Mapping[str, Any])
 
 
 def require_methods(option: str, given: Any, *names: str) -> None:
-    """Refuse an object that lacks one of these methods.
+    """Refuse an object that does not have all of these methods.
 
     Raises:
         TypeError: the message has the option, the methods and what was given.
@@ -51,9 +51,9 @@ def require_methods(option: str, given: Any, *names: str) -> None:
 
 @lru_cache(maxsize=64)
 def annotations_of(made: type) -> dict[str, tuple[str, ...]]:
-    """The types of each constructor option by name, in order; none where one is not known.
+    """The types of each constructor option by name, in order; () if one of them is not checked.
 
-    Of a constructor that hands on the rest (`**options`), those of the class above follow.
+    If a constructor passes on `**options`, the options of its base class follow.
     """
     kinds: dict[str, tuple[str, ...]] = {}
     for one in made.__mro__:
@@ -69,7 +69,7 @@ def annotations_of(made: type) -> dict[str, tuple[str, ...]]:
 
 
 def _parts(annotation: Any) -> tuple[str, ...]:
-    """The members of a union by name, or none where one of them is not known."""
+    """The members of a union by name; () if one of them is not checked."""
     told = annotation if isinstance(annotation, str) else formatannotation(annotation)
     parts = tuple(part.strip().removeprefix("collections.abc.") for part in told.split("|"))
     return parts if all(part in _WORDS for part in parts) else ()

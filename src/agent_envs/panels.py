@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMPARED = 64
-"""Names that `nearest` compares letter by letter; of more, those that begin or end alike."""
+"""How many names `nearest` compares; of a longer list, those with a similar beginning or end."""
 SHOWN = 200  # characters of a wrong name that are compared and quoted
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The tasks of one split in their fixed order; immutable, so copies of it are the panel itself.
+    """The tasks of one split in a fixed order. A panel is immutable, and copying returns itself.
 
-    split, task_ids: what `hash` is of.
-    source: where the tasks come from, the same on every machine: "embedded" for what the package
-        brings or makes, else the format and the last part of the path, as "alfworld:json_games".
+    split, task_ids: name and tasks; `hash` depends on these two.
+    source: where the tasks come from, the same on every machine: "embedded" for tasks that the
+        package ships or generates, else the format and the last part of the path, such as
+        "alfworld:json_games".
 
     Raises:
-        ValueError: no task, or one listed twice.
+        ValueError: no task, or a task that is listed twice.
     """
 
     split: str
@@ -42,11 +43,11 @@ class Panel:
             raise ValueError(f"split {self.split!r} has no tasks; a panel needs at least one")
         if len(self._places) < len(self.task_ids):
             twice = next(t for i, t in enumerate(self.task_ids) if self._places[t] != i)
-            raise ValueError(f"task {twice!r} stands twice in split {self.split!r}; list it once")
+            raise ValueError(f"task {twice!r} is twice in split {self.split!r}; list it once")
 
     @cached_property
     def hash(self) -> str:
-        """Hex SHA-256 of the ASCII JSON array `["split","first id","second id",...]`, no blanks."""
+        """Hex SHA-256 of the ASCII JSON array `["split","first id",...]` without whitespace."""
         listing = json.dumps([self.split, *self.task_ids], separators=(",", ":"))
         return sha256(listing.encode("ascii")).hexdigest()
 
@@ -72,10 +73,10 @@ class Panel:
         return self.task_ids[index(task)]
 
     def named(self, task_id: Any) -> str:
-        """`task_id` itself, once it is known to be in the panel.
+        """Check that `task_id` is in the panel, and return it.
 
         Raises:
-            ValueError: no such task; the message has the nearest id.
+            ValueError: no such task; the message suggests the most similar id.
         """
         if isinstance(task_id, str) and task_id in self._places:
             return task_id
@@ -92,7 +93,7 @@ class Panel:
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """`", did you mean 'x'?"` for the closest of `known`, or nothing where none comes close."""
+    """`", did you mean 'x'?"` for the most similar of `known`; "" if none is similar."""
     given, names = given[:SHOWN], list(known)
     if len(names) > COMPARED:
         names = _neighbours(given, names)
@@ -101,7 +102,7 @@ def nearest(given: str, known: Iterable[str]) -> str:
 
 
 def _neighbours(given: str, names: Sequence[str]) -> list[str]:
-    """The names that are next to `given` in alphabetical order, read forwards and backwards."""
+    """The neighbours of `given` in alphabetical order, of the names and of the reversed names."""
     found = dict[str, None]()
     for step in (1, -1):
         ordered = sorted(name[::step] for name in names)
@@ -113,15 +114,15 @@ def _neighbours(given: str, names: Sequence[str]) -> list[str]:
 
 
 def source_of(kind: str, path: Path) -> str:
-    """`Panel.source` of tasks read from a path in a public format."""
+    """`Panel.source` for tasks that are read from `path`."""
     return f"{kind}:{path.name}"
 
 
 def one_of(option: str, given: Any, known: Sequence[str]) -> None:
-    """Refuse a value that an option does not have.
+    """Refuse a value that is not one of `known`.
 
     Raises:
-        ValueError: it is not known; the message has the nearest that is.
+        ValueError: an unknown value; the message suggests the most similar one.
     """
     if given not in known:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""ParseReply: from a model's reply to its action; a malformed reply is the agent's mistake."""
+"""ParseReply: extracts the action from a model's reply; a malformed reply is an invalid turn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
 
 def action_in(reply: str, tags: tuple[str, ...]) -> str | None:
-    """The last tag's text, or None where `reply` is not one block per tag, in order, and no more.
+    """The last tag's text; None unless `reply` is exactly one block per tag, in order.
 
-    Blanks around the blocks and around the action are ignored; an empty action is none.
+    Whitespace around the blocks and around the action is ignored; an empty action gives None.
     """
     if any(reply.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")):
         return None
@@ -28,22 +28,23 @@ def action_in(reply: str, tags: tuple[str, ...]) -> str | None:
 
 
 def attempt_in(reply: str, tag: str) -> str | None:
-    """The likeliest action of a malformed reply: what follows the last `<tag>`, else all of it."""
+    """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it."""
     return reply.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
 
 
 class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
-    """Steps on a model's whole reply, `<think>...</think><action>...</action>`; the last tag acts.
+    """Steps with a model's whole reply, `<think>...</think><action>...</action>`.
 
-    A reply that is not exactly that is malformed (MGR, appendix A.5): `valid=False`, `"format"`.
-    `on_malformed="skip"` leaves the world alone, the turn counts and the agent reads what was
-    expected; `"attempt"` tries the likeliest action all the same and still reports it malformed.
-    Adds `info["action"]`, the action done, "" where there was none. Goes right on the environment,
-    inside reward wrappers and `Prompt`.
+    The last tag contains the action. Any other form is malformed (MGR, appendix A.5):
+    `valid=False`, `"format"`. With `on_malformed="skip"` the state does not change, the turn
+    counts, and the observation is a notice of the expected form. With `"attempt"` the likeliest
+    action is executed, and the turn is still reported as malformed.
+    Adds `info["action"]`, the executed action, "" if there was none. Apply it directly to the
+    environment, inside reward wrappers and `Prompt`.
 
     Raises:
-        TypeError: not an agent environment, or `tags` no tuple.
-        ValueError: no tags, `on_malformed` unknown, or an environment that reads whole replies
+        TypeError: not an agent environment, or `tags` is not a tuple.
+        ValueError: no tags, an unknown `on_malformed`, or an environment that reads whole replies
             itself.
     """
 
@@ -82,7 +83,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return observation, info | {"action": ""}
 
     def step(self, reply: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Do the action that the reply holds.
+        """Execute the action in the reply.
 
         Raises:
             TypeError: the reply is not a string.

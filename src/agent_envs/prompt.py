@@ -1,6 +1,6 @@
-"""Prompt: the observation becomes the whole prompt of the turn, full and trajectory-blind.
+"""Prompt: replaces the observation by the whole prompt of the turn, full and trajectory-blind.
 
-An observation that is an image stands as `<image>` in the prompt.
+In the prompt, `<image>` marks the place of an image observation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from agent_envs.contract import AgentEnv
 
 IMAGE = "<image>"
-"""Where an image stands in a prompt."""
+"""The place of an image in a prompt."""
 BLIND = ("both", "goal", "history", "observation")
-"""What a blind prompt can leave out; "both" is goal and history."""
+"""The parts that a blind prompt can leave out; "both" is goal and history."""
 
 
 def without_goal(observation: str, goal: str) -> str:
-    """An observation without the lines, or pieces between [SEP] marks, that state the goal."""
+    """The observation without the lines, or the parts between [SEP] marks, that state the goal."""
     wanted = goal.removesuffix(".")
     if not wanted or wanted not in observation:
         return observation
@@ -44,19 +44,20 @@ def without_goal(observation: str, goal: str) -> str:
 class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """Renders each turn's prompt: goal, steps taken, last `history` turns, observation, actions.
 
-    The observation becomes the full prompt and `info["blind_prompt"]` the trajectory-blind one: no
-    goal, no history, and of the observation no line that states the goal. `blind` gives other ones.
-    A final full stop of goal or observation gives way to the template's. Goes outside `ParseReply`.
+    The observation becomes the full prompt, and `info["blind_prompt"]` the trajectory-blind one:
+    no goal, no history, and no line of the observation that states the goal. `blind` renders other
+    blind prompts. A full stop at the end of goal or observation is dropped, since the template has
+    its own. Apply it outside `ParseReply`.
 
     Args:
         env: an agent environment.
         template: by default the environment's own, `AgentEnv.template`.
-        history: past turns that are shown.
+        history: how many past turns are shown.
 
     Raises:
-        TypeError: not an agent environment, no template, or `history` no int.
-        ValueError: the template of another environment, none where the environment has none of its
-            own, or `history` below 0.
+        TypeError: not an agent environment, `template` is not a Template, or `history` not an int.
+        ValueError: the template of another environment, no template although the environment has
+            none of its own, or `history` below 0.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self.inner = agent_env(env, "Prompt")
         if history < 0:
-            raise ValueError(f"history counts the turns shown and is at least 0, got {history}")
+            raise ValueError(f"history, the number of turns shown, must be >= 0, got {history}")
         self.template = _chosen(template, type(self.inner))
         self.history = history
         self.images: list[NDArray[np.uint8]] = []
@@ -76,18 +77,18 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """The environment's reset with the opening prompt."""
+        """Reset the environment; the observation is the first prompt."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._rendered(observation, info)
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
-        """The environment's step with the next turn's prompt."""
+        """Step the environment; the observation is the next prompt."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         prompt, info = self._rendered(observation, info)
         return prompt, reward, terminated, truncated, info
 
     def _rendered(self, seen: Any, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The prompt of the turn, and `info` with the trajectory-blind one."""
+        """The prompt of the turn, and `info` with the trajectory-blind prompt."""
         self.images = [] if isinstance(seen, str) else [seen]
         observation = unmarked(seen) if isinstance(seen, str) else IMAGE
         past = self.inner.transcript
@@ -120,13 +121,13 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return chosen.format(**self._slots), info
 
     def blind(self, what: str) -> str:
-        """The prompt of the running turn without goal, history, "both" of them, or observation.
+        """The prompt of the current turn without "goal", "history", "both" or "observation".
 
-        For "both" it is the blind template's, else the full one, what is left out being "not told"
-        (STAPO's ablations).
+        "both" renders the blind template. The others render the full template with "not told" or
+        "none" in place of the hidden part (STAPO's ablations).
 
         Raises:
-            ValueError: `what` is none of these.
+            ValueError: `what` is not one of these.
         """
         if what not in BLIND:
             raise ValueError(f"unknown blind {what!r}{nearest(what, BLIND)}; known are {BLIND}")
@@ -143,7 +144,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
 
 def _chosen(template: Template | None, made: type[AgentEnv]) -> Template:
-    """The environment's own template, or another that belongs to no other environment."""
+    """The given template, or the environment's own; refuses that of another environment."""
     name = made.__name__
     if template is None:
         if made.template is None:
@@ -157,13 +158,13 @@ def _chosen(template: Template | None, made: type[AgentEnv]) -> Template:
     if template.owner and template != made.template:
         raise ValueError(
             f"this template belongs to {template.owner} and does not fit {name}; leave template "
-            "out for the environment's own, or pass a Template of yours"
+            "out to use the environment's own, or pass your own Template"
         )
     return template
 
 
 def unmarked(text: str) -> str:
-    """A text in which no `<image>` passes for the place of one."""
+    """The text with `<image>` escaped, so that it is not taken for the place of an image."""
     return text.replace(IMAGE, "[image]")
 
 

@@ -1,7 +1,8 @@
-"""FreeText, the space of observations and actions, and how Gymnasium's shared memory carries it.
+"""FreeText, the space of observations and actions, and its handlers for Gymnasium's shared memory.
 
-For a plain `Text` space, Gymnasium's `AsyncVectorEnv(shared_memory=True)`, its default, reads the
-memory once, when made, and hands that out ever after ("000..."); the handlers here read it anew.
+Gymnasium's `AsyncVectorEnv(shared_memory=True)`, its default, reads the memory of a plain `Text`
+space only once, when it is constructed, and returns "000..." from then on. The handlers here read
+the memory at every step.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ PRINTABLE = "".join(map(chr, range(32, 127)))
 
 
 class FreeText(spaces.Text):
-    """Any string, the empty one included, of at most `max_length` characters of any script.
+    """Any string of at most `max_length` characters of any script, including the empty string.
 
-    `sample` draws printable ASCII of at most 80 characters, so that a random action stays readable.
+    `sample` draws at most 80 printable ASCII characters, so that random actions stay readable.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class FreeText(spaces.Text):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: characters outside the sampled ones have no index to flatten to."""
+        """False: characters that are never sampled have no index."""
         return False
 
     def __repr__(self) -> str:
@@ -66,7 +67,7 @@ class FreeText(spaces.Text):
 
 
 class SharedTexts(Sequence[str]):
-    """Texts that n processes write into shared memory, decoded when read; a deep copy is a tuple.
+    """Texts that n processes write into shared memory, decoded on access; deep copies are tuples.
 
     A row is a text's length in characters followed by its code points: int32 [n, 1 + max_length].
     """
@@ -109,7 +110,7 @@ def _read(space: FreeText, memory: SynchronizedArray[int], n: int = 1) -> Shared
 def _write(space: FreeText, index: int, value: str, memory: SynchronizedArray[int]) -> None:
     if value not in space:
         raise ValueError(
-            f"an observation in shared memory has at most {space.max_length} characters, "
+            f"an observation in shared memory may have at most {space.max_length} characters, "
             f"got {len(value)}; use agent_envs.make_vec, or AsyncVectorEnv(shared_memory=False)"
         )
     row = _rows(space, memory)[index]

@@ -1,4 +1,4 @@
-"""Template: the texts of a prompt, with slots for what an environment reports."""
+"""Template: the texts of a prompt, with slots for the fields that an environment reports."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ TURN_SLOTS = ("number", "before", "action", "after")
 
 @dataclass(frozen=True)
 class Template:
-    """Texts with `{slots}`: `full` may use all of `SLOTS`, `blind` neither goal nor history.
+    """Prompt texts with `{slots}`. `full` may use all `SLOTS`; `blind` has no goal or history.
 
     Args:
         full: the prompt of a turn.
         blind: the prompt without goal and history.
-        past: a past turn in {action_history}: its number, what was seen before and after its
-            action, and the action.
-        first: the prompt of the first turn, where it is another.
-        owner: class name of the environment whose own it is; "" for a user's template.
+        past: a past turn in {action_history}: its number, its action, and the observations before
+            and after it.
+        first: the prompt of the first turn, if it differs from `full`.
+        owner: class name of the environment that it belongs to; "" for a user's template.
 
     Raises:
-        ValueError: an unknown slot, or one that would let a blind prompt see.
+        ValueError: an unknown slot, or a slot for goal or history in `blind`.
     """
 
     full: str

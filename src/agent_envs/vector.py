@@ -1,4 +1,4 @@
-"""make_vec: many copies of an environment stepped together, in this process or in one each."""
+"""make_vec: copies of an environment that are stepped together, in one process or one per copy."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ def make_vec(
 ) -> VectorEnv[Any, Any, Any]:
     """`n` copies of `env_id`: observations and actions are tuples of n strings, `info` n-arrays.
 
-    "sync" steps them one after the other in this process, which is fastest where a step takes
-    microseconds, and those that wait for a server (`AgentEnv.waits`) at the same time, in threads;
-    "async" gives each a process, for heavy environments, and sends texts by pipes.
+    "sync" steps the copies one after the other in this process, which is fastest if a step takes
+    microseconds. Copies that wait for a server (`AgentEnv.waits`) are stepped concurrently, in
+    threads. "async" runs each copy in its own process, for slow environments, and sends texts
+    through pipes.
 
-    When an episode ends, `autoreset` says how the next begins, on a task that the copy draws:
+    `autoreset` selects how the next episode begins after an end, on a task that the copy draws:
     "next_step" (Gymnasium's default): the next step ignores that copy's action and returns the
         reset's observation with reward 0; leave such rows out of training;
     "same_step": the ending step returns the reset's observation; the last observation and info
         are in `info["final_obs"]` and `info["final_info"]`;
-    "disabled": nothing happens by itself; reset with `options={"reset_mask": ended}`.
-    `reset(seed=s)` seeds copy i with s + i, `reset(seed=[...])` each with its own.
+    "disabled": no automatic reset; call reset with `options={"reset_mask": ended}`.
+    `reset(seed=s)` seeds copy i with s + i; `reset(seed=[...])` gives each copy its own seed.
 
     Raises:
         ValueError: fewer than one copy, or an unknown `vectorization_mode` or `autoreset`.
     """
     if n < 1:
-        raise ValueError(f"n counts the copies and is at least 1, got {n}")
+        raise ValueError(f"n, the number of copies, must be at least 1, got {n}")
     if vectorization_mode not in ("sync", "async"):
         raise ValueError(f"vectorization_mode is 'sync' or 'async', got {vectorization_mode!r}")
     vector_kwargs: dict[str, Any] = {"autoreset_mode": _autoreset(autoreset)}
@@ -67,14 +68,14 @@ def make_vec(
 
 
 def waits(env: gym.Env[Any, Any]) -> bool:
-    """Whether a step of the environment waits for something outside."""
+    """Whether a step of the environment waits for an outside process such as a server."""
     return bool(getattr(env.unwrapped, "waits", False))
 
 
 def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of calls that wait, all made at the same time, each in a thread.
+    """The results of calls that wait, made concurrently, each in a thread.
 
-    What a call raises is raised when all have ended, the first in the order of the calls. An
+    Errors are raised after all calls have ended: the first one in the order of the calls. An
     interrupt is raised at once.
     """
     results: list[Future[Result]] = [Future() for _ in calls]
@@ -100,14 +101,14 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 class _Ahead(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose next results are fetched before they are asked for."""
+    """Fetches results of an environment in advance; `step` and `reset` return them later."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         self.fetched: deque[Any] = deque()
 
     def fetch_step(self, action: Any, *, restart: bool) -> None:
-        """Step; after the end also reset, where that is to follow."""
+        """Step; with `restart`, also reset after the end of an episode."""
         result = self.env.step(action)
         self.fetched.append(result)
         if restart and (result[2] or result[3]):
@@ -118,16 +119,16 @@ class _Ahead(gym.Wrapper[Any, Any, Any, Any]):
         self.fetched.append(self.env.reset(**given))
 
     def step(self, action: Any) -> Any:
-        """What was fetched, or a step."""
+        """The next fetched result, or else a step."""
         return self.fetched.popleft() if self.fetched else self.env.step(action)
 
     def reset(self, **given: Any) -> Any:
-        """What was fetched, or a reset."""
+        """The next fetched result, or else a reset."""
         return self.fetched.popleft() if self.fetched else self.env.reset(**given)
 
 
 class _AtOnce(VectorWrapper[Any, Any, Any]):
-    """Copies that wait: all are stepped at the same time, then Gymnasium takes what was fetched."""
+    """Steps copies that wait concurrently; Gymnasium then takes the fetched results."""
 
     def __init__(self, env: SyncVectorEnv) -> None:
         super().__init__(env)
@@ -137,7 +138,7 @@ class _AtOnce(VectorWrapper[Any, Any, Any]):
         self.ended = np.zeros(self.num_envs, bool)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """As Gymnasium's, which refuses what does not fit."""
+        """As Gymnasium's, which refuses arguments of a wrong shape."""
         count = self.num_envs
         rest = None if options is None else dict(options)
         mask = np.asarray(rest.pop("reset_mask", [True] * count) if rest else [True] * count)
@@ -172,7 +173,7 @@ class _AtOnce(VectorWrapper[Any, Any, Any]):
 
     def _fetch(self, calls: Sequence[Callable[[], None]]) -> None:
         for copy in self.copies:
-            copy.fetched.clear()  # of a call that raised
+            copy.fetched.clear()  # results left over from a call that raised
         at_once(calls)
 
 

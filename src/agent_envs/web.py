@@ -1,8 +1,8 @@
-"""HTTP requests of all threads of a process, in one event loop: whole answers, in time and bounded.
+"""HTTP requests of all threads of a process in one event loop, with limits of time and size.
 
-The loop runs in a thread of its own, starts with the first request, and ends with the process. A
-forked process starts its own. Redirects are not followed, and cookies are not kept; proxies are
-those of the environment. Left out: streaming, and retries, which are the callers'.
+The loop has its own thread, starts with the first request and ends with the process. A forked
+process starts its own loop. Redirects are not followed, cookies are not kept, and proxies are
+taken from environment variables. Not supported: streaming. Retries are left to the callers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class ServerError(RuntimeError):
-    """A server that is needed gave nothing usable; the message names it and what to do."""
+    """A required server gave no usable answer; the message names it and a remedy."""
 
 
 class NoAnswerError(Exception):
-    """No connection, or no whole answer in time; another try may fare better."""
+    """No connection, or no whole answer in time; another try may succeed."""
 
 
 class BadAnswerError(Exception):
@@ -43,7 +43,7 @@ class BadAnswerError(Exception):
 
 
 class Reply(NamedTuple):
-    """An HTTP answer; names of headers are in lower case."""
+    """An HTTP answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,7 +54,7 @@ class Process:
     """The event loop and the connections of this process.
 
     Attributes:
-        kept: What others keep for this process, by its owner; a forked process starts with none.
+        kept: State that callers keep per process, by its owner; empty in a forked process.
     """
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class Process:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=False,
-            mounts={f"all://{here}": None for here in _LOOPBACK},  # past any proxy
+            mounts={f"all://{here}": None for here in _LOOPBACK},  # no proxy for this machine
         )
         self._thread = Thread(target=self._loop.run_forever, name="agent_envs web", daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """What the coroutine returns, run in the loop; an interrupt cancels it."""
+        """Run the coroutine in the loop and return its result; an interrupt cancels it."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -88,21 +88,21 @@ class Process:
         body: bytes,
         headers: Mapping[str, str],
         *,
-        timeout: float,  # noqa: ASYNC109  the only place that knows it
+        timeout: float,  # noqa: ASYNC109  each endpoint has its own
         largest: int = LARGEST,
     ) -> Reply:
         """The answer to a POST of JSON, whatever its status.
 
         Args:
             url: The address.
-            body: What is sent.
+            body: The JSON to send.
             headers: Further headers.
-            timeout: Seconds for all of it, from the look-up of the name to the last byte.
-            largest: Bytes of a body, after decompression; not more are held.
+            timeout: Seconds for the whole request, from the DNS look-up to the last byte.
+            largest: Size limit of the body in bytes, after decompression.
 
         Raises:
             NoAnswerError: No connection, or no whole answer in time.
-            BadAnswerError: The body is too long or broken, or the address is none.
+            BadAnswerError: The body is too long or broken, or the address is invalid.
         """
         from httpx2 import HTTPError, InvalidURL
 
@@ -119,10 +119,10 @@ class Process:
         except HTTPError as error:
             raise NoAnswerError(_why(error)) from None
         except (InvalidURL, UnicodeError) as error:
-            raise BadAnswerError(f"this is no address: {error}") from None
+            raise BadAnswerError(f"this is not a valid address: {error}") from None
 
     def close(self) -> None:
-        """Give up what is under way, close the connections and end the thread."""
+        """Cancel running requests, close the connections and end the thread."""
         self.run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -138,7 +138,7 @@ class Process:
 
 
 def process() -> Process:
-    """That of this process, started where it is not.
+    """The `Process` of this process, started on the first call.
 
     Raises:
         ImportError: The package of the extra [judge] is not installed.
@@ -151,12 +151,12 @@ def process() -> Process:
 
 
 def kept() -> Mapping[Hashable, Any]:
-    """What is kept for this process; nothing where nothing was asked yet."""
+    """The state that callers keep for this process; empty before the first request."""
     return _current.kept if _current is not None else {}
 
 
 def close() -> None:
-    """Close this process's connections and end its thread; the next request starts anew."""
+    """Close this process's connections and end its thread; the next request starts a new one."""
     global _current
     with _lock:
         ending, _current = _current, None
@@ -167,8 +167,8 @@ def close() -> None:
 async def _body(response: Response, largest: int) -> bytes:
     """The body of an answer.
 
-    Servers are asked for it as it is; of what they compress all the same, no more is unpacked than
-    may be held.
+    Requests ask for no compression. If the server compresses nevertheless, at most `largest` bytes
+    are decompressed.
     """
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in {"identity", "gzip", "deflate"}:
@@ -181,7 +181,7 @@ async def _body(response: Response, largest: int) -> bytes:
             data += part[:room] if unpacker is None else unpacker.decompress(part, room)
         except zlib.error as error:
             raise BadAnswerError(
-                f"the answer is not {coding}, which it says it is: {error}"
+                f"the answer's header says {coding}, but its content is not: {error}"
             ) from None
         if len(data) > largest:
             raise BadAnswerError(f"the answer has more than {largest:,} bytes")
@@ -189,7 +189,7 @@ async def _body(response: Response, largest: int) -> bytes:
 
 
 def _why(error: BaseException) -> str:
-    """What the operating system said, where it said something."""
+    """The operating system's error text if there is one, else that of the innermost error."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     number = error.errno if isinstance(error, OSError) else None
@@ -197,7 +197,7 @@ def _why(error: BaseException) -> str:
 
 
 def _forget() -> None:
-    """In a forked process: what is the parent's is left alone, and never collected."""
+    """In a forked process: keep the parent's `Process` alive, but never use it."""
     global _current  # noqa: PLW0603
     if _current is not None:
         _inherited.append(_current)

@@ -22,7 +22,7 @@ from credit.judge import Judge
 from credit.mgr import MGR
 from credit.multi_turn import MTGRPO, MTRLOO
 from credit.segments import Array
-from credit.stapo import STAPO, STAPODynamic
+from credit.stapo import STAPO
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
 from credit.turns import Turns
 from credit.validation import nearest
@@ -52,7 +52,6 @@ __all__ = [
     "Progressive",
     "Reinforce",
     "ReinforcePP",
-    "STAPODynamic",
     "Turns",
     "anchors",
     "decomposers",
@@ -80,7 +79,7 @@ _METHODS: dict[str, type[Any]] = {
     "reinforce_pp": ReinforcePP,
     "rloo": RLOO,
     "stapo": STAPO,
-    "stapo_dynamic": STAPODynamic,
+    "stapo_dynamic": STAPO,
 }
 
 

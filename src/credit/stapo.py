@@ -7,7 +7,7 @@ functions compute the terms from log-probabilities and need torch, which they im
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -110,6 +110,8 @@ class STAPO:
     """STAPO: GiGPO's advantage, and the mask and weights of the selective terms.
 
     The objective of a turn is that of GiGPO plus M (α R_TA - γ P_TI), see `selective_objective`.
+    Clipping and dynamic sampling (App. F) are options of the trainer, not of the estimator; they
+    leave the advantage as it is.
 
     Source: STAPO Eq. 1-10.
 
@@ -149,10 +151,6 @@ class STAPO:
     anchors: str = "exact"
     threshold: float = 0.9
     eps: float = 1e-6
-
-    clip_low: ClassVar[float] = 0.2
-    clip_high: ClassVar[float] = 0.2
-    dynamic_sampling: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -197,20 +195,6 @@ class STAPO:
         """
         chosen = self.mask(turns).astype(np.float64)
         return self.alpha * chosen, (self.penalty == "selective") * self.penalty_weight * chosen
-
-
-@dataclass(frozen=True)
-class STAPODynamic(STAPO):
-    """STAPO with DAPO's clip-higher and dynamic sampling.
-
-    Advantage and options are those of `STAPO`. A trainer reads `clip_low`, `clip_high` and
-    `dynamic_sampling`; with the latter it drops the trajectories outside `filters.informative`.
-
-    Source: STAPO App. F.
-    """
-
-    clip_high: ClassVar[float] = 0.28
-    dynamic_sampling: ClassVar[bool] = True
 
 
 def kl_from_logits(logits: Tensor, reference: Tensor, turn: Tensor, count: int) -> Tensor:

@@ -1,8 +1,8 @@
-"""What a policy's decisions rest on: goal, history or observation, by leaving each out.
+"""How much a policy's decisions depend on goal, history and observation, by ablation.
 
-A turn's attribution to a part of its prompt is the log-probability of the reply given the whole
-prompt minus that without the part (feature ablation, by Captum). Left out: parts of parts; a goal
-that the history repeats is history.
+The attribution of a turn to a part of its prompt is the log-probability of the reply with the
+whole prompt minus that without the part (feature ablation, by Captum). Left out: parts within
+parts. A goal that the history repeats counts as history.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 import credit
 from trainer import evaluate
 from trainer.batch import prompts, scored
-from trainer.parts import load_policy, make_rollouts, play_panel
+from trainer.build import load_policy, make_rollouts, play_panel
 from trainer.recipes import RecipeError
 from trainer.update import recomputed
 
@@ -37,11 +37,11 @@ PARTS = ("goal", "history", "observation")
 
 @dataclass(frozen=True)
 class Attribution:
-    """What N turns rest on.
+    """Attribution of N turns to the parts of their prompts.
 
     Attributes:
-        gains: Log-probability that each reply owes to each of `PARTS`, [N, 3], nats.
-        outliers: Share of turns whose entropy is unusual for the panel, by STAPO's fences.
+        gains: Log-probability that each reply loses without each of `PARTS`, [N, 3], nats.
+        outliers: Share of turns whose entropy is an outlier on the panel, by STAPO's fences.
     """
 
     gains: NDArray[np.float64]
@@ -55,18 +55,18 @@ class Attribution:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Mean share of each part in a turn's sum of |gain|, [3]; turns without gain left out."""
+        """Mean share of each part in a turn's sum of |gain|, [3]; turns with gain 0 are skipped."""
         size = np.abs(self.gains)
         total = size.sum(1)
-        telling = total > 0
-        if not telling.any():
+        counted = total > 0
+        if not counted.any():
             return np.zeros(len(PARTS))
-        share: NDArray[np.float64] = (size[telling] / total[telling, None]).mean(0)
+        share: NDArray[np.float64] = (size[counted] / total[counted, None]).mean(0)
         return share
 
 
 def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> Attribution:
-    """What the turns of episodes rest on, whose prompts without each part were recorded.
+    """Attribution of the turns of episodes that recorded the prompts without each part.
 
     Raises:
         RecipeError: The package captum is not installed.
@@ -84,22 +84,23 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
     ]
 
     def score(kept: Tensor) -> Tensor:
-        """Log-probability of each turn's reply with the parts kept that are 1: [N, 3] -> [N]."""
+        """Log-probability of each turn's reply, given the parts whose flag is 1: [N, 3] -> [N]."""
         rows = []
         for turn, ((given, step), flags) in enumerate(zip(turns, kept.tolist(), strict=True)):
             without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
             rows.append(scored(given["".join(without)], step, turn))
-        told = recomputed(policy, rows, tokens=tokens)
-        return torch.tensor([sum(row) for row in told], dtype=torch.float64)
+        logprobs = recomputed(policy, rows, tokens=tokens)
+        return torch.tensor([sum(row) for row in logprobs], dtype=torch.float64)
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
     columns = credit.Turns.from_episodes(episodes)
-    unusual = credit.STAPO(entropy="shannon").mask(columns)  # one play a task: no state to compare
+    # One episode for each task has no states to compare, hence plain entropy.
+    unusual = credit.STAPO(entropy="shannon").mask(columns)
     return Attribution(gains.double().numpy(), float(unusual.mean()))
 
 
 def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
-    """What the decisions of a recipe's model, or of a checkpoint, rest on over the panel."""
+    """Attribution of a recipe's model, or of a checkpoint, over the evaluation panel."""
     held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
     panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
@@ -111,7 +112,7 @@ def table(results: dict[str, Attribution]) -> Table:
     """Attributions of several policies side by side."""
     from rich.table import Table as Made
 
-    made = Made(title="log-probability a reply owes to", title_justify="left", box=None)
+    made = Made(title="log-probability a reply loses without", title_justify="left", box=None)
     made.add_column("")
     for name in results:
         made.add_column(f"{name}, nats (share)", no_wrap=True)

@@ -1,8 +1,8 @@
 """Token batches: episodes as padded rows, with the reply tokens of every turn marked.
 
-Context "history" makes one row of a trajectory, each token once; context "turn" one row of each
-turn, its own prompt in front. Rows of similar length share a microbatch. Left out: several
-trajectories in one row, which would need a block mask and gains little once lengths are sorted.
+With context "history" a trajectory is one row that has each token once. With context "turn" each
+turn is a row that starts with its own prompt. Rows of similar length share a microbatch. Left out:
+several trajectories in one row, which needs a block mask and gains little for sorted lengths.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("reference", "advantage", "value", "returns")
-"""What a row may tell of each reply token beyond how it was sampled."""
+"""Optional values of each reply token in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One training sequence of L tokens, P of them reply tokens that are trained on.
+    """One training sequence of L tokens, of which P are reply tokens that are trained on.
 
     Attributes:
         ids: The tokens, [L].
         at: Positions of the reply tokens in `ids`, [P], increasing.
         turn: Turn of each reply token, counted over all episodes, [P].
         logprobs: Log-probability of each reply token when it was sampled (0 for text), [P].
-        allowed: With constrained decoding, the tokens allowed at each reply token.
-        images: What `ids` show, in order.
-        reference: Log-probability of each reply token under the reference, [P] or none.
-        advantage: Advantage of each reply token, [P] or none.
-        value: What a critic said before each reply token, [P] or none.
-        returns: What it should have said, [P] or none.
+        allowed: With constrained decoding, the tokens allowed at each reply token, else None.
+        images: Images in `ids`, in order.
+        reference: Log-probability of each reply token under the reference, [P] or None.
+        advantage: Advantage of each reply token, [P] or None.
+        value: Value that a critic predicted before each reply token, [P] or None.
+        returns: Return that the value should predict, [P] or None.
     """
 
     ids: list[int]
@@ -58,18 +58,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """B rows padded on the right to L tokens; their P trained reply tokens in row-major order.
+    """B rows padded on the right to L tokens, with P reply tokens to train on in row-major order.
 
     Attributes:
         ids: [B, L] int.
-        keep: [B, L] bool, the positions whose logits say a trained reply token.
+        keep: [B, L] bool, the positions whose logits predict the reply tokens.
         target: The reply tokens, [P] int.
         turn: Turn of each, counted over all episodes, [P] int.
         row: Row of each, [P] int.
         logprobs: Log-probability of each when it was sampled, [P].
-        allowed: Pairs (reply token, allowed token) of constrained decoding, [Q, 2] int, or none.
-        images: What the rows show, in row order.
-        reference, advantage, value, returns: Of each, as in `Row`, [P] or none.
+        allowed: Pairs (reply token, allowed token) of constrained decoding, [Q, 2] int, or None.
+        images: Images of the rows, in row order.
+        reference, advantage, value, returns: Of each, as in `Row`, [P] or None.
     """
 
     ids: Tensor
@@ -87,10 +87,10 @@ class Batch:
 
 
 def make_rows(episodes: Sequence[Episode], *, max_tokens: int = 0) -> list[Row]:
-    """Rows of episodes, N turns together, in order; a row without reply tokens is left out.
+    """Rows of episodes with N turns in total, in order; rows without reply tokens are left out.
 
-    A trajectory longer than `max_tokens` keeps the leading turns that fit whole; a turn whose own
-    row is longer is left out. 0 keeps everything.
+    A trajectory longer than `max_tokens` keeps the leading turns that fit completely. With context
+    "turn", a longer turn is left out. 0 keeps everything.
     """
     rows, first = [], 0
     for episode in episodes:
@@ -122,25 +122,25 @@ def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
     return replace(row, images=tuple(images)) if images else row
 
 
-class Shown(NamedTuple):
-    """What a reply followed: tokens, and the images that some of them stand for."""
+class PromptTokens(NamedTuple):
+    """The prompt of a reply: its tokens, and the images that some of them stand for."""
 
     ids: list[int]
     images: list[Picture]
 
 
-def prompts(episode: Episode) -> Iterator[dict[str, Shown]]:
-    """All that came before the reply of each turn, under "", and what was recorded with less of it.
+def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
+    """Prompts of each turn: the whole one under "", and the recorded blind ones by what they omit.
 
-    Without history a prompt keeps the turn's own images, without observation those before it.
+    Without history a prompt keeps the turn's own images; without observation, the earlier ones.
     """
     ids: list[int] = []
     past: list[Picture] = []
     for step in episode.steps:
         everything = [*past, *step.images]
         kept = {"goal": everything, "observation": past}
-        yield {"": Shown([*ids, *step.prompt_ids], everything)} | {
-            what: Shown(blind, kept.get(what, step.images))
+        yield {"": PromptTokens([*ids, *step.prompt_ids], everything)} | {
+            what: PromptTokens(blind, kept.get(what, step.images))
             for what, blind in step.blind_ids.items()
         }
         if episode.context == "history":
@@ -148,8 +148,8 @@ def prompts(episode: Episode) -> Iterator[dict[str, Shown]]:
             past += step.images
 
 
-def scored(prompt: Shown, step: Step, turn: int) -> Row:
-    """One turn's reply after a prompt, to be scored."""
+def scored(prompt: PromptTokens, step: Step, turn: int) -> Row:
+    """Row that scores the reply of one turn after a prompt."""
     size = len(step.reply_ids)
     return Row(
         ids=[*prompt.ids, *step.reply_ids],
@@ -162,10 +162,10 @@ def scored(prompt: Shown, step: Step, turn: int) -> Row:
 
 
 def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
-    """The rows with the advantage of each turn [N] at all of its reply tokens.
+    """The rows, with the advantage of each turn [N] at all of its reply tokens.
 
     Raises:
-        ValueError: An advantage is not finite or missing.
+        ValueError: An advantage is not finite, or a turn has none.
     """
     values = np.asarray(advantage, dtype=np.float64)
     if (bad := np.flatnonzero(~np.isfinite(values))).size:
@@ -177,28 +177,28 @@ def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
 
 def annotated(
     rows: Sequence[Row],
-    say: Callable[[Batch], Tensor],
+    model: Callable[[Batch], Tensor],
     *,
     tokens: int,
     device: torch.device | str = "cpu",
 ) -> list[list[float]]:
-    """What a model says of each reply token of each row: `say` gives one number a token, [P].
+    """Value of each reply token of each row, from a `model` that returns one a token, [P].
 
-    It is asked in microbatches of at most `tokens`, without gradients.
+    Runs in microbatches of at most `tokens` tokens, without gradients.
     """
-    said: list[list[float]] = [[] for _ in rows]
+    found: list[list[float]] = [[] for _ in rows]
     for part in microbatches(rows, tokens):
         with torch.no_grad():
-            values = iter(say(collate([rows[i] for i in part], device)).tolist())
+            values = iter(model(collate([rows[i] for i in part], device)).tolist())
         for i in part:
-            said[i] = [next(values) for _ in rows[i].at]
-    return said
+            found[i] = [next(values) for _ in rows[i].at]
+    return found
 
 
 def minibatches(
     rows: Sequence[Row], *, size: int, epochs: int, rng: np.random.Generator
 ) -> Iterator[list[Row]]:
-    """The rows of each optimiser step, every epoch in another order; size 0 takes all at once."""
+    """Rows of each optimiser step, in a new random order every epoch; size 0 takes all at once."""
     for _ in range(epochs):
         order = rng.permutation(len(rows))
         for start in range(0, len(rows), size or len(rows)):
@@ -206,9 +206,10 @@ def minibatches(
 
 
 def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
-    """Indices of rows that go through the model together: at most `tokens` with their padding.
+    """Indices of the rows of each forward pass: at most `tokens` tokens, padding included.
 
-    Longest first, so that memory runs out at once or never. A row longer than `tokens` goes alone.
+    The longest come first, so that a lack of memory shows at once. A row longer than `tokens` is a
+    microbatch of its own.
     """
     part: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: (-len(rows[i].ids), i)):
@@ -221,7 +222,7 @@ def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
 
 
 def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
-    """The padded batch of some rows."""
+    """Pad rows to a batch."""
     longest = max(len(row.ids) for row in rows)
     ids = torch.tensor([row.ids + [0] * (longest - len(row.ids)) for row in rows])
     owner = torch.tensor([i for i, row in enumerate(rows) for _ in row.at])

@@ -1,8 +1,8 @@
-"""A key-value cache whose rows have lengths of their own.
+"""A key-value cache whose rows have different lengths.
 
-Token i of a row stands in column i: no padding is ever kept, and what a chunk of unequal lengths
-writes past a row's end is written over by that row's next tokens. Buffers grow by half; a row
-that is dropped gives its place to the last one.
+Token i of a row is in column i, so no padding is kept: what a chunk of unequal lengths writes past
+the end of a row is overwritten by the next tokens of that row. Buffers grow by half. The place of a
+dropped row is given to the last one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RaggedCache(Cache):
-    """Keys and values of every layer: [rows, capacity, heads, width of a head] each.
+    """Keys and values of every layer, each [rows, capacity, heads, width of a head].
 
     Attributes:
         lengths: Encoded tokens of each row.
@@ -38,9 +38,9 @@ class RaggedCache(Cache):
     def aim(
         self, rows: Sequence[int], counts: Sequence[int], device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """Say which rows write how many tokens next: columns [A, T] and mask [A, 1, T, S].
+        """Set which rows write how many tokens next: -> columns [A, T] and mask [A, 1, T, S].
 
-        T is the largest count. A row attends to the columns up to the one it writes.
+        T is the largest count. A token attends to the columns up to its own.
         """
         longest = max(counts)
         self._reserve(max(self.lengths) + longest)
@@ -54,19 +54,19 @@ class RaggedCache(Cache):
         return columns.to(device), mask.to(device)
 
     def advance(self, rows: Sequence[int], counts: Sequence[int]) -> None:
-        """Take the tokens written last into the rows' lengths."""
+        """Add the tokens written last to the lengths of the rows."""
         for row, count in zip(rows, counts, strict=True):
             self.lengths[row] += count
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep `rows` in this order of places; each row moves at most towards the front."""
+        """Keep only `rows`, in this order; a row may only move towards the front."""
         for place, row in enumerate(rows):
             if place != row:
                 self.copy(row, place)
         del self.lengths[len(rows) :]
 
     def copy(self, source: int, target: int) -> None:
-        """Give one row what another holds."""
+        """Copy the content of one row to another."""
         length = self.lengths[target] = self.lengths[source]
         for held in chain(*self._held):
             held[target, :length] = held[source, :length]
@@ -74,9 +74,9 @@ class RaggedCache(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write [A, H, T, D] where `aim` said; all that the rows attend to, [A, H, S, D].
+        """Write [A, H, T, D] to the places set by `aim`: -> all columns attended to, [A, H, S, D].
 
-        Keys are kept in the type of the values: mixed precision multiplies them in it anyway.
+        Keys are stored in the dtype of the values, which mixed precision multiplies them in anyway.
         """
         key_states = key_states.to(value_states.dtype)
         if layer_idx == len(self._held):

@@ -1,14 +1,13 @@
 """The token pieces of a conversation, cut out of the tokenizer's own chat template.
 
 A conversation grows by appending: the opening prompt, a sampled reply, the environment's next
-message up to the next generation prompt, and so on. Sampled tokens are taken as they are; nothing
-that was sampled is rendered or tokenised again, so a template that drops the thinking of earlier
-replies cannot change what the model conditioned on.
+message up to the next generation prompt, and so on. Sampled tokens are never rendered or tokenised
+again, so a template that drops the thinking of earlier replies cannot change what the model
+conditioned on.
 
-Texts of the world are text: the control tokens of a conversation are those that the template writes
-and no others, whatever an observation, a goal or a past action says. Left out: tool roles, and role
-marks that a template writes in ordinary words (`[INST]` of the first Mistral models), which the
-model itself cannot tell from the same words in a message.
+Only the template writes control tokens. An observation, a goal or a past action never does,
+whatever text it has. Left out: tool roles, and templates that mark roles by ordinary words (the
+`[INST]` of the first Mistral models), which the model cannot tell from those words in a message.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ if TYPE_CHECKING:
 
 _REPLY, _MESSAGE = "reply-of-the-agent", "message-of-the-world"
 _TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|tool|result)>")
-"""What replies are written with: a text may have it as a token."""
+"""Tags of replies: a text may contain them as tokens."""
 _BRACKETED = re.compile(r"[<\[].+[>\]]")
 _ANGLED = re.compile(r"<[|｜].+[|｜]>")
-"""What control tokens look like even where the tokenizer does not call them special."""
-_PRIVATE = range(0xE000, 0xF900)  # characters that mean nothing
-_DAY = "26 Jul 2024"  # Llama-3 templates would print today's date: the same seed, another run
+"""Control tokens by their look, even if the tokenizer does not mark them as special."""
+_PRIVATE = range(0xE000, 0xF900)  # private-use characters, without a meaning
+_DAY = "26 Jul 2024"  # Llama-3 templates would print today's date, which changes the run
 
 
 class Chat:
     """Token pieces by the chat template of `tokenizer`.
 
-    `opening(text)` gives the tokens up to the first reply, `message(text)` those between two
-    replies, `reply(text)` those of a reply given as text; all three remember what they were asked.
-    In none of them does `text` become a control token: a special token of the tokenizer, or another
-    added token that the template writes around messages.
+    `opening(text)` returns the tokens up to the first reply, `message(text)` those between two
+    replies, `reply(text)` those of a reply given as text. All three are cached. Their `text` never
+    becomes a control token: a special token of the tokenizer, or another added token that the
+    template writes around messages.
 
     Args:
         tokenizer: Of the policy.
-        mark: What the model has in the place of an `<image>`; "" for a model without eyes.
+        mark: Text that the model reads in the place of an `<image>`; "" for a text-only model.
 
     Attributes:
         end: Token that ends a reply.
         ends: All tokens that end a reply: `end` and the tokenizer's end of sequence.
 
     Raises:
-        ValueError: The tokenizer has no chat template, or its template does not end a reply by a
-            special token.
+        ValueError: The tokenizer has no chat template, or its template does not end a reply with
+            a special token.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, mark: str = "") -> None:
@@ -71,7 +70,7 @@ class Chat:
         tail = self._encode(self._tail(_MESSAGE))
         if not tail or tail[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
             raise ValueError(
-                f"the chat template must end a reply by a special token, but that of "
+                f"the chat template must end a reply with a special token, but that of "
                 f"{self._name} writes {tokenizer.decode(tail[:1])!r}; "
                 "use an instruct model of another family"
             )
@@ -79,7 +78,7 @@ class Chat:
         self.ends = frozenset({self.end} | {i for i in [tokenizer.eos_token_id] if i is not None})
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.message = lru_cache(maxsize=4096)(self._message)
-        self.reply = lru_cache(maxsize=65536)(self._reply)  # constrained decoding asks again
+        self.reply = lru_cache(maxsize=65536)(self._reply)  # constrained decoding repeats them
 
     def _opening(self, text: str) -> tuple[int, ...]:
         """Tokens from the start of the conversation to the first reply; `text` is its message."""
@@ -88,8 +87,8 @@ class Chat:
     def _message(self, text: str) -> tuple[int, ...]:
         """Tokens between two replies: the end of the turn, the message, the next prompt.
 
-        The first token is `end`: drop it after a reply that sampled it, keep it after a reply that
-        was cut (`after` does).
+        The first token is `end`. `after` drops it if the reply sampled it and keeps it if the reply
+        was cut.
         """
         return tuple(self._around(self._tail, text))
 
@@ -100,14 +99,14 @@ class Chat:
         return list(tail[1:] if closed else tail)
 
     def _reply(self, text: str) -> tuple[int, ...]:
-        """Tokens of a reply given as text, its end included."""
+        """Tokens of a reply given as text, with its end token."""
         return (*self.plain(text), self.end)
 
     def plain(self, text: str) -> list[int]:
         """Tokens of a text, none of them a control token.
 
         Raises:
-            ValueError: A control token of the tokenizer is one character, and the text has it.
+            ValueError: The text contains a control token that is a single character.
         """
         for options in ({}, {"split_special_tokens": True}):
             ids = self._encode(text, **options)
@@ -115,14 +114,14 @@ class Chat:
                 return ids
         if len(text) == 1:
             raise ValueError(
-                f"{text!r} is a control token of {self._name}; use a model whose are not letters"
+                f"{text!r} is a control token of {self._name}; use a model with longer ones"
             )
         places = [text.find(token) + 1 for token in self._control.values() if len(token) > 1]
         cut = min((place for place in places if place), default=len(text) // 2)
         return self.plain(text[:cut]) + self.plain(text[cut:])
 
     def text(self, reply_ids: Sequence[int]) -> str:
-        """Text of a sampled reply, its end left out."""
+        """Text of a sampled reply, without its end token."""
         kept = reply_ids[:-1] if reply_ids and reply_ids[-1] in self.ends else reply_ids
         return self._decode(list(kept))
 
@@ -136,9 +135,9 @@ class Chat:
         return pieces
 
     def _around(self, write: Callable[[str], str], text: str) -> list[int]:
-        """Tokens of what `write` makes of a message, its images' marks included.
+        """Tokens of a message as rendered by `write`, with the marks of its images.
 
-        A message without control tokens is tokenised together with what the template has around it.
+        A message without control tokens is tokenised together with the template around it.
         """
         images = text.count(IMAGE) if self._mark else 0
         ids = self._encode(write(text.replace(IMAGE, self._mark) if images else text))
@@ -149,8 +148,8 @@ class Chat:
         pieces = write(stop + marked + stop).split(stop)
         if len(pieces) != 2 * images + 3:
             raise ValueError(
-                f"the message {text!r} has control tokens in it, and the chat template of "
-                f"{self._name} does not write messages as they are; use an instruct model of "
+                f"the message {text!r} contains control tokens, and the chat template of "
+                f"{self._name} changes the text of messages; use an instruct model of "
                 "another family"
             )
         return [
@@ -160,19 +159,19 @@ class Chat:
         ]
 
     def _controls(self, ids: Iterable[int], text: str) -> list[int]:
-        """The control tokens among the ids of a text; what it has no token for is none."""
+        """The control tokens among the ids of a text; the token for unknown text is not one."""
         unknown = self.tokenizer.unk_token_id
         if unknown is not None and str(self.tokenizer.unk_token) in text:
             unknown = None
         return [i for i in ids if i in self._control and i != unknown]
 
     def _control_of_template(self, write: Callable[[str], str], images: int) -> list[int]:
-        """The control tokens around any message with so many images."""
+        """The control tokens that the template writes around a message with this many images."""
         text = " ".join([_MESSAGE, *[self._mark] * images])
         return self._controls(self._encode(write(text)), text)
 
     def _control_tokens(self) -> dict[int, str]:
-        """Every token that a text must not have, with its text."""
+        """Every token that a text must not produce, with its own text."""
         turns = [("user", _MESSAGE), ("assistant", _REPLY), ("user", _MESSAGE)]
         written = f"{self._render(turns)}{self._mark}{self.tokenizer.chat_template}"
         return {

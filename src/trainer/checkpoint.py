@@ -1,8 +1,8 @@
-"""Checkpoints that a kill, a full disk or a cut file cannot turn into a wrong start.
+"""Checkpoints that survive a kill, a full disk or a truncated file.
 
 A checkpoint is a folder `step_N`, written under a temporary name, flushed to the disk and renamed.
-Its manifest holds the size and digest of every file, so that one cut short is recognised and the
-one before it is used. Left out: random states; all randomness derives from (seed, step, purpose).
+Its manifest has the size and digest of every file, so a damaged checkpoint is detected and the one
+before it is used. Left out: random states; all randomness derives from (seed, step, purpose).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 
 
 class CheckpointError(OSError):
-    """A checkpoint cannot be written or none can be read; the message says what to do."""
+    """A checkpoint cannot be written, or none can be read; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Checkpoints:
     """The checkpoints of a run.
 
     Attributes:
-        folder: Where `step_N` are.
-        keep: How many stay, the newest first.
-        pinned: Steps that stay for ever.
+        folder: Parent of the folders `step_N`.
+        keep: How many of the newest checkpoints are kept.
+        pinned: Steps that are never deleted.
     """
 
     folder: Path
@@ -41,10 +41,10 @@ class Checkpoints:
     pinned: frozenset[int] = frozenset()
 
     def save(self, step: int, write: Callable[[Path], None]) -> Path:
-        """Let `write(folder)` fill the checkpoint of `step`, then make it the newest.
+        """Write the checkpoint of `step`: `write(folder)` fills its folder. Returns its path.
 
         Raises:
-            CheckpointError: It could not be written; those before it are as they were.
+            CheckpointError: It could not be written; earlier checkpoints are unchanged.
         """
         from safetensors import SafetensorError
 
@@ -67,10 +67,10 @@ class Checkpoints:
         return final
 
     def latest(self) -> Path | None:
-        """The newest valid checkpoint, None if none was ever written; warns of invalid ones.
+        """The newest valid checkpoint, None if there is none at all; warns about damaged ones.
 
         Raises:
-            CheckpointError: There are checkpoints and all are damaged.
+            CheckpointError: All checkpoints are damaged.
         """
         problems: list[str] = []
         for step in sorted(self.steps(), reverse=True):
@@ -89,17 +89,17 @@ class Checkpoints:
         return None
 
     def steps(self) -> list[int]:
-        """Steps that have a checkpoint, valid or not, in order."""
+        """Steps that have a checkpoint, valid or not, in increasing order."""
         found = self.folder.glob("step_*") if self.folder.is_dir() else ()
         return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
 
     def _unwritten(self, step: int, error: Exception) -> str:
         free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
         steps = self.steps()
-        standing = f"step_{steps[-1]} before it is intact" if steps else "none was there before it"
+        earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
         return (
             f"checkpoint step_{step} could not be written to {self.folder} ({error}; "
-            f"{free:.0f} MiB free); {standing}. Make room, then continue with --resume"
+            f"{free:.0f} MiB free); {earlier}. Make room, then continue with --resume"
         )
 
     def _clean(self) -> None:
@@ -113,7 +113,7 @@ class Checkpoints:
 
 
 def check(path: Path) -> str:
-    """What is wrong with the checkpoint in folder `path`, "" if it is whole."""
+    """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
     try:
         expected = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -123,9 +123,9 @@ def check(path: Path) -> str:
         if not file.is_file():
             return f"{file} is missing"
         if file.stat().st_size != size:
-            return f"{file} was cut short: {file.stat().st_size} bytes of {size}"
+            return f"{file} is truncated: {file.stat().st_size} bytes of {size}"
         if _digest(file) != digest:
-            return f"{file} is not what was written: its digest differs"
+            return f"{file} was changed after it was written: its digest differs"
     return ""
 
 
@@ -138,7 +138,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: under a temporary name, flushed, renamed."""
+    """Write a file atomically: under a temporary name, flushed, then renamed."""
     part = path.with_name(path.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     part.write_text(text, encoding="utf-8")

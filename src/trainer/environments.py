@@ -1,7 +1,7 @@
-"""The environment of a recipe: of this package or of a user's own, parsed, rewarded and prompted.
+"""The environment of a recipe, of this package or of a user's own, with its wrappers.
 
-Inside out: the environment, `ParseReply`, reward wrappers, `Prompt`. Left out: vector environments;
-rollouts play an active set.
+From the inside out: the environment, `ParseReply`, reward wrappers, `Prompt`. Left out: vector
+environments; rollouts use an active set.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from trainer.partner import PolicyPartner
 
+OWN_REWARD = "own_reward"
+"""Key of `info`: the environment's own reward of the turn, without what reward wrappers add."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class Env:
@@ -36,12 +39,12 @@ class Env:
     Attributes:
         id: Registered id ("AlfWorld-v0", "package:Id-v0"), or "package.module:Class" of an
             `agent_envs.AgentEnv`.
-        split: Split that training tasks are drawn from, where the environment has splits.
+        split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
         max_turns: Turn limit.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
-        options: More keyword arguments of that environment, e.g. `task_types` of AlfWorld.
+        options: Further keyword arguments of the environment, e.g. `task_types` of AlfWorld.
         wrappers: Reward wrappers by "package.module:Name", the innermost first, each with its
             options, e.g. {"credit.wrappers:ProgressReward" = {scale = 0.5}}.
     """
@@ -57,14 +60,14 @@ class Env:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Prompt:
+class PromptOptions:
     """What a reply is conditioned on.
 
     Attributes:
-        context: "history": the whole conversation; "turn": a prompt written anew for every turn.
-        template: Template of the turn's prompt, used with context "turn": "package.module:NAME" of
-            an `agent_envs.Template`; "" for the environment's own.
-        history: Past turns that the prompt shows.
+        context: "history": the whole conversation; "turn": a new prompt rendered for every turn.
+        template: With context "turn", the template of the prompt: "package.module:NAME" of an
+            `agent_envs.Template`; "" for the environment's own.
+        history: With context "turn", past turns that the prompt shows.
     """
 
     context: Literal["history", "turn"] = "history"
@@ -73,14 +76,14 @@ class Prompt:
 
 
 def make_env(
-    env: Env, prompt: Prompt, *, split: str, partner: PolicyPartner | None = None
+    env: Env, prompt: PromptOptions, *, split: str, partner: PolicyPartner | None = None
 ) -> gym.Env[str, str]:
-    """The environment of a recipe: replies are parsed, turns are rewarded, prompts are rendered.
+    """Make the environment of a recipe with its wrappers.
 
-    `partner` plays the other side, in the environments that have one.
+    `partner` plays the other side in environments that have one.
 
     Raises:
-        RecipeError: An id, an option, a wrapper or a template that does not exist or does not fit.
+        RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
     creator = _creator(env.id)
     given = _options(env, creator, partner)
@@ -100,6 +103,7 @@ def make_env(
         )
     if not form_of(made):
         made = agent_envs.ParseReply(made)
+    made = _OwnReward(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
@@ -111,13 +115,21 @@ def make_env(
     return made
 
 
+class _OwnReward(gym.Wrapper[Any, str, Any, str]):
+    """Reports what the environment itself paid, inside all reward wrappers, as a float."""
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
+
+
 def form_of(env: gym.Env[str, str]) -> str:
-    """How a whole reply is written, where the environment reads those itself; else ""."""
+    """Format of a whole reply if the environment parses replies itself, else ""."""
     return str(getattr(env.unwrapped, "reply_form", ""))
 
 
 def _creator(name: str) -> Callable[..., Any]:
-    """What makes the environment of an id or an import string."""
+    """The function or class that makes the environment of an id or an import string."""
     module, _, last = name.rpartition(":")
     try:
         if module:
@@ -131,14 +143,14 @@ def _creator(name: str) -> Callable[..., Any]:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise RecipeError(
-            f"env.id names {name!r}, but there is no module {error.name!r}; install it, or put its "
+            f"env.id is {name!r}, but there is no module {error.name!r}; install it, or put its "
             "folder on PYTHONPATH"
         ) from None
     except ValueError as error:
         raise RecipeError(str(error)) from error
     raise RecipeError(
-        f"no environment {name!r} is registered{nearest(name, gym.registry)}; one of your own is "
-        "package:Id-v0, or package.module:Class"
+        f"no environment {name!r} is registered{nearest(name, gym.registry)}; your own is given as "
+        "package:Id-v0 or package.module:Class"
     )
 
 
@@ -163,12 +175,12 @@ _OF_ENV = ("data", "max_turns", "split")
 def _options(
     env: Env, creator: Callable[..., Any], partner: PolicyPartner | None
 ) -> dict[str, Any]:
-    """What the environment is made with; an option that it does not have is refused."""
+    """Keyword arguments of the environment; an option that it does not have is refused."""
     options = env.options if partner is None else {**env.options, "partner": partner}
     if options.get("partner") == "external":
         raise RecipeError(
-            "env.options.partner='external' would have one policy play both sides and read what "
-            "the other hides; name the other side's policy as partner.model"
+            "env.options.partner='external' lets one policy play both sides and see both sides' "
+            "secrets; set partner.model to the policy of the other side instead"
         )
     for name in options:
         if name in _OF_ENV:
@@ -184,18 +196,18 @@ def _options(
     if _takes(creator, "data"):
         return {**options, "data": env.data}
     if env.data not in {"auto", "embedded"}:
-        raise RecipeError(f"{env.id} reads no data; leave env.data, got {env.data!r}")
+        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
     return dict(options)
 
 
 def _takes(creator: Callable[..., Any], option: str) -> bool:
-    """Whether a creator has an option, or accepts any."""
+    """Whether a creator has an option, or accepts any option."""
     known = _parameters(creator)
     return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
 
 
 def _parameters(creator: Any) -> dict[str, Parameter]:
-    """What may be given to a function or class, to its bases too where it passes on the rest."""
+    """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
     known: dict[str, Parameter] = {}
     for one in creator.__mro__ if isclass(creator) else (creator,):
         own = signature(one).parameters.values()

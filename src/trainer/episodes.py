@@ -1,7 +1,7 @@
-"""What a rollout leaves behind: episodes of steps with their tokens, and their Parquet file.
+"""Episodes as recorded by a rollout: steps with their tokens, and their Parquet file.
 
-Leaves out the model: everything here is plain Python values, so that a report or another trainer
-reads episodes without torch.
+Everything here is plain Python values, so that a report or another trainer can read episodes
+without torch.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ CONTEXTS = ("history", "turn")
 
 @dataclass(slots=True)
 class Step:
-    """One turn: what the agent saw, the tokens it answered with, and what the environment said.
+    """One turn: the observation, the sampled reply, and the result of the environment's step.
 
     Attributes:
-        observation: What the agent saw before it acted.
+        observation: Observation before the action.
         reply: The whole reply as text.
-        action: The environment action taken from the reply, "" where there was none.
+        action: The action parsed from the reply, "" if there was none.
         prompt_ids: context "history": the environment's tokens since the previous reply (first
             step: the whole opening); context "turn": the turn's whole prompt.
         reply_ids: The sampled tokens, never re-tokenised.
         logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each reply token, nats.
         allowed: With constrained decoding, the tokens allowed at each reply token.
-        blind_ids: Prompts of the turn that leave something out, by what they leave out.
-        reward: What the environment paid for the turn, the outcome left out.
-        valid: Whether format and environment accepted the action.
-        invalid_reason: Why not, "" when valid.
+        blind_ids: Blind prompts of the turn, by the part that they leave out.
+        reward: Reward of the turn, without the outcome.
+        valid: Whether the reply was well-formed and the environment accepted the action.
+        invalid_reason: Why it was invalid, "" if valid.
         progress: Progress after the turn, in [0, 1].
         anchor: Key of the state the action was taken in.
-        turn_reward: Rewards of the environment's verifiers by name, where it has any.
-        images: What `prompt_ids` shows, in order, where the agent sees.
+        turn_reward: Rewards of the environment's verifiers by name.
+        images: Images in `prompt_ids`, in order.
     """
 
     observation: str
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def entropy(self) -> float:
-        """Mean token entropy of the reply in nats, 0 where none was recorded."""
+        """Mean token entropy of the reply in nats, 0 if none was recorded."""
         return sum(self.entropies) / len(self.entropies) if self.entropies else 0.0
 
 
@@ -84,10 +84,10 @@ class Episode:
         context: "history" or "turn", see `Step.prompt_ids`.
         steps: The turns in order, at least one.
         success: Whether the task was solved.
-        outcome: Terminal score, what success paid.
+        outcome: Terminal reward of the environment, without reward wrappers.
         task_type: The environment's name of the kind of task, "" if it has none.
-        truncated: Whether the turn limit ended it.
-        partner_outcome: What the other side of a conversation was paid; None without one.
+        truncated: Whether it was cut off by the limit on turns or tokens.
+        partner_outcome: Outcome of the other side of a conversation; None without one.
     """
 
     task_id: str
@@ -109,7 +109,7 @@ class Episode:
 
     @property
     def tokens(self) -> int:
-        """Tokens of prompts and replies together."""
+        """Number of tokens in prompts and replies."""
         return sum(len(s.prompt_ids) + len(s.reply_ids) for s in self.steps)
 
 
@@ -118,7 +118,7 @@ _STEP = tuple(f.name for f in fields(Step))
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
-    """Write episodes to Parquet, one row a turn, under a temporary name first.
+    """Write episodes to Parquet, one row for each turn, atomically.
 
     Columns are the fields of `Episode` and `Step`, plus `episode` (index) and `turn`.
 
@@ -140,7 +140,7 @@ def read(path: Path) -> list[Episode]:
 
     Raises:
         FileNotFoundError: No such file.
-        ValueError: The file is cut short or is no file of episodes.
+        ValueError: The file is truncated or holds no episodes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -166,7 +166,7 @@ def read(path: Path) -> list[Episode]:
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
     for index, episode in enumerate(episodes):
         if not episode.steps:
-            raise ValueError(f"episode {index} ({episode.task_id}) has no step; drop it first")
+            raise ValueError(f"episode {index} ({episode.task_id}) has no step; leave it out")
         head = {name: getattr(episode, name) for name in _EPISODE}
         for turn, step in enumerate(episode.steps):
             cells = {name: getattr(step, name) for name in _STEP}

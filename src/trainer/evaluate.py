@@ -1,7 +1,7 @@
 """Evaluation on a fixed panel: success with Wilson intervals, and a paired exact test of two runs.
 
-A panel is a fixed draw of a split's task ids with a hash; two evaluations are only compared on the
-same panel. Left out: tests over seeds, which need many runs; the paired test needs two.
+A panel is a fixed draw of a split's task ids with a hash. Only evaluations of the same panel are
+compared. Left out: tests over seeds, which need many runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PanelError(ValueError):
-    """Two evaluations of different tasks cannot be paired."""
+    """Two evaluations have different panels and cannot be compared."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -38,7 +38,7 @@ class Eval:
     Attributes:
         split: Split the panel is drawn from.
         tasks: Tasks of the panel, 0 for the whole split.
-        every: Steps between evaluations; start and end are always evaluated.
+        every: Steps between evaluations, 0 for none; start and end are always evaluated.
         temperature: 0 is greedy.
     """
 
@@ -69,7 +69,7 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """Tasks that only one of two evaluations solved, and the exact two-sided McNemar p."""
+    """Number of tasks that only one of two evaluations solved; exact two-sided McNemar p."""
 
     only_first: int
     only_second: int
@@ -78,11 +78,11 @@ class Paired:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Results on one panel, task by task in the panel's order.
+    """Results on one panel, in the order of its tasks.
 
     Attributes:
         split: Split of the panel.
-        source: Where its tasks come from, `Panel.source`.
+        source: Origin of its tasks, `Panel.source`.
         panel_hash: Hash of the panel's task ids.
         decoding: How replies were drawn, e.g. "greedy".
         task_ids: [n] tasks.
@@ -91,7 +91,7 @@ class Evaluation:
         returns: [n] sum of rewards and outcome.
         turns: [n] turns taken.
         valid: Share of valid turns over all episodes.
-        repeated: Share of turns whose action was taken before in the episode.
+        repeated: Share of turns that repeat an earlier action of the episode.
     """
 
     split: str
@@ -119,21 +119,23 @@ class Evaluation:
         return {kind: wilson(solved[kind], count[kind]) for kind in sorted(count)}
 
     def save(self, path: Path) -> None:
-        """Write as JSON, whole or not at all."""
+        """Write as JSON, atomically."""
         from trainer.checkpoint import write_text
 
         write_text(path, json.dumps(asdict(self), indent=1))
 
 
 def load(path: Path) -> Evaluation:
-    """An evaluation that `save` wrote.
+    """Read an evaluation that `save` wrote.
 
     Raises:
-        FileNotFoundError: No such file.
-        ValueError: It holds no evaluation.
+        FileNotFoundError: There is no such file.
+        ValueError: The file holds no evaluation.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no evaluation at {path}; `agent-envs eval RUN` makes one")
+        raise FileNotFoundError(
+            f"no evaluation at {path}; make one with `agent-envs eval RUN --out`"
+        )
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return Evaluation(**tree)
@@ -142,7 +144,7 @@ def load(path: Path) -> Evaluation:
 
 
 def wilson(successes: int, count: int) -> Interval:
-    """Wilson's 95% interval of a share.
+    """Success rate with its Wilson 95% interval.
 
     Raises:
         ValueError: No trials, or more successes than trials.
@@ -156,7 +158,7 @@ def wilson(successes: int, count: int) -> Interval:
 
 
 def paired(first: Evaluation, second: Evaluation) -> Paired:
-    """Exact McNemar test of two evaluations of the same panel (binomial on the disagreements).
+    """Exact McNemar test of two evaluations of the same panel: binomial on the disagreements.
 
     Raises:
         PanelError: Their panels differ.
@@ -176,7 +178,7 @@ def paired(first: Evaluation, second: Evaluation) -> Paired:
 
 
 def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
-    """Success by kind of task and overall, beside an earlier evaluation of the same panel.
+    """Table of success by kind of task and overall, beside an earlier evaluation of the panel.
 
     Raises:
         PanelError: The panels differ.
@@ -194,17 +196,17 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
         made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
     made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
     made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")
-    said = "Intervals are Wilson's, 95%."
+    note = "Intervals are Wilson's, 95%."
     if test:
-        said = (
+        note = (
             f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
-            f"p = {test.p:.2g}. {said}"
+            f"p = {test.p:.2g}. {note}"
         )
-    return Together(made, said)
+    return Together(made, note)
 
 
 def draw(panel: Panel, tasks: int) -> Panel:
-    """A fixed draw of `tasks` tasks of the panel, the same on every machine; 0 takes all.
+    """Draw `tasks` tasks of the panel, the same ones on every machine; 0 takes all.
 
     Raises:
         ValueError: The panel has fewer tasks.
@@ -221,15 +223,15 @@ def draw(panel: Panel, tasks: int) -> Panel:
 
 
 def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Evaluation:
-    """Results of one episode per task of the panel, in the panel's order.
+    """Results of one episode for each task of the panel, in its order.
 
     Raises:
-        ValueError: The episodes are not those of the panel's tasks.
+        ValueError: The episodes do not match the tasks of the panel.
     """
     if [episode.task_id for episode in episodes] != list(panel.task_ids):
         raise ValueError(
-            f"{len(episodes)} episodes for a panel of {len(panel.task_ids)} tasks, or in another "
-            "order; play each task of the panel once, in its order"
+            f"{len(episodes)} episodes do not match the {len(panel.task_ids)} tasks of the panel; "
+            "play each task once, in the order of the panel"
         )
     steps = [step for episode in episodes for step in episode.steps]
     return Evaluation(
@@ -248,6 +250,6 @@ def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Ev
 
 
 def _again(episode: Episode) -> list[bool]:
-    """Of each turn, whether its action was taken before."""
+    """For each turn, whether its action repeats an earlier one."""
     actions = [step.action for step in episode.steps]
     return [action in actions[:turn] for turn, action in enumerate(actions)]

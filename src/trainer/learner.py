@@ -1,8 +1,8 @@
 """Optimiser steps: gradients accumulated over microbatches, clipped, and refused if not finite.
 
-The loss of a step is one weighted sum over reply tokens; microbatches add their parts, so that how
-it is split changes memory and nothing else. Weights, gradients and moments are float32, in whatever
-type the model's matrix products are of.
+The loss of a step is one weighted sum over reply tokens. Microbatches add to it, so their size
+changes only the memory. Weights, gradients and moments are float32, whatever the dtype of the
+model's matrix products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Objective: TypeAlias = "Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]"
-"""Batch -> what to maximise at each reply token [P], and values [P] to report the means of."""
+"""Batch -> objective to maximise at each reply token [P], and values [P] whose means to report."""
 
 
 class NotFiniteError(FloatingPointError):
@@ -33,20 +33,20 @@ class NotFiniteError(FloatingPointError):
 
 
 class Trained(Protocol):
-    """What steps are taken on: the policy, or a model that learns beside it."""
+    """A model to train: the policy, or a model that learns beside it."""
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """What training changes."""
+        """The trained parameters."""
 
     def training(self) -> AbstractContextManager[None]:
-        """Gradients are taken inside."""
+        """Context in which gradients are computed."""
 
 
-Model = TypeVar("Model", bound=Trained)
+_Model = TypeVar("_Model", bound=Trained)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -55,11 +55,11 @@ class Optimizer:
 
     Attributes:
         learning_rate: Peak, constant after the warm-up.
-        warmup: Optimiser steps of linear increase.
-        weight_decay: Of AdamW.
+        warmup: Optimiser steps of linear warm-up.
+        weight_decay: Weight decay of AdamW.
         grad_norm: Gradients are clipped to this norm.
-        tokens: Tokens of one forward pass at most, padding included; gradients accumulate over the
-            rest.
+        tokens: Maximum tokens of one forward pass, padding included; gradients accumulate over
+            several passes.
     """
 
     learning_rate: NonNegative = 1e-6
@@ -69,31 +69,31 @@ class Optimizer:
     tokens: Positive = 8192
 
 
-class Learner(Generic[Model]):
+class Learner(Generic[_Model]):
     """Takes optimiser steps: gradients accumulated over microbatches, clipped and applied.
 
     Attributes:
         model: What is trained.
-        options: Of the optimiser.
-        folder: Where a batch goes that made a loss or gradient NaN or infinite.
+        options: Options of the optimiser.
+        folder: Where a batch with a NaN or infinite loss or gradient is saved.
         steps: Optimiser steps taken.
 
     Raises:
-        ValueError: A weight that would be trained is not float32.
+        ValueError: A trained weight is not float32.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: _Model,
         options: Optimizer,
         *,
         folder: Path,
     ) -> None:
         if coarse := {p.dtype for p in model.parameters()} - {torch.float32}:
             raise ValueError(
-                f"weights are trained in float32, got {', '.join(map(str, coarse))}: most updates "
-                "would be rounded away; load the model in float32 and give Policy the dtype that "
-                "it is to compute in"
+                f"trained weights must be float32, got {', '.join(map(str, coarse))}, which "
+                "rounds most updates away; load the model in float32 and give Policy the dtype of "
+                "the matrix products"
             )
         self.model = model
         self.options = options
@@ -104,16 +104,16 @@ class Learner(Generic[Model]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs besides the weights."""
+        """State of the optimiser, for a checkpoint."""
         return {"steps": self.steps, "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
+        """Restore a state from `state_dict`."""
         self.steps = state["steps"]
         self.optimizer.load_state_dict(state["optimizer"])
 
     def batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Batch]]:
-        """Microbatches of some rows, each with the indices of its rows."""
+        """Microbatches of the rows, each with the indices of its rows."""
         for part in microbatches(rows, self.options.tokens):
             yield part, collate([rows[i] for i in part], self.model.device)
 
@@ -125,12 +125,12 @@ class Learner(Generic[Model]):
         aggregate: str = "token-mean",
         more: Callable[[], float] | None = None,
     ) -> dict[str, float]:
-        """One optimiser step on some rows; means over their reply tokens of what it reports.
+        """Take one optimiser step; returns means over reply tokens of the reported values.
 
-        The loss is minus the weighted sum of the objective; weights sum to 1 over the rows, equal
-        for every token ("token-mean"), or for every row and inside it for every token
-        ("sequence-mean"); with "sum" they are 1. `more` adds gradients of its own before the step
-        and returns its loss.
+        The loss is minus the weighted sum of the objective over reply tokens. `aggregate` sets the
+        weights: equal for all tokens ("token-mean"), equal for all rows and within each row
+        ("sequence-mean"), or 1 ("sum"). `more` adds further gradients before the step and returns
+        its loss.
 
         Raises:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
@@ -155,7 +155,7 @@ class Learner(Generic[Model]):
         return sums | self._apply(rows)
 
     def _apply(self, rows: Sequence[Row]) -> dict[str, float]:
-        """Step along the gradients at hand: `grad_norm` before clipping, and `learning_rate`."""
+        """Apply the gradients; returns `grad_norm` before clipping, and `learning_rate`."""
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.grad_norm)
         self._guard(norm, "gradient", rows)
         options = self.options

@@ -1,7 +1,7 @@
-"""What a run tells while it runs: one JSON line a step, TensorBoard, and a progress bar.
+"""The log of a run: one JSON line for each step, TensorBoard, and a progress bar.
 
-A line is flushed to the disk before the run goes on. A step that is done again after a resume is
-not logged again; on a device that repeats itself bit for bit the line would be the same.
+A line is flushed to the disk before the run continues. A step that is repeated after a resume is
+not logged again; on a deterministic device its line would be the same.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from trainer.episodes import Episode
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
-"""Keys of a line that differ between two runs of the same seed."""
+"""Endings of the keys whose values differ between two runs of the same seed."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
-_QUIET = 10.0  # seconds between two lines of progress where there is no terminal
+_QUIET = 10.0  # seconds between two lines of progress without a terminal
 
 
 class MetricsError(ValueError):
-    """A log that is no log of ours."""
+    """A file is not a log that `Metrics` wrote."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl`, a last line that a kill cut short left out.
+    """The lines of `metrics.jsonl`, without a last line that a kill truncated.
 
     Raises:
         MetricsError: A line before the last is not JSON.
@@ -55,9 +57,9 @@ class Metrics:
     """Log of one run in `folder`; use as a context manager.
 
     Args:
-        folder: Run folder; lines go to `metrics.jsonl`, events to `tensorboard/`.
-        totals: Steps of each stage, for the progress bar.
-        console: Where progress is shown.
+        folder: Run folder; lines are written to `metrics.jsonl`, events to `tensorboard/`.
+        totals: Number of steps of each stage, for the progress bar.
+        console: Console for the progress.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Metrics:
         self._writer.close()
 
     def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
-        """Write the line of `step`, which is number `done` of its stage, and show it."""
+        """Write and show the line of `step`, the step number `done` of its stage."""
         line = {"step": step, "stage": stage, **values, "time": round(time.time(), 3)}
         self._show(stage, done, values)
         before = self.lines.get(step)
@@ -106,7 +108,7 @@ class Metrics:
         self._writer.flush()
 
     def say(self, text: str) -> None:
-        """Show a line of text above the bar."""
+        """Print a line of text above the progress bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
@@ -116,8 +118,8 @@ class Metrics:
 
         if fixed(before) != fixed(line):
             warnings.warn(
-                f"step {line['step']} done again after a resume came out differently from its line "
-                f"in {self.path}, which stays: this device does not repeat itself bit for bit",
+                f"step {line['step']}, repeated after a resume, differs from its line in "
+                f"{self.path}, which is kept: this device is not deterministic",
                 stacklevel=3,
             )
 
@@ -142,12 +144,12 @@ class Metrics:
 
 
 def describe(played: Sequence[Episode]) -> dict[str, float]:
-    """What a step's rollouts were like.
+    """Statistics of the rollouts of a step.
 
-    `distinct_actions` is the mean number of different actions of a group; `dead_groups` and
-    `identical_groups` are the shares of groups with equal outcomes and with equal replies. What the
-    environment's verifiers paid an episode is named as they are, and `partner_return` is what the
-    other side of conversations was paid.
+    `distinct_actions` is the mean number of different actions in a group; `dead_groups` and
+    `identical_groups` are the shares of groups with equal outcomes and with equal replies. The
+    mean reward of each verifier is under its own name, and `partner_return` is the mean outcome of
+    the other side of conversations.
     """
     groups: dict[int, list[Episode]] = {}
     for episode in played:
@@ -173,15 +175,26 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
     }
 
 
+def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
+    """Mean over trajectories of max |advantage| / sum |advantage|: [N], [N] -> a share.
+
+    `owner` is the trajectory of each turn. Trajectories without credit are left out.
+    """
+    size, count = np.abs(advantage), int(owner[-1]) + 1
+    total, top = np.bincount(owner, size, count), np.zeros(count)
+    np.maximum.at(top, owner, size)
+    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
+
+
 def _partners(played: Sequence[Episode]) -> dict[str, float]:
-    """What the other side of conversations was paid, on average."""
-    told = [e.partner_outcome for e in played if e.partner_outcome is not None]
-    paid = [outcome for outcome in told if not np.isnan(outcome)]  # NaN where nobody judged it
+    """Mean outcome of the other side of conversations."""
+    known = [e.partner_outcome for e in played if e.partner_outcome is not None]
+    paid = [outcome for outcome in known if not np.isnan(outcome)]  # NaN if nobody judged it
     return {"partner_return": float(np.mean(paid))} if paid else {}
 
 
 def _verified(played: Sequence[Episode]) -> dict[str, float]:
-    """What each verifier paid an episode, on average."""
+    """Mean reward of an episode from each verifier."""
     names = dict.fromkeys(name for e in played for step in e.steps for name in step.turn_reward)
     paid = {name: [sum(s.turn_reward[name] for s in e.steps) for e in played] for name in names}
     return {name: float(np.mean(values)) for name, values in paid.items()}

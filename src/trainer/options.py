@@ -1,7 +1,7 @@
-"""Types of options: a section of a recipe is a frozen pydantic dataclass beside what it sets up.
+"""Types of options: each section of a recipe is a frozen pydantic dataclass.
 
-Values are checked strictly when the dataclass is made: no string passes for a number, no unknown
-option is accepted, and neither infinity nor NaN.
+Values are checked strictly: strings are not accepted as numbers, and unknown options, infinity and
+NaN are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Self-chat: a policy that does not learn plays the other side of a conversation.
+"""Self-chat: a policy that is not trained plays the other side of a conversation.
 
-Before the environments of a rollout take their replies, each is rehearsed on a copy up to the
-partner's turn, so that the partner answers all of them in one batch. Left out: a partner that
-learns, too; train one side, then the other against it.
+Before the environments of a rollout are stepped, a copy of each is stepped up to the partner's
+turn, so that the partner answers all of them in one batch. Left out: training both sides at once;
+train one side, then the other against it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from pydantic.dataclasses import dataclass
 
 from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked
 from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.prompt import TEMPLATE
+from trainer.options import STRICT, NonNegative, Positive
+from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,59 +33,74 @@ if TYPE_CHECKING:
 _TAGS = ("think", "action")
 
 
-class PolicyPartner:
-    """A partner of `Sotopia-v0` whose acts a sampler draws, with the prompts of Sotopia.
+@dataclass(frozen=True, config=STRICT)
+class PartnerOptions(Decoding):
+    """A policy that plays the other side of Sotopia-v0 and is not trained.
 
-    A reply that is no act does nothing. What it draws derives from the episode's generator and
-    from the episodes that are played beside it, so that a run repeats itself.
+    Dtype and device are those of `policy`.
+
+    Attributes:
+        model: As `policy.model`; "" for the partner set by env.options.partner.
+    """
+
+    temperature: NonNegative = 0.7
+    max_reply_tokens: Positive = 512
+    model: str = ""
+
+
+class PolicyPartner:
+    """A partner in `Sotopia-v0` that samples its acts with the prompts of Sotopia.
+
+    A reply that is not an act does nothing. Its random numbers derive from the generators of the
+    episodes in its batch, so runs are reproducible.
     """
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
 
     def check(self, scene: Scene) -> None:
-        """It plays every scene."""
+        """Accept every scene."""
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaking:  # noqa: ARG002
-        """The policy as that side."""
+        """The policy as `side` in one episode."""
         return Speaking(self, side, int(rng.integers(2**62)))
 
     def listen(self, envs: Sequence[gym.Env[str, str]], replies: Sequence[str]) -> None:
-        """Prepare what is said to each of `replies`, of those that the partner will answer."""
+        """Prepare the acts that answer `replies`, where it is the partner's turn next."""
         heard = [_heard(env, reply) for env, reply in zip(envs, replies, strict=True)]
-        asked = [
+        due = [
             (env.unwrapped.speaker, talk)  # type: ignore[attr-defined]
             for env, talk in zip(envs, heard, strict=True)
             if talk is not None
         ]
-        acts = self.acts([talk for _, talk in asked], [speaker for speaker, _ in asked])
-        for (speaker, _), act in zip(asked, acts, strict=True):
+        acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
+        for (speaker, _), act in zip(due, acts, strict=True):
             speaker.prepared = act
 
     def acts(self, talks: Sequence[Talk], speakers: Sequence[Speaking]) -> list[Act]:
         """The next act of each speaker in its talk, drawn in one batch.
 
         Raises:
-            ValueError: a talk leaves no room for a reply.
+            ValueError: A talk leaves no room for a reply.
         """
         if not talks:
             return []
         chat = self.sampler.policy.chat
-        asked = [
+        prompts = [
             chat.opening(unmarked(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         session = self.sampler.session(len(talks))
-        longest = max(map(len, asked)) + self.sampler.decoding.max_reply_tokens
+        longest = max(map(len, prompts)) + self.sampler.decoding.max_reply_tokens
         if longest > session.limit:
             raise ValueError(
-                f"the partner needs {longest} tokens and its model has {session.limit}; lower "
-                "partner.max_reply_tokens or env.max_turns, or take another partner.model"
+                f"the partner needs {longest} tokens, but its model has {session.limit} positions; "
+                "lower partner.max_reply_tokens or env.max_turns, or use another partner.model"
             )
         seeds = [n for s, t in zip(speakers, talks, strict=True) for n in (s.seed, len(t.said))]
         seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
         rng = torch.Generator().manual_seed(seed)
-        replies = session.reply(range(len(talks)), asked, rng)
+        replies = session.reply(range(len(talks)), prompts, rng)
         return [
             _act(reply.text, talk, speaker.side)
             for reply, talk, speaker in zip(replies, talks, speakers, strict=True)
@@ -90,7 +108,7 @@ class PolicyPartner:
 
 
 class Speaking:
-    """The policy in one episode; `prepared` is its next act where that is known already."""
+    """The policy in one episode; `prepared` is its next act if that is already known."""
 
     state = ""
 
@@ -99,13 +117,13 @@ class Speaking:
         self.prepared: Act | None = None
 
     def reply(self, talk: Talk) -> Act:
-        """Its next act."""
+        """The next act."""
         act, self.prepared = self.prepared, None
         return act or self.partner.acts([talk], [self])[0]
 
 
 def prompt(talk: Talk, side: int) -> str:
-    """What the policy reads before an act of `side`."""
+    """Prompt of the policy before an act of `side`."""
     script = talk.script(side)
     return (TEMPLATE.full if script else TEMPLATE.first).format(
         first_observation=talk.scene.background(side),
@@ -122,30 +140,30 @@ def _act(reply: str, talk: Talk, side: int) -> Act:
         return Act("none")
 
 
-class _Asked(Exception):
-    """The partner's turn has come."""
+class _PartnersTurn(Exception):
+    """The partner's turn, with the talk so far."""
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
 
 
 class _Listening:
-    """Stands for the partner in a rehearsal."""
+    """Takes the place of the partner in a copied environment and stops at its turn."""
 
     state = ""
 
     def reply(self, talk: Talk) -> Act:
-        raise _Asked(talk)
+        raise _PartnersTurn(talk)
 
 
 def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
-    """The talk that the partner will have to answer after a reply; None where it will not."""
+    """The talk that the partner has to answer after a reply; None if it is not its turn."""
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
     rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
     rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
     try:
         rehearsal.step(reply)
-    except _Asked as asked:
-        return asked.talk
+    except _PartnersTurn as turn:
+        return turn.talk
     return None

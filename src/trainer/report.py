@@ -1,7 +1,7 @@
-"""The report of a run: one self-contained HTML page, made from the run folder alone.
+"""The report of a run: one self-contained HTML page, made from the run folder.
 
-It works on a run that is still going or was killed: what is not there yet is left out. Left out on
-purpose: scripts and anything loaded from elsewhere, so that the page can be mailed and archived.
+It also works on a run that is still going or was killed. Left out: scripts and anything loaded from
+elsewhere, so that the page can be mailed and archived.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode, Step
     from trainer.evaluate import Evaluation
 
-POSITIVE, NEGATIVE = (27, 120, 55), (118, 42, 131)  # ColorBrewer PRGn: safe for colour-blind eyes
+POSITIVE, NEGATIVE = (27, 120, 55), (118, 42, 131)  # ColorBrewer PRGn, colour-blind safe
 _INK, _EVAL, _START = "#33415c", "#c2410c", "#8a94a6"
-_STYLE: Any = {  # text stays text, and a page made twice is the same bytes
+_STYLE: Any = {  # text stays text, and the same run gives the same bytes
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
     "font.size": 10,
     "text.parse_math": False,
 }
-_LONG = 280  # characters of an observation shown without unfolding
-_WINDOW = 5  # steps of the running mean in a long curve
-_TURNS = 60  # turns of a sample episode that are shown
+_LONG = 280  # longest observation in characters that is shown unfolded
+_WINDOW = 5  # steps of the running mean of a long curve
+_TURNS = 60  # most turns shown of a sample episode
 _CURVES = {
     "valid": "Valid turns",
     "return": "Return",
@@ -47,13 +47,13 @@ _CURVES = {
     "dead_groups": "Groups with equal outcomes",
     "concentration": "Share of a trajectory's |credit| at its decisive turn",
     "explained_variance": "Critic: explained variance",
-    "prm_accuracy": "Implicit rewards: pairs told apart",
-    "dpo_accuracy": "DPO: pairs told apart",
-    "outliers": "STAPO: turns of unusual confidence",
+    "prm_accuracy": "Implicit rewards: pair accuracy",
+    "dpo_accuracy": "DPO: pair accuracy",
+    "outliers": "STAPO: share of outlier turns",
     "alpha": "HAS: α",
-    "turnrd_error": "TurnRD: squared error of the return, on a round not yet seen",
-    "turnrd_film_effect": "FiLM: change of the values without it",
-    "turnrd_shuffle_effect": "FiLM: growth of the error with goals shuffled",
+    "turnrd_error": "TurnRD: squared error of the return, before training on the round",
+    "turnrd_film_effect": "FiLM: change of the values if it is removed",
+    "turnrd_shuffle_effect": "FiLM: increase of the error with shuffled goals",
     "turnrd_film_scale": "FiLM: norm of Δγ",
 }
 
@@ -68,8 +68,8 @@ class Shade:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One turn as the page shows it; `state` numbers the anchors of the episode from 1."""
+class TurnView:
+    """One turn on the page; `state` numbers the anchors of the episode from 1."""
 
     number: int
     step: Step
@@ -80,15 +80,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Sample:
-    """One episode as the page shows it."""
+    """One episode on the page."""
 
     title: str
     episode: Episode
-    turns: list[Turn]
+    turns: list[TurnView]
 
 
 def write(folder: Path) -> Path:
-    """Write `report.html` into the run folder and give its path.
+    """Write `report.html` into the run folder and return its path.
 
     Raises:
         FileNotFoundError: The folder holds no run.
@@ -103,7 +103,7 @@ def write(folder: Path) -> Path:
 
 
 def render(folder: Path) -> str:
-    """The page of a run folder as text."""
+    """HTML of the report of a run folder."""
     import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
 
@@ -130,7 +130,7 @@ def render(folder: Path) -> str:
 
 
 def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
-    """(step, evaluation) of a run folder in order of steps."""
+    """(step, evaluation) of a run folder, by increasing step."""
     found = sorted((folder / "eval").glob("step_*.json"), key=lambda path: int(path.stem[5:]))
     return [(int(path.stem[5:]), evaluate.load(path)) for path in found]
 
@@ -138,8 +138,7 @@ def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
 def shades(credit: NDArray[np.float64]) -> list[Shade]:
     """Cell colours of one trajectory, strongest at its largest |credit|: [T] -> [T].
 
-    The turn of largest |credit| is the decisive one (HAS, appendix A), if any credit differs from
-    the rest.
+    The turn of largest |credit| is the decisive one (HAS, appendix A), unless all are equal.
     """
     top = float(np.abs(credit).max(initial=0.0))
     decisive = int(np.abs(credit).argmax()) if np.ptp(credit) > 0 else -1
@@ -153,7 +152,7 @@ def shades(credit: NDArray[np.float64]) -> list[Shade]:
 
 
 def samples(folder: Path) -> list[Sample]:
-    """A success and a failure of one group from the last step, and one episode from the first."""
+    """A success and a failure of one group of the last step, and an episode of the first step."""
     paths = sorted(folder.glob("step_*.parquet"), key=lambda path: int(path.stem[5:]))
     if not paths:
         return []
@@ -170,8 +169,8 @@ def samples(folder: Path) -> list[Sample]:
 
 
 def _credit(path: Path) -> NDArray[np.float64] | None:
-    beside = path.with_suffix(".npy")
-    return np.load(beside, allow_pickle=False) if beside.is_file() else None
+    saved = path.with_suffix(".npy")
+    return np.load(saved, allow_pickle=False) if saved.is_file() else None
 
 
 def _pick(played: Sequence[Episode], wanted: Sequence[bool]) -> list[int]:
@@ -190,7 +189,7 @@ def _sample(step: str, episode: Episode, credit: NDArray[np.float64] | None) -> 
     for number, (turn, cell) in enumerate(zip(episode.steps, cells, strict=True), start=1):
         again = turn.anchor in states
         state = states.setdefault(turn.anchor, len(states) + 1)
-        turns.append(Turn(number, turn, state, again, cell))
+        turns.append(TurnView(number, turn, state, again, cell))
     ending = "success" if episode.success else "turn limit" if episode.truncated else "failure"
     return Sample(f"{step}: {ending} after {count} turns", episode, turns[:_TURNS])
 
@@ -292,7 +291,7 @@ def _types(evaluations: Sequence[tuple[int, Evaluation]]) -> str:
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """Mean of the last few values at every step, of a short curve the values: [S] -> [S]."""
+    """Running mean over the last few steps; short curves stay as they are: [S] -> [S]."""
     window = max(1, min(_WINDOW, len(values) // 4))
     total = np.concatenate([[0.0], np.cumsum(values)])
     starts = [max(0, end - window) for end in range(1, len(total))]
@@ -300,7 +299,7 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 
 def _svg(figure: Figure) -> str:
-    """The figure as an SVG element without the XML prologue, its text as text, safe as markup."""
+    """The figure as an SVG element without the XML prologue, marked as safe HTML."""
     from markupsafe import Markup
 
     stream = io.StringIO()

@@ -1,9 +1,9 @@
-"""Rollouts by an active set: episodes in lock step, a finished one neither prompted nor stepped.
+"""Rollouts by an active set: episodes in lock step; finished ones are not prompted or stepped.
 
-Every turn the policy answers all running episodes in one batch, then each environment takes its
-reply, and those that wait for a server take theirs at the same time, in threads. What success pays
-is the episode's outcome; the rest of the reward stays with its turn. Left out: processes for
-environments, which a household in memory does not need.
+Every turn the policy answers all running episodes in one batch, then each environment is stepped.
+Environments that wait for a server are stepped in threads at the same time. The environment's last
+reward is the outcome of the episode; every other reward belongs to its turn. Left out:
+processes for environments, which environments in memory do not need.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 
-from agent_envs.experts import expert as expert_of
-from agent_envs.experts import expert_class
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
-from trainer.environments import form_of, make_env
+from trainer.environments import OWN_REWARD, form_of, make_env
 from trainer.episodes import Episode, Step
-from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from agent_envs.panels import Panel
-    from trainer.environments import Env, Prompt
+    from trainer.environments import Env, PromptOptions
     from trainer.partner import PolicyPartner
     from trainer.policy import Policy
     from trainer.sampling import Reply, Sampler, Session
@@ -42,12 +39,12 @@ INSTRUCTION = (
     "Solve the task, one action per reply. "
     "Reply with <think>your thoughts</think><action>your action</action>."
 )
-"""Stands before the first observation where the context is the whole conversation."""
+"""Text before the first observation with context "history"."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one rollout plays: rollouts of one group share task and seed, hence the first state."""
+    """Task and seed of one rollout. Rollouts of a group share both, and so the first state."""
 
     task_id: str
     group: int
@@ -55,9 +52,9 @@ class Task:
 
 
 def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:
-    """`rollouts` plays of each of `tasks` different tasks, rollouts of a task together.
+    """Draw `tasks` different tasks, each with `rollouts` consecutive entries.
 
-    A panel of fewer tasks than asked for gives repeated tasks, in groups of their own.
+    If the panel has fewer tasks, some repeat, in groups of their own.
     """
     rng = np.random.default_rng([seed, step, len("tasks")])
     count = len(panel.task_ids)
@@ -71,17 +68,20 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
 
 
 def opening(env: gym.Env[str, str], observation: str) -> str:
-    """The first message of a conversation; what reads whole replies says itself how they go."""
+    """The first message of a conversation.
+
+    An environment that parses whole replies gives the instruction itself.
+    """
     return observation if form_of(env) else f"{INSTRUCTION}\n\n{observation}"
 
 
 def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str, list[Picture]]:
-    """What an environment shows as text, `<image>` for an image, and the images.
+    """An observation as text, with `<image>` for each image, and the images.
 
-    Before an image stands the `goal`, which it does not tell.
+    An observation that is an image does not say the `goal`, so the text begins with it.
     """
     if isinstance(observation, str):
-        images: list[Any] | None = getattr(env, "images", None)  # of the Prompt wrapper
+        images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
         if images is None:
             return unmarked(observation), []
         return observation, [Picture.of(image) for image in images]
@@ -89,35 +89,36 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
 
 
 def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> list[int]:
-    """Tokens with as many for each image as the policy reads of it.
+    """Tokens with the token of each image repeated as often as the policy encodes it.
 
     Raises:
-        ValueError: The policy sees no images, and there are some.
+        ValueError: There are images, and the policy is text-only.
     """
     if policy.vision is not None:
         return policy.vision.expanded(ids, images)
     if images:
         raise ValueError(
-            "the environment shows images, which this model does not see; use a vision-language "
-            "model, or let the environment show text"
+            "the environment shows images, but this model reads only text; use a vision-language "
+            "model, or a text observation of the environment"
         )
     return list(ids)
 
 
-def _reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
+def reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
+    """Observation and info at the start of a task."""
     return env.reset(seed=task.seed, options={"task_id": task.task_id})
 
 
-def _together(
+def together(
     envs: Sequence[gym.Env[str, str]], calls: Sequence[Callable[[], _Made]]
 ) -> list[_Made]:
-    """The results of calls, one of each environment, at the same time where these wait."""
+    """Results of one call for each environment; in threads if the environments wait for servers."""
     return at_once(calls) if any(map(waits, envs)) else [call() for call in calls]
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Plays tasks of one split; environments are made once and used again.
+    """Plays tasks of one split; environments are made once and reused.
 
     Attributes:
         env: The recipe's environment section.
@@ -125,13 +126,13 @@ class Rollouts:
         split: Split whose tasks are played.
         rows: Episodes played at the same time, 0 for all.
         max_tokens: Length at which an episode ends as truncated.
-        blind: What to leave out in the further prompts that are recorded for each turn: "goal",
-            "history", "both" of them, or the "observation".
-        partner: The policy that plays the other side of a conversation.
+        blind: Blind prompts to record for each turn, by the part that they leave out: "goal",
+            "history", "both" of them, or "observation".
+        partner: Policy that plays the other side of a conversation.
     """
 
     env: Env
-    prompt: Prompt
+    prompt: PromptOptions
     split: str
     rows: int = 0
     max_tokens: int = 4096
@@ -139,20 +140,28 @@ class Rollouts:
     partner: PolicyPartner | None = None
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
+    def envs(self, count: int) -> list[gym.Env[str, str]]:
+        """The first `count` environments of the pool."""
+        while len(self._pool) < count:
+            self._pool.append(
+                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
+            )
+        return self._pool[:count]
+
     @property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        panel: Panel = self._envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
+        panel: Panel = self.envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
         return panel
 
     def turn_rewards(self) -> bool:
-        """Whether the environment reports rewards of turns, found out by an empty reply."""
-        env = self._envs(1)[0]
+        """Whether the environment reports turn rewards; steps it once with an empty reply."""
+        env = self.envs(1)[0]
         env.reset(seed=0, options={"task": 0})
         return bool(env.step("")[-1].get("turn_reward"))
 
     def play(self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator) -> list[Episode]:
-        """One episode a task, in the order of `tasks`.
+        """Play one episode of each task, in the order of `tasks`.
 
         Raises:
             ValueError: A task's first prompt leaves no room for a reply.
@@ -161,73 +170,14 @@ class Rollouts:
         waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
         return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
 
-    def require_expert(self, name: str) -> None:
-        """Check that the environment has an expert of this name.
-
-        Raises:
-            RecipeError: It has not; the message says what there is.
-        """
-        try:
-            expert_class(self._envs(1)[0], name)
-        except (TypeError, ValueError) as error:
-            raise RecipeError(f"sft.expert: {error}; sft.steps=0 learns from no expert") from error
-
-    def demonstrate(
-        self, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
-    ) -> list[Episode]:
-        """The episodes of an expert, those left out that it did not solve.
-
-        Args:
-            tasks: What it plays.
-            policy: Its tokens are recorded.
-            expert: As `agent_envs.expert` takes it.
-
-        Raises:
-            ValueError: The environment has no such expert, or it solved none of the tasks.
-        """
-        form = form_of(self._envs(1)[0])
-        envs = self._envs(len(tasks)) if waits(self._pool[0]) else self._pool[:1] * len(tasks)
-        plays = [
-            partial(self._played, env, task, expert) for env, task in zip(envs, tasks, strict=True)
-        ]
-        shown = [_demonstration(one, policy, form) for one in _together(envs, plays)]
-        solved = [episode for episode in shown if episode is not None]
-        if not solved:
-            raise ValueError(
-                f"the expert {expert!r} solved none of {len(tasks)} tasks in {self.env.max_turns} "
-                "turns; raise env.max_turns or sft.episodes, or choose another sft.expert"
-            )
-        return solved
-
-    def _played(self, env: gym.Env[str, str], task: Task, name: str) -> _Played:
-        """A task played by an expert."""
-        from trainer.sampling import FORM
-
-        context, form = self.prompt.context, form_of(env) or FORM
-        observation, info = _reset(env, task)
-        expert = expert_of(env, name)
-        played = _Played(context, info)
-        done = False
-        while not done:
-            action = expert.act()
-            first = context == "history" and not played.turns
-            text, seen = shown(env, observation, info["goal"] if first else "")
-            played.turns.append((opening(env, text) if first else text, action))
-            played.images.append(seen)
-            played.thoughts.append(expert.think())
-            reply = form.format(thought="", action=action)
-            observation, _, terminated, truncated, played.info = env.step(reply)
-            done = terminated or truncated
-        return played
-
     def _wave(
         self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
     ) -> Iterator[Episode]:
         context = self.prompt.context
-        envs = self._envs(len(tasks))
-        resets = [partial(_reset, env, task) for env, task in zip(envs, tasks, strict=True)]
-        # A policy as partner may speak first, and samples in one thread.
-        openings = [reset() for reset in resets] if self.partner else _together(envs, resets)
+        envs = self.envs(len(tasks))
+        resets = [partial(reset, env, task) for env, task in zip(envs, tasks, strict=True)]
+        # A policy as partner may speak first; it samples in this thread.
+        openings = [start() for start in resets] if self.partner else together(envs, resets)
         actors = [
             _Actor(env, task, opened, sampler.policy, context=context, blind=self.blind)
             for env, task, opened in zip(envs, tasks, openings, strict=True)
@@ -249,7 +199,7 @@ class Rollouts:
                 self.partner.listen(stepped, texts)
             blind = [actor.blinded() for actor in playing]
             steps = [partial(env.step, text) for env, text in zip(stepped, texts, strict=True)]
-            taken = zip(playing, replies, blind, _together(stepped, steps), strict=True)
+            taken = zip(playing, replies, blind, together(stepped, steps), strict=True)
             for actor, reply, blinded, result in taken:
                 actor.take(reply, blinded, result)
             going = [row for row in active if not actors[row].done]
@@ -259,7 +209,7 @@ class Rollouts:
     def _fitting(
         self, actors: Sequence[_Actor], rows: list[int], session: Session, sampler: Sampler
     ) -> list[int]:
-        """The rows with room for a reply; the others end as truncated."""
+        """The rows with room for another reply; the other episodes end as truncated."""
         fitting, size = [], sampler.decoding.max_reply_tokens
         for row in rows:
             actor = actors[row]
@@ -277,48 +227,9 @@ class Rollouts:
             actor.episode.truncated = True
         return fitting
 
-    def _envs(self, count: int) -> list[gym.Env[str, str]]:
-        while len(self._pool) < count:
-            self._pool.append(
-                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
-            )
-        return self._pool[:count]
-
-
-@dataclass
-class _Played:
-    """What an expert saw, did and thought, turn by turn, and the last info."""
-
-    context: str
-    info: dict[str, Any]
-    turns: list[tuple[str, str]] = field(default_factory=list)
-    thoughts: list[str] = field(default_factory=list)
-    images: list[list[Picture]] = field(default_factory=list)
-
-
-def _demonstration(played: _Played, policy: Policy, form: str) -> Episode | None:
-    """The episode to learn from; None where the task was not solved."""
-    from trainer.sampling import FORM
-    from trainer.sft import demonstration
-
-    if not played.info["success"]:
-        return None
-    made = demonstration(
-        policy.chat,
-        played.turns,
-        thoughts=played.thoughts,
-        form=form or FORM,
-        context=played.context,
-        task_id=played.info["task_id"],
-        goal=played.info["goal"],
-    )
-    for step, seen in zip(made.steps, played.images, strict=True):
-        step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
-    return made
-
 
 class _Actor:
-    """One running episode: its environment, its next prompt, and what it has recorded."""
+    """One running episode: its environment, its next prompt, and the record so far."""
 
     def __init__(
         self,
@@ -336,7 +247,7 @@ class _Actor:
         goal = self.info["goal"] if context == "history" else ""
         self.observation, self.images = shown(env, observation, goal)
         self.done = False
-        self.used = 0  # tokens that stay in the conversation
+        self.used = 0  # tokens of the conversation so far
         self.first = self.observation, self.images
         self.prompt = self._opening(self.observation, self.images)
         self.episode = Episode(
@@ -350,26 +261,23 @@ class _Actor:
         )
 
     def _opening(self, text: str, images: Sequence[Picture]) -> list[int]:
-        """Tokens of a first message, or of a turn's whole prompt."""
+        """Tokens of the first message, or of a turn's whole prompt."""
         message = opening(self.env, text) if self.context == "history" else text
         return expanded(self.policy, self.policy.chat.opening(message), images)
 
     def blinded(self) -> dict[str, list[int]]:
-        """The turn's prompts without what they are to leave out."""
+        """Blind prompts of the turn, by the part that they leave out."""
         return {what: self._without(what) for what in self.blind}
 
     def take(self, reply: Reply, blind: dict[str, list[int]], result: _Result) -> None:
-        """Take one turn: the reply, its blind prompts, and what the environment's step returned."""
+        """Record one turn: the reply, its blind prompts, and the result of `env.step`."""
         before, seen, images = self.info, self.observation, self.images
         observation, reward, terminated, truncated, self.info = result
         self.observation, self.images = shown(self.env, observation)
         self.done = terminated or truncated
         paid = float(reward)
-        if (
-            self.done
-        ):  # the environment's own last reward, without the wrappers' terms, is the outcome
-            terms: dict[str, float] = self.info.get("reward_terms", {})
-            self.episode.outcome = paid - sum(terms.values())
+        if self.done:  # what the environment itself pays last is the outcome
+            self.episode.outcome = self.info[OWN_REWARD]
             paid -= self.episode.outcome
             self.episode.partner_outcome = self.info.get("partner_reward")
         self.episode.success = self.info["success"]
@@ -384,17 +292,17 @@ class _Actor:
             self.prompt = self._opening(self.observation, self.images)
 
     def _without(self, what: str) -> list[int]:
-        """The turn's prompt without goal, history, both or observation."""
+        """The prompt of the turn without goal, history, both or observation."""
         if self.context == "turn":
             images = [] if what == "observation" else self.images
             return self._opening(self.env.blind(what), images)  # type: ignore[attr-defined]
         seen, goal, steps = self.observation, unmarked(self.info["goal"]), self.episode.steps
         past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
-            told = len(steps[0].prompt_ids) if steps else len(self.prompt)
+            length = len(steps[0].prompt_ids) if steps else len(self.prompt)
             first, images = self.first
             aimless = self._opening(without_goal(first, goal), images)
-            return [*aimless, *[*past, *self.prompt][told:]]
+            return [*aimless, *[*past, *self.prompt][length:]]
         if what == "observation":
             ending = self.policy.chat.after(steps[-1].reply_ids, "...") if steps else []
             return [*past, *ending] or self._opening(goal, [])

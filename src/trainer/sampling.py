@@ -1,12 +1,11 @@
-"""Batched sampling with a key-value cache that lives as long as the conversations.
+"""Batched sampling with a key-value cache that is kept across the turns of conversations.
 
-Every row keeps its own length: token i of a row stands in column i of the cache, so nothing is
-padded into it, nothing that was encoded is encoded again, conversations that open alike are
-encoded once, and a row that is done gives its place to another. A reply's log-probabilities and
-entropies are those of the distribution it was drawn from: the model's at the given temperature,
-renormalised over the allowed tokens where decoding is constrained. Training recomputes them at the
-same temperature and over the same tokens. Left out: top-k and top-p, which would draw from a
-distribution that the update does not know.
+Each row has its own length (`trainer.cache`): no token is padded or encoded twice, equal openings
+are encoded once, and the place of a finished row is used by another. Log-probabilities and
+entropies of a reply are those of the distribution it was drawn from: the model's at the given
+temperature, renormalised over the allowed tokens if decoding is constrained. Training recomputes
+them at the same temperature and over the same tokens. Left out: top-k and top-p, which sample from
+a distribution that the update does not compute.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from trainer.vision import Picture
 
 FORM = "<think>{thought}</think><action>{action}</action>"
-_CHUNK = {"cpu": 1024}  # tokens encoded together; small chunks pad less and stay in the CPU's cache
+_CHUNK = {"cpu": 1024}  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
 _WIDE = 65536
 _NEVER = -1e9
 
@@ -42,11 +41,11 @@ class Reply:
     """One sampled reply.
 
     Attributes:
-        ids: Its tokens, the end of the turn included unless it was cut.
+        ids: Its tokens, with the end of the turn unless the reply was cut.
         logprobs: Log-probability of each token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each token, nats.
-        text: The reply as text, its end left out.
-        allowed: With constrained decoding, the tokens that were allowed at each token.
+        text: The reply as text, without the end of the turn.
+        allowed: With constrained decoding, the tokens allowed at each position, else None.
     """
 
     ids: list[int] = dataclasses.field(default_factory=list)
@@ -69,10 +68,10 @@ class Decoding:
     """How a reply is drawn.
 
     Attributes:
-        temperature: Divides the logits; 0 takes the likeliest token (and records temperature 1).
-        max_reply_tokens: A reply is cut there.
-        decode: "free", or "admissible": the reply is `FORM` around one of the admissible actions,
-            its thought empty.
+        temperature: Divides the logits; 0 is greedy (log-probabilities are those of temperature 1).
+        max_reply_tokens: Longer replies are cut.
+        decode: "free", or "admissible": the reply is `FORM` with an empty thought and one of the
+            admissible actions.
     """
 
     temperature: NonNegative = 1.0
@@ -86,15 +85,14 @@ class Sampling(Decoding):
 
     Attributes:
         temperature: Above 0.
-        tasks: Task groups a step.
+        tasks: Task groups of a step.
         rollouts: Rollouts of each task, K.
         rows: Episodes played at the same time, 0 for all.
-        max_tokens: A prompt that leaves no room for a reply within this many tokens ends the
-            episode as truncated.
-        redraws: How often groups that ended all alike are replaced by other tasks (DAPO's dynamic
+        max_tokens: An episode ends as truncated if prompt and reply would exceed this length.
+        redraws: How often groups with equal outcomes are replaced by other tasks (DAPO's dynamic
             sampling).
-        recorded: Folder of episode files (`episodes/` of a run) to learn from instead of playing,
-            for credit.name dpo; "" plays.
+        recorded: With credit.name "dpo", folder of episode files (`episodes/` of a run) to learn
+            from instead of new rollouts; "" for new rollouts.
     """
 
     temperature: AboveZero = 1.0
@@ -106,25 +104,12 @@ class Sampling(Decoding):
     recorded: str = ""
 
 
-@dataclass(frozen=True, config=STRICT)
-class Partner(Decoding):
-    """The other side of Sotopia-v0 as a policy that does not learn; dtype and device as `policy`'s.
-
-    Attributes:
-        model: As `policy.model`; "" leaves the other side to env.options.partner.
-    """
-
-    temperature: NonNegative = 0.7
-    max_reply_tokens: Positive = 512
-    model: str = ""
-
-
 @dataclasses.dataclass(frozen=True)
 class Sampler:
     """Draws replies from a policy.
 
     Raises:
-        ValueError: A model with sliding-window or recurrent layers.
+        ValueError: The model has sliding-window or recurrent layers.
     """
 
     policy: Policy
@@ -137,17 +122,17 @@ class Sampler:
         kinds = set(getattr(config, "layer_types", None) or plain)
         if kinds != {"full_attention"}:
             raise ValueError(
-                f"sampling keeps a cache of full-attention layers, but {self.policy.name!r} has "
-                f"{', '.join(sorted(kinds))}; use a model without them"
+                f"sampling needs full-attention layers, but {self.policy.name!r} has "
+                f"{', '.join(sorted(kinds))}; use another model"
             )
 
     def session(self, rows: int) -> Session:
-        """`rows` new conversations."""
+        """Start `rows` new conversations."""
         return Session(self, rows)
 
 
 class Session:
-    """Conversations that are sampled together, each kept in the cache until it is dropped."""
+    """Conversations that are sampled together; each stays in the cache until it is dropped."""
 
     def __init__(self, sampler: Sampler, rows: int) -> None:
         self.sampler = sampler
@@ -155,12 +140,12 @@ class Session:
         self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
         self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
         self._cache = RaggedCache(rows)
-        self._next = [0] * rows  # position of the next token; images have fewer than tokens
+        self._next = [0] * rows  # position of the next token; an image has fewer than tokens
         self._rows = list(range(rows))  # conversation in each place of the cache
         self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
 
     def room(self, row: int) -> int:
-        """Tokens that the conversation can still grow by before the model's positions end."""
+        """Number of tokens that still fit into the model's positions after the conversation."""
         place = self._rows.index(row)
         return self.limit - self._cache.lengths[place] - len(self._pending[place])
 
@@ -173,14 +158,14 @@ class Session:
         admissible: Sequence[Sequence[str]] | None = None,
         images: Sequence[Sequence[Picture]] = (),
     ) -> list[Reply]:
-        """One reply of each of `rows`, whose conversations first grow by `new_ids`.
+        """Append `new_ids` to the conversations of `rows` and sample one reply for each.
 
-        Rows that are not named are dropped for good. `admissible` gives each row's actions for
-        constrained decoding, `images` those that its new tokens stand for.
+        All other rows are dropped for good. `admissible` has the actions of each row for
+        constrained decoding, `images` the images in its new tokens.
 
         Raises:
-            ValueError: Unequal lengths, a row that was dropped, no new token, a conversation
-                longer than the model's positions, or no actions where decoding is constrained.
+            ValueError: Lengths differ, a row was dropped or has no new token, a conversation is
+                longer than the model's positions, or constrained decoding has no actions.
             FloatingPointError: The model's logits are NaN or infinite.
         """
         self._check(rows, new_ids, admissible)
@@ -206,25 +191,24 @@ class Session:
         admissible: Sequence[Sequence[str]] | None,
     ) -> None:
         if len(rows) != len(new_ids) or (admissible is not None and len(admissible) != len(rows)):
-            raise ValueError(f"{len(rows)} rows need as many token lists, got {len(new_ids)}")
+            raise ValueError(f"{len(rows)} rows need one token list each, got {len(new_ids)}")
         if gone := set(rows) - set(self._rows):
             raise ValueError(f"rows {sorted(gone)} were dropped; start a new session for them")
         if len(set(rows)) != len(rows):
-            raise ValueError(f"a row is named twice in {list(rows)}; name each once")
+            raise ValueError(f"each row may occur once, got {list(rows)}")
         if empty := [row for row, ids in zip(rows, new_ids, strict=True) if not ids]:
-            raise ValueError(f"rows {empty} got no new token; a prompt has at least one")
+            raise ValueError(f"rows {empty} got no new token; give each at least one")
         if (self.sampler.decoding.decode == "admissible") != (admissible is not None):
             raise ValueError(
-                f"decode={self.sampler.decoding.decode!r} and admissible={admissible is not None} "
-                "disagree; "
-                'give the actions of each row exactly where decode="admissible"'
+                'admissible actions are needed with decode="admissible" and only there, got '
+                f"{'some' if admissible is not None else 'none'} with "
+                f"decode={self.sampler.decoding.decode!r}"
             )
 
     def _trie(self, actions: Sequence[str]) -> Trie:
         if not actions:
             raise ValueError(
-                f'decode="admissible" needs actions, got {list(actions)}; this environment lists '
-                'none, use decode="free"'
+                'decode="admissible" needs actions, the environment lists none; use decode="free"'
             )
         root: Trie = {}
         for action in actions:
@@ -234,7 +218,7 @@ class Session:
         return root
 
     def _retain(self, rows: Sequence[int]) -> list[int]:
-        """Drop the other rows, the last kept ones taking their places; the places of `rows`."""
+        """Drop all other rows and move the last kept ones to their places; the places of `rows`."""
         kept = set(rows)
         order = [place for place, row in enumerate(self._rows) if row in kept]
         head = list(range(len(rows)))
@@ -265,7 +249,7 @@ class Session:
         ]
         single = [i for i, place in enumerate(places) if twins[i] == place]
         logits = self._encode_each([places[i] for i in single], [feeds[i] for i in single])
-        if len(single) < len(places):  # equal openings, as of the rollouts of one task
+        if len(single) < len(places):  # equal openings, as in the rollouts of a task
             for place, twin in zip(places, twins, strict=True):
                 if place != twin:
                     self._cache.copy(twin, place)
@@ -278,7 +262,8 @@ class Session:
         counts = [len(feed.ids) for feed in feeds]
         everyone = len(self._rows)
         if max(counts) == 1 and 2 * len(places) > everyone:
-            fed = dict(zip(places, feeds, strict=True))  # idle rows cost less than copying the rest
+            fed = dict(zip(places, feeds, strict=True))
+            # Encoding idle rows, too, costs less than copying the others.
             idle = _Feed((0,), ())
             logits = self._forward(
                 list(range(everyone)), [fed.get(i, idle) for i in range(everyone)]
@@ -297,7 +282,7 @@ class Session:
         return logits
 
     def _chunks(self, counts: list[int]) -> list[list[int]]:
-        """Indices of rows to encode together: of similar length, and not too many."""
+        """Indices of the rows of each forward pass: of similar length, within the token budget."""
         budget = _CHUNK.get(self.sampler.policy.device.type, _WIDE)
         parts: list[list[int]] = [[]]
         for i in sorted(range(len(counts)), key=counts.__getitem__):
@@ -330,21 +315,21 @@ class Session:
         )
 
     def _positions(self, places: list[int], feeds: list[_Feed], longest: int) -> Tensor:
-        """[3, A, T] positions of feeds for a model that sees."""
+        """Positions of feeds for a vision-language model: -> [3, A, T]."""
         positions = torch.zeros(3, len(feeds), longest, dtype=torch.long)
         for row, (place, feed) in enumerate(zip(places, feeds, strict=True)):
             positions[:, row, : len(feed.ids)] = self._placed(feed) + self._next[place]
         return positions
 
     def _placed(self, feed: _Feed) -> Tensor:
-        """[3, T] positions of a feed that begins at 0."""
+        """Positions of a feed, counted from 0: -> [3, T]."""
         vision = self.sampler.policy.vision
         if vision is not None and feed.images:
             return vision.places(feed.ids, feed.images)
         return torch.arange(len(feed.ids)).expand(3, -1)
 
     def _spread(self, feed: _Feed) -> int:
-        """How many positions a feed takes up."""
+        """Number of positions of a feed."""
         return int(self._placed(feed).max()) + 1 if feed.images else len(feed.ids)
 
     def _draw(self, logits: Tensor, writers: list[_Writer], rng: torch.Generator) -> None:
@@ -358,8 +343,8 @@ class Session:
         entropy = -torch.linalg.vecdot(p, logprob)
         if not torch.isfinite(entropy).all():
             raise FloatingPointError(
-                f"the logits of {self.sampler.policy.name!r} are NaN or infinite: its weights are "
-                "broken; resume from an earlier checkpoint"
+                f"the logits of {self.sampler.policy.name!r} are NaN or infinite; resume from an "
+                "earlier checkpoint"
             )
         if temperature == 0:
             token = scores.argmax(-1, keepdim=True)
@@ -377,7 +362,7 @@ class Session:
 
 
 def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
-    """Scores [A, V] with all but the allowed tokens out of reach; None allows all."""
+    """Scores [A, V] with all but the allowed tokens masked; None allows all."""
     pairs = [(row, token) for row, tokens in enumerate(allowed) for token in tokens or ()]
     if not pairs:
         return scores
@@ -388,14 +373,14 @@ def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
 
 
 class _Feed(NamedTuple):
-    """Tokens to encode next, and the images that some of them stand for."""
+    """Tokens to encode next, and their images."""
 
     ids: tuple[int, ...]
     images: tuple[Picture, ...]
 
 
 class _Writer:
-    """One reply on its way: tokens to encode next, and where it stands among the actions."""
+    """One reply being sampled: tokens to encode next, and its node in the trie of actions."""
 
     def __init__(
         self, feed: list[int], node: Trie | None = None, images: tuple[Picture, ...] = ()
@@ -412,7 +397,7 @@ class _Writer:
         return None if self.node is None else list(self.node)
 
     def taken(self) -> _Feed:
-        """What is to be encoded now."""
+        """The tokens and images to encode now; images are only given once."""
         feed, self.images = _Feed(tuple(self.feed), self.images), ()
         return feed
 
@@ -424,7 +409,7 @@ class _Writer:
             self._force()
 
     def _force(self) -> None:
-        """Write the tokens that leave no choice; they are encoded together."""
+        """Append tokens while only one is allowed; they are encoded together."""
         while self.node is not None and len(self.node) == 1:
             ((token, after),) = self.node.items()
             self.reply.add(token, 0.0, 0.0, [token])

@@ -1,30 +1,39 @@
-"""The warm start: demonstrations as token rows, and cross-entropy on their replies.
+"""The warm start: demonstrations of an expert, and cross-entropy on their replies.
 
-Environment tokens are conditioned on and never predicted, as in reinforcement learning, so a
-demonstration is an episode whose reply tokens come from text. Left out: mixing in other data.
+As in reinforcement learning, only reply tokens are trained on. Left out: mixing in other data.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic.dataclasses import dataclass
 
+from agent_envs.experts import expert as expert_of
+from agent_envs.experts import expert_class
+from agent_envs.vector import waits
+from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
 from trainer.options import STRICT, Count, NonNegative, Positive
+from trainer.recipes import RecipeError
+from trainer.rollout import expanded, opening, reset, shown, together
 from trainer.sampling import FORM
 from trainer.update import token_logprobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import gymnasium as gym
     from torch import Tensor
 
     from trainer.batch import Batch, Row
     from trainer.chat import Chat
     from trainer.learner import Learner
     from trainer.policy import Policy
+    from trainer.rollout import Rollouts, Task
+    from trainer.vision import Picture
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -33,11 +42,11 @@ class Sft:
 
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
-        expert: Who demonstrates: the environment's "explorer", which knows only what it was shown,
-            its "oracle", which reads the solution, or a class `package.module:Name` of your own.
-        episodes: Demonstrations a step.
-        learning_rate: Peak of the warm start.
-        warmup: Steps of linear increase.
+        expert: Who demonstrates: "explorer", which knows only what it was shown, "oracle", which
+            reads the solution, or a class "package.module:Name" of your own.
+        episodes: Demonstrations of a step.
+        learning_rate: Peak learning rate of the warm start.
+        warmup: Steps of linear warm-up.
     """
 
     steps: Count = 0
@@ -45,6 +54,93 @@ class Sft:
     episodes: Positive = 16
     learning_rate: NonNegative = 1e-4
     warmup: Count = 0
+
+
+def require_expert(rollouts: Rollouts, name: str) -> None:
+    """Check that the environment of the rollouts has an expert of this name.
+
+    Raises:
+        RecipeError: It has none; the message lists those it has.
+    """
+    try:
+        expert_class(rollouts.envs(1)[0], name)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
+
+
+def demonstrate(
+    rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
+) -> list[Episode]:
+    """Episodes of an expert, without those that it did not solve.
+
+    Args:
+        rollouts: Rollouts whose environments are played.
+        tasks: Tasks to play.
+        policy: Policy whose tokenizer encodes the episodes.
+        expert: Name of the expert, see `agent_envs.expert`.
+
+    Raises:
+        ValueError: There is no such expert, or it solved none of the tasks.
+    """
+    (first,) = rollouts.envs(1)
+    envs = rollouts.envs(len(tasks)) if waits(first) else [first] * len(tasks)
+    context = rollouts.prompt.context
+    plays = [partial(_play, *one, expert, context) for one in zip(envs, tasks, strict=True)]
+    played = [one for one in together(envs, plays) if one.info["success"]]
+    if not played:
+        raise ValueError(
+            f"the expert {expert!r} solved none of {len(tasks)} tasks in "
+            f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
+            "sft.expert"
+        )
+    return [_encoded(one, policy, form_of(first) or FORM) for one in played]
+
+
+@dataclasses.dataclass
+class _Played:
+    """Observations, actions, thoughts and images of an expert's episode, and the last info."""
+
+    context: str
+    info: dict[str, Any]
+    turns: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    thoughts: list[str] = dataclasses.field(default_factory=list)
+    images: list[list[Picture]] = dataclasses.field(default_factory=list)
+
+
+def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Played:
+    """Play one task with an expert."""
+    form = form_of(env) or FORM
+    observation, info = reset(env, task)
+    expert = expert_of(env, name)
+    played = _Played(context, info)
+    done = False
+    while not done:
+        action = expert.act()
+        first = context == "history" and not played.turns
+        text, seen = shown(env, observation, info["goal"] if first else "")
+        played.turns.append((opening(env, text) if first else text, action))
+        played.images.append(seen)
+        played.thoughts.append(expert.think())
+        reply = form.format(thought="", action=action)
+        observation, _, terminated, truncated, played.info = env.step(reply)
+        done = terminated or truncated
+    return played
+
+
+def _encoded(played: _Played, policy: Policy, form: str) -> Episode:
+    """The episode with its tokens."""
+    made = demonstration(
+        policy.chat,
+        played.turns,
+        thoughts=played.thoughts,
+        form=form,
+        context=played.context,
+        task_id=played.info["task_id"],
+        goal=played.info["goal"],
+    )
+    for step, seen in zip(made.steps, played.images, strict=True):
+        step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
+    return made
 
 
 def demonstration(
@@ -57,23 +153,23 @@ def demonstration(
     task_id: str = "",
     goal: str = "",
 ) -> Episode:
-    """The episode of (what the agent saw, the action it took) pairs, tokens included.
+    """Episode with tokens from (observation, action) pairs.
 
-    With context "history" the first text is the whole opening message and later ones are the
-    environment's messages; with "turn" each is the turn's whole prompt. A reply is written in
-    `form`, with the action and, where they are given, the expert's thoughts.
+    With context "history" the first text is the whole opening message and the others are the
+    environment's messages. With "turn" each is the whole prompt of its turn. `form` is filled with
+    the action and the expert's thoughts, if there are any.
 
     Raises:
-        ValueError: No turn, or an unknown context.
+        ValueError: There is no turn, or the context is unknown.
     """
     if context not in CONTEXTS:
         raise ValueError(f"context is one of {', '.join(CONTEXTS)}, got {context!r}")
     if not turns:
         raise ValueError(f"the demonstration of {task_id!r} has no turn; leave it out")
-    said = thoughts or [""] * len(turns)
+    thoughts = thoughts or [""] * len(turns)
     replies = [
         (observation, form.format(thought=thought, action=action))
-        for (observation, action), thought in zip(turns, said, strict=True)
+        for (observation, action), thought in zip(turns, thoughts, strict=True)
     ]
     pieces = (
         chat.conversation(replies)
@@ -92,10 +188,10 @@ def demonstration(
 def imitate(
     learner: Learner[Policy], rows: Sequence[Row], *, aggregate: str = "token-mean"
 ) -> dict[str, float]:
-    """One optimiser step towards the replies of `rows`; its figures, `loss` in nats a token.
+    """One optimiser step of cross-entropy on the replies of `rows`; `loss` is in nats per token.
 
     Raises:
-        ValueError: No rows.
+        ValueError: There are no rows.
         NotFiniteError: The loss or the gradient is NaN or infinite.
     """
     if not rows:

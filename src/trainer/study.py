@@ -1,8 +1,8 @@
-"""A study: methods times seeds with equal budgets, one table and one figure.
+"""A study: several methods with several seeds and equal budgets; one table and one figure.
 
 Every run is an ordinary run folder, `OUT/METHOD/seed_N`, of the recipe `OUT/METHOD/recipe.toml`. A
-study that was stopped continues when it is called again. Success is that of the last evaluation.
-Left out: choosing options; a study compares recipes as they are.
+study that was stopped continues when it is started again. Success is that of the last evaluation.
+Left out: a search over options.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trainer.evaluate import Evaluation
 
 BASELINE = "grpo"
-"""The recipe of every study that the others are compared with."""
+"""The method of every study that the others are compared with."""
 _CLI = "from trainer.cli import main; main()"
 _DRAWS, _SMOOTH = 10_000, 5
 
@@ -44,7 +44,7 @@ class StudyError(ValueError):
 
 @dataclass(frozen=True)
 class Result:
-    """What a method came to, over its S seeds and the panel's T tasks.
+    """Results of a method over its S seeds and the T tasks of the panel.
 
     Attributes:
         method: Name of the recipe within its study.
@@ -52,16 +52,16 @@ class Result:
         start: Mean success before reinforcement learning.
         success: Mean success after it.
         low: Lower end of its 95% bootstrap interval over seeds and tasks.
-        high: Upper end.
+        high: Upper end of the interval.
         gain_p: p of the paired test of end against start.
-        versus: Difference of success to the baseline of the same seeds.
+        versus: Success minus that of the baseline with the same seeds.
         versus_p: p of the paired test against the baseline, None for the baseline.
         valid: Share of valid turns.
-        turns: Turns of a solved task, None if none was solved.
-        repeated: Share of turns whose action had been taken before in the episode.
-        episodes: Mean rollouts until success in training, over the last 5 steps, reached the level;
-            None if some seed did not reach it.
-        seconds: Mean seconds of a run's training steps.
+        turns: Mean turns of a solved task, None if none was solved.
+        repeated: Share of turns that repeat an earlier action of the episode.
+        episodes: Mean rollouts until success in training, as mean of 5 steps, reached the level;
+            None if a seed did not reach it.
+        seconds: Mean duration of the training steps of a run, in seconds.
     """
 
     method: str
@@ -91,9 +91,11 @@ def run(
 ) -> None:
     """Train methods of the study `name` with seeds 0 to seeds - 1; finished runs are kept.
 
+    `jobs` runs are trained at the same time.
+
     Raises:
-        StudyError: A run failed, after the others have been run.
-        RecipeError: An unknown study, method or option.
+        StudyError: A run failed; raised after all runs have ended.
+        RecipeError: The study, a method or an option is unknown.
     """
     for method in methods:
         _write_recipe(name, method, out, options)
@@ -105,7 +107,7 @@ def run(
 
 
 def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
-    """Train one run in a process of its own; its log if it failed, else ""."""
+    """Train one run in a process of its own; the path of its log if it failed, else ""."""
     folder = run_folder(out, method, seed)
     folder.mkdir(parents=True, exist_ok=True)
     log, recipe = folder / "log.txt", out / method / "recipe.toml"
@@ -130,15 +132,15 @@ def _write_recipe(name: str, method: str, out: Path, options: Sequence[str]) -> 
 
 
 def run_folder(out: Path, method: str, seed: int) -> Path:
-    """Where a run of the study is."""
+    """Folder of a run of the study."""
     return out / method / f"seed_{seed}"
 
 
 def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> list[Result]:
-    """The results of finished runs.
+    """Results of finished runs.
 
     Raises:
-        StudyError: A run has not been finished, or was evaluated on other tasks than the rest.
+        StudyError: A run is not finished, or runs were evaluated on different panels.
     """
     ends = {
         method: [_evaluations(run_folder(out, method, seed)) for seed in range(seeds)]
@@ -158,7 +160,7 @@ def _evaluations(folder: Path) -> tuple[Evaluation, Evaluation]:
     found = evaluations_of(folder)
     chosen = recipes.load(folder) if (folder / "config.toml").is_file() else None
     if chosen is None or not found or found[-1][0] < chosen.sft.steps + chosen.run.steps:
-        raise StudyError(f"{folder} has not been finished; call the study again to go on with it")
+        raise StudyError(f"{folder} is not finished; start the study again to continue it")
     return found[0][1], found[-1][1]
 
 
@@ -198,7 +200,7 @@ def _log(out: Path, method: str, seed: int) -> list[dict[str, Any]]:
 
 
 def interval(success: NDArray[np.float64]) -> tuple[float, float]:
-    """95% bootstrap interval of the mean of [S, T] successes, over seeds and over tasks."""
+    """95% bootstrap interval of the mean of successes [S, T], over seeds and over tasks."""
     rng = np.random.default_rng(0)
     seeds, tasks = success.shape
     means = np.empty(_DRAWS)
@@ -211,7 +213,7 @@ def interval(success: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def paired(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """P of a two-sided sign-flip test of two [S, T] tables, task by task over the seeds' means."""
+    """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds."""
     from scipy.stats import permutation_test
 
     means = one.mean(0), other.mean(0)
@@ -229,7 +231,7 @@ def paired(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 
 def samples_to(log: Sequence[dict[str, Any]], level: float) -> float | None:
-    """Rollouts until the mean success of the last 5 steps reached the level, None if never."""
+    """Rollouts until the mean success of 5 steps reached the level, None if never."""
     steps = [line for line in log if line["stage"] == "rl"]
     played = np.cumsum([line["episodes"] for line in steps])
     for end in range(_SMOOTH, len(steps) + 1):
@@ -255,7 +257,7 @@ def table(results: Sequence[Result], *, level: float) -> Table:
 
 
 def markdown(results: Sequence[Result], *, level: float) -> str:
-    """The same as a Markdown table."""
+    """The results as a Markdown table, the best success first."""
     head = [name.format(level=f"{level:.0%}") for name in _COLUMNS]
     lines = [head, ["---"] * len(head), *_cells(results)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -296,9 +298,9 @@ def _cells(results: Sequence[Result]) -> list[list[str]]:
 
 
 def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> Path:
-    """Success and `curve` in training against rollouts, success held out; `study.svg`.
+    """Draw success and `curve` in training over rollouts, and held-out success, to `study.svg`.
 
-    A band is the range of the seeds.
+    Bands are the range of the seeds.
 
     Raises:
         StudyError: The runs did not log `curve`.
@@ -333,7 +335,7 @@ def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> Path
 def _curves(
     logs: Sequence[Sequence[dict[str, Any]]], key: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rollouts [L] and a figure of the logs of S seeds, means of 5 steps, [S, L]."""
+    """Rollouts [L] and the logged value `key` of S seeds as means of 5 steps, [S, L]."""
     steps = [[line for line in log if line["stage"] == "rl"] for log in logs]
     if key not in steps[0][0]:
         known = ", ".join(name for name, value in steps[0][0].items() if isinstance(value, float))

@@ -3,13 +3,13 @@
 A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and MGR share:
 
     tasks      <- draw G tasks of the training split
-    episodes   <- K rollouts of each by the policy, finished ones left alone
-    advantage  <- the method's credit: an estimator's, or that of a model learned beside the policy
+    episodes   <- K rollouts of each by the policy
+    advantage  <- credit of each turn, by an estimator or a model learned beside the policy
     policy     <- clipped surrogate over the sampled tokens
 
-Everything random derives from (seed, step, purpose), so a checkpoint needs no random state and a
-run that is resumed is the run that was not interrupted. Left out: sampling that runs ahead of
-training, and more than one process.
+Everything random derives from (seed, step, purpose), so a checkpoint needs no random state, and a
+resumed run equals one that was not interrupted. Left out: sampling ahead of training, and more
+than one process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +29,7 @@ from trainer import episodes as recorded
 from trainer import evaluate, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
-from trainer.checkpoint import Checkpoints
-from trainer.learner import Learner
-from trainer.methods import Play
-from trainer.metrics import Metrics, describe
-from trainer.parts import (
+from trainer.build import (
     cores,
     derive,
     evaluate_policy,
@@ -43,7 +38,12 @@ from trainer.parts import (
     make_rollouts,
     make_sampler,
 )
+from trainer.checkpoint import Checkpoints
+from trainer.learner import Learner
+from trainer.methods import Experience
+from trainer.metrics import Metrics, concentration, describe
 from trainer.rollout import draw_tasks
+from trainer.update import update_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,44 +67,44 @@ FREE = {
 }
 """Options that may change when a run is resumed."""
 ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
-"""Tables of an endpoint's options; all but `endpoint.ANSWERING` may change, too."""
-_REDRAW = 10**6  # apart from any step
-_WATCHED, _MOST = 5, 0.8  # a warning looks back so many steps for more than this share
+"""Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
+_REDRAW = 10**6  # larger than any step
+_WATCHED, _MOST = 5, 0.8  # a run warns if more than this share of groups is dead for so many steps
 
 
 class RunError(ValueError):
-    """A run folder that cannot be used as asked; the message says what to do."""
+    """The run folder or the recipe cannot be used; the message says what to do."""
 
 
 def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     """Check that a recipe may run in a folder.
 
     Raises:
-        RunError: It holds a run already and `resume` is off, or the run of another recipe.
+        RunError: The folder holds a run and `resume` is off, or a run of another recipe.
     """
     config = folder / "config.toml"
     if not config.is_file():
         return
     if not resume:
-        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts another")
+        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
     before = recipes.load(folder)
     if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
         raise RunError(
             f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
-            f"recipe and options (see {config}), or start another with --out DIR"
+            f"recipe and options (see {config}), or start a new run with --out DIR"
         )
 
 
-def check_columns(method: Method, rollouts: Rollouts) -> None:
-    """Check that the environment reports what the method's estimator reads.
+def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
+    """Check that the environment reports what the estimator `name` of a method reads.
 
     Raises:
-        RunError: It reads turn rewards, and the environment has none.
+        RunError: The estimator reads turn rewards and the environment reports none.
     """
     if "turn_reward" in method.needs and not rollouts.turn_rewards():
         raise RunError(
-            f"credit.name reads turn rewards, and {rollouts.env.id} reports "
-            "none in info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
+            f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
+            "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
             "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
         )
 
@@ -118,15 +118,15 @@ def _free(key: str) -> bool:
 def train(
     recipe: Recipe, folder: Path, *, resume: bool = False, console: Console | None = None
 ) -> None:
-    """Run a recipe in a folder from where it stands to its end, and write the report.
+    """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
 
     Raises:
-        RunError: The folder cannot be used as asked.
-        CheckpointError: A checkpoint cannot be written, or none of those there can be read.
+        RunError: The folder or the recipe cannot be used.
+        CheckpointError: A checkpoint cannot be written, or all existing ones are damaged.
     """
     check_folder(recipe, folder, resume=resume)
     torch.set_num_threads(recipe.run.threads or cores())
-    run = _Run(recipe, folder)  # what is wrong with a recipe shows here, before anything is written
+    run = _Run(recipe, folder)  # refuses a bad recipe before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     recipes.save(recipe, folder / "config.toml")
     totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
@@ -136,20 +136,20 @@ def train(
 
 
 class _Run:
-    """One run: its parts, and the step it stands at."""
+    """The state of a run: policy, method, environments, checkpoints and the current step."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.method = make_method(recipe)
         if recipe.sampling.recorded and recipe.credit.name != "dpo":
             raise RunError(
-                f"sampling.recorded is for credit.name=dpo, got {recipe.credit.name!r}: the others "
-                "learn from what the policy itself plays"
+                f"sampling.recorded needs credit.name=dpo, got {recipe.credit.name!r}: all other "
+                "estimators learn from the policy's own rollouts"
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
-        check_columns(self.method, self.training)
+        check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
-            self.training.require_expert(recipe.sft.expert)
+            sft.require_expert(self.training, recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
@@ -164,7 +164,7 @@ class _Run:
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
 
     def go(self, log: Metrics) -> None:
-        """Every step from here to the end."""
+        """Run all remaining steps."""
         self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
         self._resume()
@@ -185,7 +185,7 @@ class _Run:
                 self.checkpoints.save(self.step, self._write)
 
     def imitate(self) -> dict[str, float]:
-        """One supervised step on demonstrations of freshly drawn training tasks."""
+        """One supervised step on demonstrations of newly drawn training tasks."""
         drawn = draw_tasks(
             self.tasks,
             tasks=self.recipe.sft.episodes,
@@ -193,28 +193,28 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
-        shown = self.training.demonstrate(drawn, self.policy, self.recipe.sft.expert)
+        shown = sft.demonstrate(self.training, drawn, self.policy, self.recipe.sft.expert)
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         return sft.imitate(self.learner, rows)
 
     def improve(self) -> dict[str, float]:
-        """One step of reinforcement learning, as in the box above."""
+        """One step of reinforcement learning, as in the algorithm box of this module."""
         sampling = self.recipe.sampling
         began = time.monotonic()
         played = self._recorded() if sampling.recorded else self._played()
         seconds = time.monotonic() - began
-        play = Play(
+        experience = Experience(
             step=self.step,
             episodes=played,
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=make_rows(played, max_tokens=sampling.max_tokens),
             rng=np.random.default_rng(self._seed("credit")),
         )
-        rows, advantage, learned, more = self.method.credit(play)
+        rows, advantage, learned, more = self.method.credit(experience)
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            alive = living(played, advantage)
-            rows = [row for row in rows if alive[row.turn[0]]]
+            mask = update_mask(played, advantage)
+            rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | self.recipe.update(
             self.learner,
             rows,
@@ -226,11 +226,11 @@ class _Run:
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
-        values["concentration"] = concentration(advantage, play.turns.trajectory)
+        values["concentration"] = concentration(advantage, experience.turns.trajectory)
         return self._watched(values | describe(played) | speed)
 
     def _played(self) -> list[Episode]:
-        """Rollouts of freshly drawn tasks; groups that ended all alike give way to others."""
+        """Rollouts of newly drawn tasks; `sampling.redraws` replaces groups of equal outcomes."""
         sampling = self.recipe.sampling
         kept: list[Episode] = []
         last: list[Episode] = []
@@ -246,25 +246,25 @@ class _Run:
                 seed=self.recipe.run.seed,
                 step=self.step + attempt * _REDRAW,
             )
-            play = self._draws(f"play {attempt}" if attempt else "play")
-            last = self.training.play(drawn, sampler, play)
+            rng = self._draws(f"play {attempt}" if attempt else "play")
+            last = self.training.play(drawn, sampler, rng)
             if not sampling.redraws:
                 return last
-            telling = credit.filters.informative(credit.Turns.from_episodes(last))
+            informative = credit.filters.informative(credit.Turns.from_episodes(last))
             first = len(kept) // sampling.rollouts
-            fresh = [episode for episode, tells in zip(last, telling, strict=True) if tells]
+            fresh = [episode for episode, keep in zip(last, informative, strict=True) if keep]
             for place, episode in enumerate(fresh):
                 episode.group = first + place // sampling.rollouts
             kept += fresh
         return kept or last
 
     def _recorded(self) -> list[Episode]:
-        """Groups of one of the recorded files, drawn anew every step."""
+        """Groups of one of the recorded files, newly drawn every step."""
         files = sorted(Path(self.recipe.sampling.recorded).glob("*.parquet"))
         if not files:
             raise RunError(
-                f"sampling.recorded={self.recipe.sampling.recorded!r} holds no episodes/*.parquet; "
-                "give the folder `episodes` of a run"
+                f"sampling.recorded={self.recipe.sampling.recorded!r} has no *.parquet files; give "
+                "the folder `episodes` of a run"
             )
         rng = np.random.default_rng(self._seed("recorded"))
         episodes = recorded.read(files[int(rng.integers(len(files)))])
@@ -274,7 +274,7 @@ class _Run:
         return [episode for episode in episodes if episode.group in chosen]
 
     def evaluate(self) -> dict[str, float]:
-        """Play the held-out panel; the result also goes to `eval/step_N.json`."""
+        """Evaluate on the held-out panel and write `eval/step_N.json`."""
         result = evaluate_policy(self.recipe, self.policy, self.held_out, self.panel)
         result.save(self.folder / "eval" / f"step_{self.step}.json")
         self.log.say(f"step {self.step}  held out: {result.overall}  valid {result.valid:.1%}")
@@ -285,7 +285,7 @@ class _Run:
         }
 
     def _start(self) -> None:
-        """The beginning of reinforcement learning: reference, fresh optimiser, checkpoint."""
+        """Start reinforcement learning: reference, new optimiser, checkpoint."""
         if self.step == 0:
             self._log("start", 1, self.evaluate())
         if self.recipe.update.kl != "none" or self.method.needs_reference:
@@ -295,7 +295,7 @@ class _Run:
         self.checkpoints.save(self.step, self._write)
 
     def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
-        """Log a step with what it used of endpoints, if anything."""
+        """Log a step, with its use of endpoints if there was any."""
         before, self.used = self.used, endpoint.used()
         if before != self.used:
             spent = zip(self.used._fields, before, self.used, strict=True)
@@ -326,7 +326,7 @@ class _Run:
             path = self.folder / "episodes" / f"step_{self.step}.parquet"
             path.parent.mkdir(exist_ok=True)
             np.save(path.with_suffix(".npy"), advantage)
-            recorded.write(path, played)  # last, and at once: where it is, its credit is whole
+            recorded.write(path, played)  # written last: if this file exists, its credit does, too
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
@@ -336,7 +336,7 @@ class _Run:
         torch.save(state | {"learner": self.learner.state_dict()}, folder / "training.pt")
 
     def _resume(self) -> None:
-        """Take over the newest valid checkpoint, if there is one."""
+        """Restore the newest valid checkpoint, if there is one."""
         path = self.checkpoints.latest()
         if path is None:
             return
@@ -351,7 +351,7 @@ class _Run:
         self.log.say(f"continuing after step {self.step} from {path}")
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
-        """The values as they are; warns once of signs that learning has stalled."""
+        """Return the values unchanged; warn if learning seems to have stalled."""
         self.recent.append(values)
         if len(self.recent) < _WATCHED:
             return values
@@ -359,44 +359,18 @@ class _Run:
         same = np.mean([line["identical_groups"] for line in self.recent])
         if same > _MOST:
             self._warn(
-                f"{same:.0%} of the groups of the last {_WATCHED} steps gave the same replies in "
-                "every rollout: the policy has become nearly deterministic; "
+                f"in {same:.0%} of the groups of the last {_WATCHED} steps all rollouts had the "
+                "same replies: the policy has become nearly deterministic; "
                 "lower update.learning_rate, or set update.entropy or update.kl"
             )
         elif dead > _MOST:
             self._warn(
-                f"{dead:.0%} of the groups of the last {_WATCHED} steps ended all alike: little is "
-                "left to compare; raise sampling.rollouts or temperature, or choose other tasks"
+                f"{dead:.0%} of the groups of the last {_WATCHED} steps had equal outcomes, which "
+                "leaves little to learn; raise sampling.rollouts or sampling.temperature, or use "
+                "other tasks"
             )
         return values
 
     def _warn(self, text: str) -> None:
         self.log.say(f"warning: step {self.step}: {text}")
         self.recent.clear()
-
-
-def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
-    """Mean share of a trajectory's |advantage| at the turn that has most of it: [N], [N].
-
-    1 over the number of turns where all are equal; trajectories without credit are left out.
-    """
-    size, count = np.abs(advantage), int(owner[-1]) + 1
-    total, top = np.bincount(owner, size, count), np.zeros(count)
-    np.maximum.at(top, owner, size)
-    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
-
-
-def living(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
-    """Which turns to train on: [N].
-
-    A group whose outcomes are all equal is left out, unless advantages differ between turns of one
-    of its trajectories: that is turn-level credit.
-    """
-    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
-    alive: dict[int, bool] = {}
-    outcomes: dict[int, float] = {}
-    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
-        first = outcomes.setdefault(episode.group, episode.outcome)
-        varied = bool(np.ptp(advantage[start:end]) > 0)
-        alive[episode.group] = alive.get(episode.group, False) or varied or first != episode.outcome
-    return [alive[episode.group] for episode in played for _ in episode.steps]

@@ -1,14 +1,16 @@
-"""The policy update: log-probabilities once more, the clipped surrogate, optimiser steps.
+"""The policy update: recomputed log-probabilities, the clipped surrogate, optimiser steps.
 
-Old log-probabilities are the ones recorded at sampling; advantages come with the rows, one a token.
+Old log-probabilities are those recorded at sampling. Rows have an advantage for each token.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
@@ -20,10 +22,11 @@ from trainer.options import STRICT, Count, NonNegative, Positive, Share
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from trainer.batch import Batch, Row
+    from trainer.episodes import Episode
     from trainer.learner import Learner
     from trainer.policy import Policy
 
@@ -33,9 +36,9 @@ def token_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the reply tokens and entropies of their distributions: [P], [P], nats.
 
-    The distribution is the one they were drawn from: logits divided by the temperature, over the
-    allowed tokens where decoding was constrained. Memory is O(P V); gradients through the
-    entropies double it.
+    The distribution is the one they were sampled from: logits divided by the temperature, over the
+    allowed tokens if decoding was constrained. Memory is O(P V); gradients through the entropies
+    double it.
     """
     scores = token_scores(policy, batch, temperature=temperature)
     total = scores.logsumexp(-1)
@@ -47,7 +50,7 @@ def token_logprobs(
 
 
 def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
-    """Logits of the distributions that the reply tokens were drawn from: [P, V]."""
+    """Logits of the distributions that the reply tokens were sampled from: [P, V]."""
     scores = policy.logits(batch.ids, batch.keep, **policy.seen(batch.ids, batch.images))
     if temperature != 1:
         scores = scores / temperature
@@ -57,7 +60,7 @@ def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> T
 
 
 def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
-    """What keeps all but the allowed tokens from being drawn: [Q, 2], [P, V] -> [P, V]."""
+    """Additive mask of the tokens that were not allowed: [Q, 2], [P, V] -> [P, V]."""
     constrained = torch.zeros(len(scores), 1, dtype=torch.bool, device=scores.device)
     constrained[allowed[:, 0]] = True
     away = torch.zeros_like(scores).masked_fill_(constrained, -1e9)
@@ -67,21 +70,21 @@ def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True, config=STRICT)
 class Update(Optimizer):
-    """PPO's clipped objective in the forms of GRPO, DAPO and GSPO, minus KL, plus entropy.
+    """PPO's clipped objective as in GRPO, DAPO and GSPO, minus KL, plus an entropy bonus.
 
     Attributes:
         epochs: Passes over the rollouts of a step.
         minibatch: Rows of an optimiser step: trajectories, or turns with context "turn"; 0 for all.
         clip_low: Ratios below 1 - clip_low are clipped.
         clip_high: Ratios above 1 + clip_high are clipped.
-        ratio: Importance ratio of a token, or its geometric mean over a turn or a sequence (row).
-        aggregate: Mean over all tokens, or over sequences of their means.
-        kl: Estimator of the divergence from the reference, which is the start of this stage.
-        kl_coefficient: Its weight; the first one if kl_target is set.
-        kl_target: Divergence to hold by adapting the weight, 0 keeps the weight.
+        ratio: Importance ratio of each token, or its geometric mean over a turn or sequence (row).
+        aggregate: Mean over all tokens, or mean over sequences of their token means.
+        kl: Estimator of the KL from the reference, the policy at the start of this stage.
+        kl_coefficient: Weight of the KL; its initial value if kl_target is set.
+        kl_target: KL to hold by adapting the weight; 0 keeps the weight fixed.
         entropy: Weight of the entropy bonus.
-        skip_dead_groups: Leave out groups whose outcomes are all equal, unless the estimator has
-            turn-level credit for them.
+        skip_dead_groups: Leave out groups whose outcomes are all equal, unless they have turn-level
+            credit.
     """
 
     epochs: Positive = 1
@@ -106,23 +109,22 @@ class Update(Optimizer):
         kl_coefficient: float = 0.0,
         more: Callable[[Sequence[Row]], float] | None = None,
     ) -> dict[str, float]:
-        """Update the policy on rows that have advantages; figures of the update.
+        """Update the policy on rows with advantages; returns values to log.
 
-        Means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from the
-        policy that sampled), `grad_norm`, and `kl` (from the reference) where there is one; beside
-        them `logprob_gap`, the largest |recomputed - recorded| log-probability of the first step,
-        `learning_rate`, and `kl_coefficient` for the next call. Without rows nothing happens.
-        `temperature` is the one that replies were sampled at. `more` adds gradients for the rows of
-        each step and returns its part of the loss.
+        They are means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from
+        the sampling policy), `grad_norm` and, with a reference, `kl`; further `logprob_gap`, the
+        largest |recomputed - recorded| log-probability of the first step, `learning_rate`, and
+        `kl_coefficient` for the next call. Without rows nothing is updated. `temperature` is that
+        of sampling. `more` adds gradients for the rows of each step and returns its loss.
 
         Raises:
-            ValueError: A KL target without a coefficient.
+            ValueError: There is a KL target without an estimator or coefficient.
             NotFiniteError: A loss or a gradient is NaN or infinite.
         """
         if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
             raise ValueError(
-                f"kl_target={self.kl_target} adapts a coefficient above 0 of a divergence, got "
-                f"kl={self.kl!r} with kl_coefficient={kl_coefficient}"
+                f"kl_target={self.kl_target} needs an estimator update.kl and a "
+                f"update.kl_coefficient above 0, got kl={self.kl!r} and {kl_coefficient}"
             )
         if not rows:
             return {"kl_coefficient": kl_coefficient}
@@ -173,7 +175,7 @@ class Update(Optimizer):
     def gain(
         self, batch: Batch, logprobs: Tensor, advantage: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The clipped surrogate of each reply token, and what to report of it: [P], [P] -> [P]."""
+        """The clipped surrogate of each reply token, and values to report: [P], [P] -> [P]."""
         segment = {"turn": batch.turn, "sequence": batch.row}.get(self.ratio)
         ratio = surrogate.ratio(logprobs, batch.logprobs, segment)
         gain = surrogate.clipped(ratio, advantage, low=self.clip_low, high=self.clip_high)
@@ -184,16 +186,32 @@ class Update(Optimizer):
         return gain, report
 
     def adapted(self, coefficient: float, divergence: float) -> float:
-        """The next KL coefficient, nearer to what holds the target, if there is one."""
+        """The KL coefficient of the next update, adapted if there is a target."""
         if not self.kl_target:
             return coefficient
         return kl.adaptive_coefficient(coefficient, divergence, target=self.kl_target)
 
 
+def update_mask(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
+    """Which turns to train on with `skip_dead_groups`: [N].
+
+    A group whose outcomes are all equal is left out, unless its advantages differ between the
+    turns of a trajectory, i.e. unless there is turn-level credit.
+    """
+    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
+    kept: dict[int, bool] = {}
+    outcomes: dict[int, float] = {}
+    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
+        first = outcomes.setdefault(episode.group, episode.outcome)
+        varied = bool(np.ptp(advantage[start:end]) > 0)
+        kept[episode.group] = kept.get(episode.group, False) or varied or first != episode.outcome
+    return [kept[episode.group] for episode in played for _ in episode.steps]
+
+
 def recomputed(
     policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
 ) -> list[list[float]]:
-    """Log-probability of each reply token of each row, as the policy stands."""
+    """Log-probability of each reply token of each row under the current policy."""
     return annotated(
         rows,
         lambda batch: token_logprobs(policy, batch, temperature=temperature)[0],
@@ -205,7 +223,7 @@ def recomputed(
 def with_reference(
     policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
 ) -> list[Row]:
-    """The rows with the reference's log-probabilities of their reply tokens."""
+    """The rows with the log-probabilities of their reply tokens under the reference."""
     with policy.as_reference():
         known = recomputed(policy, rows, tokens=tokens, temperature=temperature)
-    return [replace(row, reference=told) for row, told in zip(rows, known, strict=True)]
+    return [replace(row, reference=values) for row, values in zip(rows, known, strict=True)]

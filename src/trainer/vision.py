@@ -1,8 +1,8 @@
-"""Images in conversations: the tokens that stand for them, and what the model is given of them.
+"""Images in conversations: their tokens, and the model inputs for them.
 
-A text has `<image>` where an image stands; the chat writes the model's own mark there and as many
-tokens as the image has patches. Made for models of transformers that, as Qwen2.5-VL, mark images by
-one repeated token and place them by `get_rope_index`. Left out: videos.
+A text has `<image>` in the place of an image. The chat writes the model's own mark there and
+repeats its token once for each patch. For models of transformers that, like Qwen2.5-VL, mark images
+by one repeated token and have `get_rope_index`. Left out: videos.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT = 4096  # images whose patches are remembered
 
 
 class Picture(NamedTuple):
-    """An image that can be compared and kept: [height, width, 3] of uint8 as bytes."""
+    """An immutable, hashable image: [height, width, 3] of uint8 as bytes."""
 
     height: int
     width: int
@@ -32,37 +32,37 @@ class Picture(NamedTuple):
 
     @classmethod
     def of(cls, image: NDArray[np.uint8]) -> Self:
-        """The picture of an array.
+        """Make a picture from an array.
 
         Raises:
-            ValueError: It is not [height, width, 3] of uint8.
+            ValueError: The array is not [height, width, 3] of uint8.
         """
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:  # noqa: PLR2004
             raise ValueError(
-                f"an image is [height, width, 3] of uint8, got {image.shape} of {image.dtype}"
+                f"an image must be [height, width, 3] of uint8, got {image.shape} of {image.dtype}"
             )
         height, width, _ = image.shape
         return cls(height, width, image.tobytes())
 
     @property
     def array(self) -> NDArray[np.uint8]:
-        """[height, width, 3] of uint8."""
+        """The image as an array, [height, width, 3] of uint8."""
         flat = np.frombuffer(self.pixels, np.uint8)
         return flat.reshape(self.height, self.width, 3)
 
 
 class Vision:
-    """What a vision-language model makes of images.
+    """Encodes images for a vision-language model.
 
     Args:
-        processor: Its image processor.
-        tokenizer: Its tokenizer.
+        processor: Image processor of the model.
+        tokenizer: Tokenizer of the model.
         model: The model.
 
     Attributes:
-        token: Id of the token that stands for a piece of an image.
-        marks: Ids of tokens that stand for what is seen, and that no reply has.
-        mark: What a text has in the place of an image, with one such token in it.
+        token: Id of the token that stands for a patch of an image.
+        marks: Ids of image and video tokens, which are never sampled.
+        mark: Text that the model reads in the place of an image, with one such token in it.
     """
 
     def __init__(self, processor: Any, tokenizer: Any, model: Any) -> None:
@@ -77,14 +77,16 @@ class Vision:
         self._read: OrderedDict[Picture, tuple[Tensor, Tensor]] = OrderedDict()
 
     def expanded(self, ids: Iterable[int], images: Sequence[Picture]) -> list[int]:
-        """Token ids in which each image's one token is repeated as often as it has pieces.
+        """Token ids with the token of each image repeated once for each of its patches.
 
         Raises:
-            ValueError: There are more or fewer images than tokens for them.
+            ValueError: The number of images differs from that of their tokens.
         """
         ids = list(ids)
         if ids.count(self.token) != len(images):
-            raise ValueError(f"{len(images)} images for {ids.count(self.token)} places of {IMAGE}")
+            raise ValueError(
+                f"{len(images)} images for {ids.count(self.token)} occurrences of {IMAGE}"
+            )
         left = iter(images)
         return [
             token
@@ -93,7 +95,7 @@ class Vision:
         ]
 
     def context(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
-        """What the model is given beside rows [B, L] of ids with these images, in row order."""
+        """Model inputs for rows [B, L] of ids with these images, in row order."""
         if not images:
             return {}
         import torch
@@ -107,7 +109,7 @@ class Vision:
         }
 
     def places(self, ids: Sequence[int], images: Sequence[Picture]) -> Tensor:
-        """[3, L] positions of the token ids of one row, the first at 0."""
+        """Positions of the token ids of one row, counted from 0: -> [3, L]."""
         import torch
 
         grid = torch.stack([self._patches(image)[1] for image in images])
@@ -123,7 +125,7 @@ class Vision:
         return int(self._patches(image)[1].prod()) // self._merge
 
     def _patches(self, image: Picture) -> tuple[Tensor, Tensor]:
-        """Patches [P, D] of an image, and how many there are in time, height and width, [3]."""
+        """Patches [P, D] of an image, and their number in time, height and width, [3]."""
         found = self._read.get(image)
         if found is None:
             made = self.processor(images=[image.array], return_tensors="pt")

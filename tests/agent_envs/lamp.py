@@ -324,7 +324,7 @@ class HashWhere(Faulty):
 class LimitTerminates(Faulty):
     """The turn limit comes as an end of the task."""
 
-    wrong = r"the turn limit of 30 is reported as terminated \(with max_turns=31 the episode goes"
+    wrong = r"the turn limit of 30 is reported as terminated, but with max_turns=31 the"
     shown = r"then '\w+' \(30 times\)$"
 
     def step(self, action: str) -> Any:
@@ -335,7 +335,7 @@ class LimitTerminates(Faulty):
 class SameWithoutSeed(Faulty):
     """Every reset without a seed is the same episode."""
 
-    wrong = r"reset\(\) without a seed starts the same task again, 'lamp/\d', of 4"
+    wrong = r"reset\(\) without a seed repeats the same task, 'lamp/\d', of 4"
     shown = r"reset\(\) \(23 times\)$"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:

@@ -254,7 +254,7 @@ def test_starts_are_drawn_tasks_with_seeds_of_their_own():
     assert starts(Count(), 2, 5) == [Start(5), Start(6)]
     with pytest.raises(ValueError, match="at least 1, got 0"):
         starts(Hallway(), 0, 1)
-    with pytest.raises(ValueError, match="at least 2 are needed, got 1"):
+    with pytest.raises(ValueError, match="at least 2 to be compared, got 1"):
         audit_anchors(Hallway(), episodes=1)
 
 
@@ -385,7 +385,7 @@ def test_precision_and_recall_by_family():
 
 
 def test_a_checker_answers_true_or_false():
-    with pytest.raises(TypeError, match="answers True or False, got 1"):
+    with pytest.raises(TypeError, match="must return a bool, got 1"):
         audit_checker(lambda text: 1, [Case("a", "x", right=True)])
     with pytest.raises(ValueError, match="no cases"):
         audit_checker(lambda text: True, [])

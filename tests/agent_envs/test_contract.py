@@ -368,6 +368,34 @@ def test_the_base_cannot_be_made():
         AgentEnv(Panel("x", ("a",)), max_turns=1)
 
 
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+EXTRAS = st.recursive(
+    SCALARS | st.tuples(SCALARS) | st.frozensets(st.integers()) | st.sets(st.integers()),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts) | st.tuples(parts),
+    max_leaves=20,
+)
+
+
+def containers(value: Any) -> set[int]:
+    """Ids of the lists, dicts and sets in a value."""
+    parts = value.values() if isinstance(value, dict) else value
+    inner = isinstance(value, list | dict | tuple) and set().union(*map(containers, parts))
+    return (inner or set()) | ({id(value)} if isinstance(value, list | dict | set) else set())
+
+
+@given(st.dictionaries(st.text(min_size=1).map("x_{}".format), EXTRAS, max_size=4))
+def test_info_has_deep_copies_of_the_extra_keys(extra):
+    class Extra(Hallway):
+        def begin(self, task_id):
+            goal, turn = super().begin(task_id)
+            return goal, turn._replace(extra=extra)
+
+    info = Extra().reset(seed=1)[1]
+    told = {key: value for key, value in info.items() if key not in INFO_KEYS}
+    assert repr(told) == repr(copy.deepcopy(extra))
+    assert containers(told).isdisjoint(containers(extra))
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 @pytest.mark.parametrize("env", [Hallway(), gym.make("Hallway-v0")])
 def test_copies_branch_from_the_state(copied, env):

@@ -42,7 +42,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 def _fresh(monkeypatch):
     """No key, brief pauses, and a process that has asked nothing yet."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("agent_envs.patience.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
     web.close()
     yield
     web.close()
@@ -260,7 +260,7 @@ def test_a_lasting_fault_is_an_error_that_says_what_to_do(server, endpoint, faul
         EndpointError, match=f"stub at {server.url} gave no answer on a talk in 3"
     ) as told:
         ask(endpoint)
-    keeps = "raise retries, or take a model that keeps to the form"
+    keeps = "raise retries, or use a model that follows the schema"
     says = keeps if fault in WRONG else "check that the server runs, or raise outage"
     assert str(told.value).endswith(f"; {says}")
     assert len(server.asked) == 3
@@ -336,7 +336,7 @@ def test_no_server_asks_for_more_patience_than_there_is(server, endpoint, caplog
     assert time.monotonic() - began < 10
     server.script, server.act = [chat.fails(503, Retry_After="6")], says("hello")
     assert ask(replace(endpoint, outage=60.0)) == "hello"
-    assert "asks to be left alone for 6 s" in caplog.text
+    assert "requests a wait of 6 s" in caplog.text
 
 
 # outages
@@ -552,7 +552,7 @@ def test_a_broken_file_in_the_cache_is_named(server, endpoint, tmp_path, broken)
     ask_json(kept)
     (file,) = tmp_path.iterdir()
     file.write_bytes(broken)
-    with pytest.raises(EndpointError, match=f"{file} holds no answer on a talk; delete it"):
+    with pytest.raises(EndpointError, match=f"{file} has no valid answer on a talk; delete it"):
         ask_json(kept)
     file.unlink()
     assert ask_json(kept) == 1
@@ -683,18 +683,18 @@ def test_every_option_is_checked():
     for option in fields(Endpoint):
         kind = type(option.default)
         for wrong in ([], True, "x" if kind is not str else 3):
-            with pytest.raises(TypeError, match=f"{option.name} of an endpoint is of type"):
+            with pytest.raises(TypeError, match=f"{option.name} of an endpoint must be a"):
                 Endpoint(**{option.name: wrong})
         if kind is not str and option.name != "temperature":
             with pytest.raises(
-                ValueError, match=f"{option.name} of an endpoint is finite and at least 0"
+                ValueError, match=f"{option.name} of an endpoint must be finite and at least 0"
             ):
                 Endpoint(**{option.name: kind(-1)})
     with pytest.raises(
-        ValueError, match="timeout of an endpoint is finite and at least 0, got nan"
+        ValueError, match="timeout of an endpoint must be finite and at least 0, got nan"
     ):
         Endpoint(timeout=math.nan)
-    with pytest.raises(ValueError, match="parallel of an endpoint is above 0"):
+    with pytest.raises(ValueError, match="parallel of an endpoint must be above 0"):
         Endpoint(parallel=0)
     with pytest.raises(ValueError, match="needs prompt_price and completion_price"):
         Endpoint(budget_cost=3.0)
@@ -705,12 +705,12 @@ def test_every_option_is_checked():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("openai:", "written openai:<model>@<base url>"),
-        ("openai:m", "written openai:<model>@<base url>"),
+        ("openai:", "has the form openai:<model>@<base url>"),
+        ("openai:m", "has the form openai:<model>@<base url>"),
         ("openai:@http://h/v1", "a model and an address"),
         ("openai:m@http://", "a model and an address"),
-        (f"openai:m@http://me:{KEY}@h/v1", "holds a name, a password or a query"),
-        (f"openai:m@http://h/v1?key={KEY}", "holds a name, a password or a query"),
+        (f"openai:m@http://me:{KEY}@h/v1", "contains a user name, password or query"),
+        (f"openai:m@http://h/v1?key={KEY}", "contains a user name, password or query"),
         ({"model": "m", "url": "ftp://h"}, "a model and an address"),
         ({"url": "http://h"}, "a model and an address"),
         ({"model": "m", "url": "http://h:99999/v1"}, "at 'h:99999'"),

@@ -93,7 +93,7 @@ def test_the_nearest_of_many_names_is_found_in_no_time(change, place):
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"), [((), "split 'x' has no tasks"), (("a", "b", "a"), "'a' stands twice")]
+    ("ids", "message"), [((), "split 'x' has no tasks"), (("a", "b", "a"), "'a' is twice")]
 )
 def test_an_empty_or_repeating_panel_is_refused(ids, message):
     with pytest.raises(ValueError, match=message):

@@ -218,7 +218,7 @@ def test_other_keys_and_rewards_pass_through():
     [
         ({"template": "alfworld"}, TypeError, "template must be a Template, got 'alfworld'"),
         ({"template": 3}, TypeError, "template must be a Template, got 3"),
-        ({"history": -1}, ValueError, "history counts the turns shown and is at least 0, got -1"),
+        ({"history": -1}, ValueError, "history, the number of turns shown, must be >= 0, got -1"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "Prompt needs an agent_envs.AgentEnv inside"),
     ],
 )

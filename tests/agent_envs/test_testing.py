@@ -498,7 +498,7 @@ class Leaking(Planted):
 
 
 class OneTask(Planted):
-    wrong = "20 seeds draw one task, 'toy/train/2', of 6"
+    wrong = "20 seeds draw the same task, 'toy/train/2', of 6"
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed, options=options or {"task": 0})
@@ -548,7 +548,7 @@ class CopiesOnce(Planted):
 
 
 class PanelChanges(Planted):
-    wrong = "the panel changed while an episode was played"
+    wrong = "the panel changed during an episode"
 
     def act(self, action):
         self.panel = Panel("tried", PANEL.task_ids)
@@ -601,7 +601,7 @@ class Silent(Planted):
 
 
 class Sourceless(Planted):
-    wrong = "panel.source must say where the tasks come from, got ''"
+    wrong = "panel.source must name the origin of the tasks, got ''"
 
     def __init__(self):
         super().__init__(Panel("train", PANEL.task_ids, ""))
@@ -719,7 +719,7 @@ def test_a_module_that_checks_itself_when_it_is_imported_is_told(tmp_path):
     )
     assert child.returncode == 1
     last = child.stderr.strip().splitlines()[-1]
-    assert last.startswith("RuntimeError: check_agent_env is called by a module that it has to")
+    assert last.startswith("RuntimeError: check_agent_env is called while a module is imported")
     assert '`if __name__ == "__main__":`' in last
 
 
@@ -788,7 +788,7 @@ def more_at_steps(self, info):
     [
         (NoHeadings(), "NoHeadings lacks the headings Observation, Action, Validity"),
         (Hallway(WrongHash()), "panel.hash must be [0-9a-f]{64}, got '0000"),
-        (Hallway(TwiceListed()), "is no panel: task 'toy/train/2' stands twice"),
+        (Hallway(TwiceListed()), "is not a valid panel: task 'toy/train/2' is twice"),
         (Hallway(()), "panel must have 'split'"),
         (told(progress=1.3), r"info\['progress'\] must lie in \[0, 1\], got 1.3"),
         (told(progress=float("nan")), r"must lie in \[0, 1\], got nan"),
@@ -798,7 +798,7 @@ def more_at_steps(self, info):
         (told(valid=True, invalid_reason="unknown"), r"info\['valid'\] is True with .*'unknown'"),
         (info(valid_one), r"info\['valid'\] must be a bool, got 1"),
         (told(anchor=""), r"info\['anchor'\] is empty"),
-        (told(admissible_actions=[3]), "admissible action 3 is no str"),
+        (told(admissible_actions=[3]), "admissible action 3 is not a str"),
         (told(extra={"cells": {1}}), r"info\['cells'\] must be of builtin types, got set"),
         (told(extra={"cells": ["\ud800"]}), r"info\['cells'\]\[0\] has an unpaired surrogate"),
         (told(extra={}), r"info has \['cells'\] only at some turns"),

@@ -187,7 +187,7 @@ def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "n counts the copies and is at least 1, got 0"),
+        ({"n": 0}, "n, the number of copies, must be at least 1, got 0"),
         ({"vectorization_mode": "thread"}, "'sync' or 'async', got 'thread'"),
         ({"autoreset": "never"}, "autoreset is one of .*'next_step'.*got 'never'"),
     ],

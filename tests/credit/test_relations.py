@@ -162,7 +162,6 @@ def test_public_names():
         "Progressive",
         "Reinforce",
         "ReinforcePP",
-        "STAPODynamic",
         "Turns",
         "anchors",
         "decomposers",

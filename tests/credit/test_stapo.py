@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credit
-from credit.stapo import STAPO, STAPODynamic, fences, normalized_entropy, outliers
+from credit.stapo import STAPO, fences, normalized_entropy, outliers
 from tests.credit.batches import batch, batches
 
 
@@ -77,7 +77,6 @@ def test_weights_of_the_selective_terms():
 @given(batches())
 def test_the_advantage_is_gigpos(turns):
     assert STAPO()(turns).tolist() == credit.make("gigpo")(turns).tolist()
-    assert STAPODynamic()(turns).tolist() == STAPO()(turns).tolist()
 
 
 @given(batches(), st.floats(0, 3))
@@ -100,12 +99,6 @@ def test_wider_fences_mask_fewer(turns, lam):
 def test_equal_entropies_have_no_outlier():
     turns = batch([6], [1.0], [0], anchor=["s"] * 6, entropy=[0.1] * 6)
     assert not STAPO(lam=0.0).mask(turns).any()
-
-
-def test_dynamic_clips_higher():
-    assert (STAPODynamic().clip_low, STAPODynamic().clip_high) == pytest.approx((0.2, 0.28))
-    assert STAPODynamic().dynamic_sampling
-    assert not STAPO().dynamic_sampling
 
 
 @pytest.mark.parametrize(

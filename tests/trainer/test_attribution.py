@@ -8,7 +8,7 @@ import torch
 
 from trainer import recipe
 from trainer.attribution import PARTS, Attribution, attribute, attribute_model, table
-from trainer.parts import make_rollouts, make_sampler
+from trainer.build import make_rollouts, make_sampler
 from trainer.rollout import draw_tasks
 
 from .conftest import short

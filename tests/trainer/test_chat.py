@@ -86,7 +86,7 @@ def test_unusable_templates_are_refused():
     with pytest.raises(ValueError, match="has no chat template; use an instruct model"):
         Chat(tokenizer)
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
-    with pytest.raises(ValueError, match=r"must end a reply by a special token.* writes ' m'"):
+    with pytest.raises(ValueError, match=r"must end a reply with a special token.* writes ' m'"):
         Chat(tokenizer)
     tokenizer.chat_template = "{{ messages[-1]['content'] }}"
     with pytest.raises(ValueError, match="drops earlier replies"):

@@ -70,7 +70,7 @@ def test_the_same_step_may_be_saved_again(two):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda p: os.truncate(p / "policy" / "weights.bin", 100), "cut short: 100 bytes of 16384"),
+        (lambda p: os.truncate(p / "policy" / "weights.bin", 100), "truncated: 100 bytes of 16384"),
         (lambda p: (p / "state.json").unlink(), r"state\.json is missing"),
         (lambda p: (p / "state.json").write_text('{"step": 2}'), "digest differs"),
         (lambda p: (p / MANIFEST).unlink(), "cannot be read"),

@@ -21,8 +21,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
 from trainer.chat import Chat
-from trainer.environments import Env, Prompt
-from trainer.policy import POCKETS, Policy, resolve
+from trainer.environments import Env, PromptOptions
+from trainer.policy import Policy
+from trainer.pretrained import POCKETS, resolve
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import FORM, Decoding, Sampler
 
@@ -271,7 +272,9 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
     tokenizer = tiny_tokenizer()
     policy = Policy(tiny_model(len(tokenizer)), tokenizer)
     env = Env(id="Corridor-v0", max_turns=3)
-    played = Rollouts(env, Prompt(context=context), "train", max_tokens=2000, blind=("goal",)).play(
+    played = Rollouts(
+        env, PromptOptions(context=context), "train", max_tokens=2000, blind=("goal",)
+    ).play(
         [Task("corridor/5", 0, 0)],
         Sampler(policy, Decoding(max_reply_tokens=60, decode=decode)),
         torch.Generator().manual_seed(0),

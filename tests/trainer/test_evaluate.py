@@ -116,7 +116,7 @@ def test_summarize_keeps_the_order_of_the_panel(panel):
     assert made.returns == pytest.approx([-0.1, 0.9, -0.1, -0.1])
     assert made.valid == 0.25
     assert made.panel_hash == panel.hash
-    with pytest.raises(ValueError, match="once, in its order"):
+    with pytest.raises(ValueError, match="once, in the order of the panel"):
         evaluate.summarize(panel, episodes[::-1], decoding="greedy")
 
 

@@ -21,10 +21,10 @@ from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
 from trainer.batch import Row, collate, make_rows
-from trainer.methods import Play, critic, replay
+from trainer.build import make_method
+from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.parts import make_method
 from trainer.policy import FULL, LoRA, Policy
 from trainer.recipes import RecipeError
 from trainer.train import RunError, train
@@ -56,7 +56,7 @@ def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
     for episode, outcome in zip(episodes, outcomes, strict=True):
         episode.outcome = outcome
     turns = credit.Turns.from_episodes(episodes)
-    return Play(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
+    return Experience(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
 
 
 def chosen(*options):
@@ -94,9 +94,9 @@ def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     ("options", "message"),
     [
         (["critic.learning_rate=1e-3", "credit.name=grpo"], "GRPO returns advantages, .* mgr, or"),
-        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: take istar or prime"),
+        (["prm.learning_rate=1e-3"], "MGR reads no implicit rewards: use credit.name istar"),
         (["credit.name=istar"], "IStar needs a model of rewards: set prm.learning_rate"),
-        (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "one model gives credit"),
+        (["critic.learning_rate=0.1", "prm.learning_rate=0.1"], "only one model can give credit"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(options, message):
@@ -430,10 +430,10 @@ def test_dpo_learns_from_recordings(corridor, tiny_folder, tmp_path):
     given = ["credit.name=dpo", f"sampling.recorded={source / 'episodes'}"]
     train(short(tiny_folder, *brief, *given), target, console=quiet())
     assert {line["episodes"] for line in figures(target) if line["stage"] == "rl"} == {16.0}
-    with pytest.raises(RunError, match=r"sampling\.recorded is for credit\.name=dpo, got 'mgr'"):
+    with pytest.raises(RunError, match=r"sampling\.recorded needs credit\.name=dpo, got 'mgr'"):
         train(short(tiny_folder, *brief, given[1]), tmp_path / "other", console=quiet())
     empty = ["credit.name=dpo", f"sampling.recorded={tmp_path}"]
-    with pytest.raises(RunError, match="holds no episodes"):
+    with pytest.raises(RunError, match=r"has no \*\.parquet files"):
         train(short(tiny_folder, *brief, *empty), tmp_path / "none", console=quiet())
 
 
@@ -517,7 +517,7 @@ def test_a_lost_model_leaves_the_trajectorys_advantage(where, tmp_path):
     else:
         with torch.no_grad():
             method.learner.model.parameters()[0].fill_(float("nan"))
-    with pytest.warns(UserWarning, match=r"is lost: .* goes on with the trajectory's advantage"):
+    with pytest.warns(UserWarning, match=r"diverged: .* continues with the trajectory's advantage"):
         first = method.credit(rollout)
     assert first.figures["prm_lost"] == 1.0
     later = method.credit(rollout)
@@ -604,7 +604,7 @@ def test_a_shard_cut_short_is_left_out_by_name(tmp_path):
     recorded_run(tmp_path)
     path = replay.shard_path(tmp_path, 1)
     os.truncate(path, path.stat().st_size // 2)
-    with pytest.warns(UserWarning, match=r"step_1\.npz cannot be read .* learns from the rest"):
+    with pytest.warns(UserWarning, match=r"step_1\.npz cannot be read .* learns from the others"):
         told = replay.train_round(tmp_path, 0)
     assert told["skipped"] == ["step_1.npz"]
     assert told["trajectories"] == 24

@@ -52,7 +52,7 @@ def test_a_step_done_again_is_not_logged_again(tmp_path):
 
 def test_a_step_that_comes_out_differently_is_told(tmp_path):
     logged(tmp_path, [(1, 0.25)])
-    with pytest.warns(UserWarning, match="step 1 done again.*differently"):
+    with pytest.warns(UserWarning, match="step 1, repeated after a resume, differs"):
         logged(tmp_path, [(1, 0.26)])
     assert [line["success"] for line in metrics.read(tmp_path / "metrics.jsonl")] == [0.25]
 

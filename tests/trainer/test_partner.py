@@ -16,8 +16,8 @@ from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import metrics, recipe
+from trainer.build import load_partner, make_rollouts, make_sampler
 from trainer.partner import PolicyPartner, prompt
-from trainer.parts import load_partner, make_rollouts, make_sampler
 from trainer.policy import Policy
 from trainer.rollout import draw_tasks
 from trainer.sampling import Decoding, Reply
@@ -228,7 +228,7 @@ def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
 
 def test_one_policy_on_both_sides_is_refused(tiny_folder):
     loaded = chat(tiny_folder, "partner.model=", "env.options.partner=external")
-    with pytest.raises(recipe.RecipeError, match=r"policy as partner\.model"):
+    with pytest.raises(recipe.RecipeError, match=r"set partner\.model to the policy"):
         assert make_rollouts(loaded, "train").panel
 
 

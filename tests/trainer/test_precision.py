@@ -176,7 +176,7 @@ def test_coarse_weights_are_refused(tmp_path):
     class Coarse(torch.nn.Linear):
         device = torch.device("cpu")
 
-    with pytest.raises(ValueError, match=r"trained in float32, got torch\.bfloat16"):
+    with pytest.raises(ValueError, match=r"must be float32, got torch\.bfloat16"):
         Learner(Coarse(2, 2, dtype=torch.bfloat16), Optimizer(learning_rate=1e-6), folder=tmp_path)
 
 

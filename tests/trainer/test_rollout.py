@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
 from collections import Counter
 from types import SimpleNamespace
 
+import gymnasium as gym
 import pytest
 import torch
 
 from agent_envs import Template
-from trainer.environments import Env, Prompt
+from trainer.environments import Env, PromptOptions
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
+from trainer.sft import demonstrate, require_expert
 
 from .conftest import Letters, Script
 
@@ -37,7 +40,7 @@ def east(text, row):
 
 def rollouts(context="history", *, penalty=0.0, turns=50, **options):
     env = Env(id="Corridor-v0", invalid_penalty=penalty, max_turns=turns)
-    return Rollouts(env, Prompt(context=context), "train", **options)
+    return Rollouts(env, PromptOptions(context=context), "train", **options)
 
 
 def tasks(*lengths):
@@ -115,6 +118,48 @@ def test_an_invalid_last_turn_keeps_its_penalty():
     assert (episode.outcome, episode.success, episode.truncated) == (0.0, False, True)
 
 
+WEBSHOP = {"reward": "score"}
+
+
+class Doubled(gym.RewardWrapper):
+    """A wrapper that reports no term."""
+
+    def reward(self, reward):
+        return 2 * float(reward) + 0.25
+
+
+def test_what_a_silent_wrapper_pays_stays_with_its_turn():
+    env = Env(id="Corridor-v0", wrappers={f"{__name__}:Doubled": {}})
+    player = Rollouts(env, PromptOptions(), "train")
+    (episode,) = player.play(tasks(2), Script(east), RNG)
+    assert episode.outcome == 1.0
+    assert [step.reward for step in episode.steps] == [0.25, 1.25]
+
+
+def buyer(text, row):
+    """Search for coats, open the first, buy it."""
+    products = re.findall(r"\bB0\w{8}\b", text)
+    click = "Buy Now" if "Buy Now" in text else products[0] if products else ""
+    action = f"click[{click}]" if click else "search[coats]"
+    return f"<think></think><action>{action}</action>"
+
+
+@pytest.mark.parametrize("penalty", [0.0, -0.1])
+def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
+    env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
+    player = Rollouts(env, PromptOptions(), "train", max_tokens=10**6)
+    names = player.panel.task_ids[:400:8]  # some of them ask for a coat
+    played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), RNG)
+    plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
+    for episode in played:
+        plain.reset(seed=1, options={"task_id": episode.task_id})
+        *_, last = [plain.step(step.action) for step in episode.steps]
+        assert last[2]
+        assert episode.outcome == last[1]
+        assert sum(step.reward for step in episode.steps) == 0.0
+    assert any(episode.outcome for episode in played)
+
+
 def test_constrained_decoding_gets_the_actions():
     script = Script(east, decode="admissible")
     rollouts().play(tasks(1, 2), script, RNG)
@@ -143,7 +188,7 @@ def test_a_first_prompt_without_room_is_refused():
 
 def test_the_explorer_shows_the_way(corridor):
     chat = Words()
-    one, two = rollouts().demonstrate(tasks(1, 2), chat)
+    one, two = demonstrate(rollouts(), tasks(1, 2), chat)
     assert [step.reply for step in two.steps] == [east("", 0)] * 2
     assert two.steps[0].observation == f"{INSTRUCTION}\n\nYou stand at 0."
     assert two.steps[1].observation == "You stand at 1."
@@ -152,32 +197,32 @@ def test_the_explorer_shows_the_way(corridor):
 
 
 def test_a_demonstration_of_turns_shows_their_prompts():
-    (shown,) = rollouts("turn").demonstrate(tasks(2), Words())
+    (shown,) = demonstrate(rollouts("turn"), tasks(2), Words())
     assert all(step.observation.startswith("You are an expert") for step in shown.steps)
     assert shown.context == "turn"
 
 
 def test_what_the_explorer_does_not_solve_is_left_out():
-    assert len(rollouts(turns=2).demonstrate(tasks(1, 5), Words())) == 1
+    assert len(demonstrate(rollouts(turns=2), tasks(1, 5), Words())) == 1
     with pytest.raises(ValueError, match="solved none of 2 tasks in 2 turns"):
-        rollouts(turns=2).demonstrate(tasks(4, 5), Words())
+        demonstrate(rollouts(turns=2), tasks(4, 5), Words())
 
 
 def test_another_expert_shows_another_way(corridor):
     for name in ("corridor:Explorer", "explorer"):
-        rollouts().require_expert(name)
-        assert len(rollouts().demonstrate(tasks(2), Words(), name)) == 1
+        require_expert(rollouts(), name)
+        assert len(demonstrate(rollouts(), tasks(2), Words(), name)) == 1
     with pytest.raises(RecipeError, match=r"sft\.expert: Corridor has no oracle; use 'explorer'"):
-        rollouts().require_expert("oracle")
+        require_expert(rollouts(), "oracle")
     with pytest.raises(RecipeError, match=r"sft\.expert: unknown expert 'explorr', did you mean"):
-        rollouts().require_expert("explorr")
+        require_expert(rollouts(), "explorr")
 
 
 def test_without_experts_there_is_no_warm_start(corridor, monkeypatch):
     monkeypatch.setattr(corridor.Corridor, "experts", "")
-    message = r"Corridor has no experts: .*; sft\.steps=0 learns from no expert"
+    message = r"Corridor has no experts: .*; sft\.steps=0 needs no expert"
     with pytest.raises(RecipeError, match=message):
-        rollouts().require_expert("explorer")
+        require_expert(rollouts(), "explorer")
 
 
 def test_a_template_of_ones_own(monkeypatch):
@@ -186,7 +231,9 @@ def test_a_template_of_ones_own(monkeypatch):
 
     def prompts(path):
         script = Script(east)
-        Rollouts(Env("Corridor-v0"), Prompt("turn", path), "train").play(tasks(1), script, RNG)
+        Rollouts(Env("Corridor-v0"), PromptOptions("turn", path), "train").play(
+            tasks(1), script, RNG
+        )
         return script.prompts
 
     assert prompts("mine:SHORT") != prompts("")
@@ -201,7 +248,7 @@ def test_a_template_of_ones_own(monkeypatch):
 def test_an_unknown_option_of_the_environment_names_the_nearest():
     env = Env(id="Corridor-v0", options={"maxturns": 3})
     with pytest.raises(RecipeError, match=r"no option 'maxturns'.*'max_turns'"):
-        Rollouts(env, Prompt(), "train").play(tasks(1), Script(east), RNG)
+        Rollouts(env, PromptOptions(), "train").play(tasks(1), Script(east), RNG)
 
 
 def test_draws_are_groups_of_different_tasks(corridor):
@@ -254,7 +301,7 @@ def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
     def played():
         waiting[0] = 0
         rollouts = Rollouts(
-            Env("Corridor-v0", max_turns=6), Prompt(context), "train", blind=("goal",)
+            Env("Corridor-v0", max_turns=6), PromptOptions(context), "train", blind=("goal",)
         )
         script = Script(answer)
         tasks = draw_tasks(rollouts.panel, tasks=4, rollouts=2, seed=1, step=1)
@@ -270,9 +317,9 @@ def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
 def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
     def shown():
         waiting[0] = 0
-        rollouts = Rollouts(Env("Corridor-v0"), Prompt(), "train")
+        rollouts = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
         tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
-        return rollouts.demonstrate(tasks, Words()), waiting[0]
+        return demonstrate(rollouts, tasks, Words()), waiting[0]
 
     alone = shown()
     monkeypatch.setattr(corridor.Corridor, "waits", True)

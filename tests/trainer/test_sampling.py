@@ -234,13 +234,13 @@ def test_settings_out_of_range_are_refused(options, message):
 
 def test_misuse_is_refused():
     session = Sampler(POLICY, Decoding(max_reply_tokens=1)).session(2)
-    with pytest.raises(ValueError, match="2 rows need as many token lists, got 1"):
+    with pytest.raises(ValueError, match="2 rows need one token list each, got 1"):
         session.reply([0, 1], [[1]], generator())
     with pytest.raises(ValueError, match=r"rows \[1\] got no new token"):
         session.reply([0, 1], [[1], []], generator())
-    with pytest.raises(ValueError, match="named twice"):
+    with pytest.raises(ValueError, match="each row may occur once"):
         session.reply([0, 0], [[1], [1]], generator())
-    with pytest.raises(ValueError, match="exactly where decode"):
+    with pytest.raises(ValueError, match="only there, got some with decode='free'"):
         session.reply([0, 1], [[1], [1]], generator(), [["look"], ["look"]])
     with pytest.raises(ValueError, match="longer than the model's 2048 positions"):
         session.reply([0, 1], [[1], [1] * 2049], generator())
@@ -343,5 +343,5 @@ def test_sliding_windows_are_refused():
         Sampler(Policy(model, tokenizer))
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
-    with pytest.raises(ValueError, match="has sliding_attention; use a model without"):
+    with pytest.raises(ValueError, match="has sliding_attention; use another model"):
         Sampler(Policy(model, tokenizer))

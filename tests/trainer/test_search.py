@@ -8,9 +8,10 @@ import torch
 import credit
 from trainer import episodes, recipe
 from trainer.batch import collate, make_rows
+from trainer.build import make_rollouts
 from trainer.metrics import describe
-from trainer.parts import make_rollouts
 from trainer.rollout import Task
+from trainer.sft import demonstrate
 from trainer.update import token_logprobs
 
 from .conftest import Script
@@ -65,8 +66,8 @@ def test_no_loss_on_what_the_environment_says(name, tasks, tiny_policy):
     loaded = recipe.load(name, ["sampling.max_tokens=9000"])
     rollouts = make_rollouts(loaded, "train")
     chat = tiny_policy.chat
-    (episode,) = rollouts.demonstrate(
-        [Task(rollouts.panel.task_ids[3], 0, 1)], tiny_policy, "oracle"
+    (episode,) = demonstrate(
+        rollouts, [Task(rollouts.panel.task_ids[3], 0, 1)], tiny_policy, "oracle"
     )
     batch = collate(make_rows([episode]))
     told = [chat.text(step.reply_ids) for step in episode.steps]

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 from trainer import episodes, metrics, recipe, train
 from trainer.batch import collate, make_rows
-from trainer.policy import Policy, resolve
+from trainer.policy import Policy
+from trainer.pretrained import resolve
 from trainer.update import recomputed, token_logprobs
 
 from .conftest import conversations

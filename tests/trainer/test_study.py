@@ -101,7 +101,7 @@ def test_an_unknown_study_is_named():
 
 
 def test_an_unfinished_run_is_named(done):
-    with pytest.raises(StudyError, match="seed_1 has not been finished; call the study again"):
+    with pytest.raises(StudyError, match="seed_1 is not finished; start the study again"):
         study.collect(METHODS, 2, done, level=0.5)
 
 

@@ -14,11 +14,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from trainer import episodes, evaluate, metrics, recipe, recipes
+from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.episodes import Episode, Step
-from trainer.metrics import describe
-from trainer.parts import derive, evaluate_model
-from trainer.train import RunError, check_folder, concentration, living, train
+from trainer.metrics import concentration, describe
+from trainer.train import RunError, check_folder, train
+from trainer.update import update_mask
 
 from .conftest import SHORT, figures, quiet, short, weights
 
@@ -176,7 +177,7 @@ def copy_of(run, tmp_path):
 def test_a_damaged_checkpoint_is_passed_over(whole, tiny_folder, tmp_path):
     folder = copy_of(whole, tmp_path)
     os.truncate(folder / "checkpoints" / "step_12" / "model.safetensors", 1000)
-    with pytest.warns(UserWarning, match=r"model\.safetensors was cut short.*step_10"):
+    with pytest.warns(UserWarning, match=r"model\.safetensors is truncated.*step_10"):
         train(short(tiny_folder), folder, resume=True, console=quiet())
     assert_same_run(whole, folder, 12)
 
@@ -359,7 +360,9 @@ def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint,
 
 def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_path):
     chosen = recipe.load("alfworld mt_grpo pocket", [f"policy.model={tiny_folder}"])
-    with pytest.raises(RunError, match=r"turn rewards, and AlfWorld-v0 reports none .*TurnVerifie"):
+    with pytest.raises(
+        RunError, match=r"'mt_grpo' reads turn rewards, but AlfWorld-v0 reports none .*TurnVerifie"
+    ):
         train(chosen, tmp_path / "run", console=quiet())
     assert not (tmp_path / "run").exists()
 
@@ -382,13 +385,13 @@ def test_dead_groups_are_left_out_without_turn_level_credit():
         played(1, 1.0, "a"),
         played(1, 1.0, "b"),
     ]
-    assert living(group, np.zeros(5)) == [True, True, True, False, False]
+    assert update_mask(group, np.zeros(5)) == [True, True, True, False, False]
 
 
 def test_dead_groups_with_turn_level_credit_live():
     group = [played(0, 1.0, "a", "b"), played(0, 1.0, "a", "b"), played(1, 0.0, "a", "b")]
     credit = np.array([0.1, 0.2, 0.0, 0.0, -1.0, -1.0])  # the last is a trajectory-level advantage
-    assert living(group, credit) == [True, True, True, True, False, False]
+    assert update_mask(group, credit) == [True, True, True, True, False, False]
 
 
 def test_concentration_by_hand():
@@ -425,7 +428,7 @@ def test_warnings_of_a_collapse(tiny_folder, corridor, tmp_path):
     options = ["sft.steps=0", "sampling.temperature=1e-5", "sampling.decode=free", "run.steps=5"]
     options += ["sampling.max_reply_tokens=8", "sampling.tasks=2", "sampling.rollouts=2"]
     train(short(tiny_folder, *options, "eval.every=0"), tmp_path, console=console)
-    assert "gave the same replies in every rollout" in console.file.getvalue()
+    assert "all rollouts had the same replies" in console.file.getvalue()
     assert metrics.read(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
 
 

@@ -9,7 +9,7 @@ import torch
 from agent_envs.prompt import IMAGE
 from trainer import episodes, recipe
 from trainer.batch import collate, make_rows, prompts
-from trainer.parts import make_rollouts, make_sampler
+from trainer.build import make_rollouts, make_sampler
 from trainer.policy import LoRA, Policy
 from trainer.rollout import draw_tasks
 from trainer.train import train
@@ -65,7 +65,7 @@ def test_an_image_has_as_many_tokens_as_pieces(policy):
     full = policy.vision.expanded(ids, [small, large])
     assert full.count(token) == 4 + 16  # pieces of 28 x 28
     assert [one for one in full if one != token] == [one for one in ids if one != token]
-    with pytest.raises(ValueError, match="1 images for 2 places"):
+    with pytest.raises(ValueError, match="1 images for 2 occurrences"):
         policy.vision.expanded(ids, [small])
 
 
@@ -107,7 +107,7 @@ def test_gradients_reach_the_eyes(policy):
 
 
 def test_a_model_without_eyes_is_told_so(tiny_policy):
-    with pytest.raises(ValueError, match="shows images, which this model does not see"):
+    with pytest.raises(ValueError, match="shows images, but this model reads only text"):
         played(tiny_policy)
 
 

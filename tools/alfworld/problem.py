@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, things
+from agent_envs.alfworld.layouts import OPENABLE, TOOLS, ThingType, things
 from tools.alfworld.rooms import loose
 from tools.alfworld.scenes import scenes
 
@@ -51,7 +51,7 @@ def _receptacle_types() -> list[str]:
     return sorted(every)
 
 
-def _abilities(thing: Thing) -> Iterator[str]:
+def _abilities(thing: ThingType) -> Iterator[str]:
     if "light" in thing.abilities:
         yield "toggleable"
     if loose(thing):

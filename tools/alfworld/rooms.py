@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.alfworld.game import SHORT_NAMES
-from agent_envs.alfworld.layouts import OPENABLE, TOOLS, Thing, things
+from agent_envs.alfworld.layouts import OPENABLE, TOOLS, ThingType, things
 from tools.alfworld.scenes import scenes
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def jobs(room: Room, task: str) -> list[Job]:
     ]
 
 
-def loose(thing: Thing) -> bool:
+def loose(thing: ThingType) -> bool:
     """Whether a type of thing can be carried about."""
     return thing.abilities.isdisjoint({"light", "fixed"})
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from agent_envs.alfworld.memory import Task
+    from agent_envs.alfworld.memory import TaskLine
     from agent_envs.search_qa.data import Question
     from agent_envs.sotopia.scene import Game
     from agent_envs.webshop.goals import Goal
@@ -388,7 +388,7 @@ def _shop(seed: int) -> Shop:
     )
 
 
-def _brings(turn: Shown, task: Task) -> bool:
+def _brings(turn: Shown, task: TaskLine) -> bool:
     """Whether a turn puts a thing of the task's type where the task wants it."""
     words = turn.action.split()
     return (

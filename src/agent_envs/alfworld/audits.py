@@ -1,6 +1,6 @@
-"""Audits of AlfWorld: walks that come back to their states, and players that do not do the task.
+"""Audits of AlfWorld: walks that return to earlier states, and players that ignore the task.
 
-The walks go the Explorer's way in part, take back what they did, and try what cannot be done.
+A walk follows the Explorer for some turns, undoes commands, and tries impossible ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_envs.testing.episodes import Actor, Env
 
 ODD = ("", "xyzzy", "look at everything", "take all", "Look", "go to nowhere 1", "use desklamp 1")
-"""Commands that mostly do nothing."""
+"""Commands that have no effect in most states."""
 UNDONE = {
     re.compile(r"take (.+) from (.+)"): r"move \1 to \2",
     re.compile(r"move (.+) to (.+)"): r"take \1 from \2",
@@ -29,7 +29,7 @@ UNDONE = {
 
 
 def actions(_: Env, rng: np.random.Generator) -> Actor:
-    """An actor that plays as the Explorer in part, and else undoes, wanders and errs."""
+    """An actor that partly follows the Explorer, and else undoes, wanders and makes errors."""
     return _Walker(rng)
 
 
@@ -61,7 +61,7 @@ class _Walker:
 
 
 def _undone(command: str) -> str:
-    """The command that takes another back, "" where there is none."""
+    """The command that undoes another, "" if there is none."""
     for form, inverse in UNDONE.items():
         if found := form.fullmatch(command):
             return found.expand(inverse)
@@ -69,7 +69,7 @@ def _undone(command: str) -> str:
 
 
 def _listed(place: int) -> Callable[[np.random.Generator], Actor]:
-    """Always the first or the last of what can be done."""
+    """Always the first or the last admissible action."""
     return lambda _: lambda _observation, info: str(info["admissible_actions"][place])
 
 
@@ -79,7 +79,7 @@ def _copier(_: np.random.Generator) -> Actor:
 
 
 def _hoarder(rng: np.random.Generator) -> Actor:
-    """Takes what it can, carries it somewhere else and drops it, whatever the task is."""
+    """Takes things, carries them elsewhere and drops them, regardless of the task."""
 
     def act(_: str, info: dict[str, Any]) -> str:
         listed = info["admissible_actions"]

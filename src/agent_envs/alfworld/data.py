@@ -1,8 +1,8 @@
 """Library: where AlfWorld games come from, the embedded set or a folder of public games.
 
-A public folder is listed, its games are read when they are played. Which games of it are marked
-unsolvable is remembered in the user's cache folder with each file's size and time, so that the next
-start reads nothing but directories.
+A public folder is only listed at the start; a game is read when it is played. The user's cache
+folder keeps which games are marked unsolvable, with each file's size and time, so that the next
+start only reads directories.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ SPLITS = ("train", "valid_seen", "valid_unseen")
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
 TASK = "TASK"
-"""Stands in the embedded grammar where the task sentence goes."""
+"""Placeholder for the task sentence in the embedded grammar."""
 
 KEPT_GAMES = 32
-"""Parsed games kept for the next episode of the same task."""
+"""How many parsed games are cached."""
 
-_LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader leaves out
+_LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader skips
 _ENTRY = ("size", "time", "solvable")
 _UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*false')
 
 
 @dataclass(frozen=True)
 class Library:
-    """The games of one split, or those of it that are of some task types.
+    """The games of one split, optionally only those of some task types.
 
     panel: their ids "<source>/<split>/<task>/<trial>", sorted.
-    folder: where `$ALFWORLD_DATA` would point, None for the embedded set.
+    folder: the folder of public games (as in `$ALFWORLD_DATA`), None for the embedded set.
     """
 
     panel: Panel
@@ -60,7 +60,7 @@ class Library:
         return _parsed(self.folder, task_id, _stamp(_path(self.folder, task_id)))
 
     def data(self, task_id: str) -> tuple[Any, str]:
-        """What the game's file holds, and what to call it in errors.
+        """The decoded JSON of the game's file, and its name for error messages.
 
         Raises:
             MissingAsset: its file is gone. BadAsset: it is not JSON.
@@ -73,11 +73,12 @@ def open_library(
     split: str = "train",
     task_types: Iterable[str] | str = (),
 ) -> Library:
-    """The games of `split` whose type is asked for; all six types when none is named.
+    """The games of `split` of the given task types.
 
-    data: "auto" (the folder that `$ALFWORLD_DATA` names if it is set, else embedded), "embedded",
-        or the folder that `$ALFWORLD_DATA` would name.
-    task_types: types, short names (`SHORT_NAMES`), levels (`LEVELS`), or one of them.
+    data: "auto" (the folder in `$ALFWORLD_DATA` if it is set, else embedded), "embedded", or a
+        folder of public games.
+    task_types: types, short names (`SHORT_NAMES`), levels (`LEVELS`), or a single one; empty for
+        all six types.
 
     Raises:
         ValueError: an unknown split, type or level, or a split without games of the types.
@@ -93,10 +94,10 @@ def open_library(
 
 
 def types_named(task_types: Iterable[str] | str) -> frozenset[str]:
-    """Full names for types, short names and levels; all six for none.
+    """Full names for types, short names and levels; all six if none is given.
 
     Raises:
-        ValueError: a name that is none of these; the message has the nearest.
+        ValueError: an unknown name; the message suggests the most similar one.
     """
     named = (task_types,) if isinstance(task_types, str) else tuple(task_types)
     known = {full: [full] for full in SHORT_NAMES.values()}
@@ -112,13 +113,13 @@ def types_named(task_types: Iterable[str] | str) -> frozenset[str]:
 
 
 def logic() -> dict[str, str]:
-    """Domain and grammar that the embedded games share, with `TASK` where the sentence goes."""
+    """Domain and grammar shared by the embedded games, with `TASK` for the task sentence."""
     found: dict[str, str] = json.loads(_unpacked("logic.json.xz"))
     return found
 
 
 def worded(rules: Mapping[str, str], task: str, *, place: str = TASK) -> dict[str, str]:
-    """Rules with the task sentence in their grammar where `place` stands."""
+    """The rules with `place` in their grammar replaced by the task sentence."""
     return {**rules, "grammar": rules["grammar"].replace(place, task)}
 
 
@@ -142,7 +143,7 @@ def _unpacked(name: str) -> str:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def _parsed(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
-    """The game of a task; `_stamp` makes it anew when its file changes."""
+    """The game of a task; `_stamp` invalidates the cache when its file changes."""
     data, source = _data(folder, task_id)
     return parse_game(data, task_id, source)
 
@@ -161,7 +162,7 @@ def _path(folder: Path | None, task_id: str) -> Path | None:
 
 
 def _stamp(path: Path | None) -> tuple[int, ...]:
-    """Size and time of a file, nothing where there is none."""
+    """Size and time of a file; () without a file."""
     if path is None or not path.is_file():
         return ()
     stat = path.stat()
@@ -179,8 +180,8 @@ def _folder(data: str | os.PathLike[str]) -> Path | None:
         folder = folder.parent
     if not _has_games(folder):
         raise MissingAsset(
-            f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; name "
-            'the folder that $ALFWORLD_DATA would name, run `alfworld-download`, or use "embedded"'
+            f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; give "
+            'the folder of $ALFWORLD_DATA, run `alfworld-download`, or use "embedded"'
         )
     return folder
 
@@ -196,7 +197,7 @@ def _embedded(split: str, kinds: frozenset[str]) -> Library:
 
 @lru_cache(maxsize=16)
 def _public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> Library:
-    """The library of a folder; `_contents` makes it anew when the folder changes."""
+    """The library of a folder; `_contents` invalidates the cache when the folder changes."""
     names = solvable(folder / FOLDER / split)
     if not names:
         raise MissingAsset(
@@ -215,7 +216,7 @@ def _panel(split: str, kinds: frozenset[str], task_ids: Iterable[str], source: s
 
 
 def _contents(split: Path) -> str:
-    """A digest of a split's task folders and the times of the last change in each."""
+    """A digest of a split's task folders and their modification times."""
     if not split.is_dir():
         return ""
     with os.scandir(split) as tasks:
@@ -226,8 +227,8 @@ def _contents(split: Path) -> str:
 def solvable(split: Path) -> list[str]:
     """`<task>/<trial>` of each text game below a split's folder, sorted.
 
-    Left out is what ALFWorld's own loader leaves out: movable receptacles, sliced objects, and
-    games marked as unsolvable. A file that is broken is listed, and refused when it is played.
+    Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
+    unsolvable. A broken file is listed; it raises when it is played.
     """
     cache = _cache_folder() / f"{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
     known = _remembered(cache)
@@ -254,7 +255,7 @@ def _cache_folder() -> Path:
 
 
 def _remembered(cache: Path) -> dict[str, list[int]]:
-    """What an earlier start found out; nothing where the file is missing or not ours."""
+    """The cached results of an earlier start; empty if the file is missing or invalid."""
     try:
         known = json.loads(cache.read_bytes())
     except (OSError, ValueError):
@@ -265,7 +266,7 @@ def _remembered(cache: Path) -> dict[str, list[int]]:
 
 
 def _remember(cache: Path, listing: Mapping[str, Any]) -> None:
-    """Keep it for the next start; a folder that cannot be written costs that start its time."""
+    """Cache the listing for the next start; without write access nothing is cached."""
     with suppress(OSError):
         cache.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=cache.parent)

@@ -1,9 +1,9 @@
-"""Shortest solutions from any state, by a search made for this household.
+"""Shortest solutions from any state, by a search specialised for AlfWorld.
 
-Every move costs one step, whatever the way, so a solution is a short itinerary of stations (a
-receptacle, whether its door must be open, what to do there) and its length depends only on which
-stations share a spot and which doors stand open. The search lists the itineraries that can be
-shortest and takes the best; it sees everything, also what the agent has not seen.
+Every move costs one step regardless of the distance. A solution is therefore a short itinerary of
+stations (a receptacle, whether its door must be open, what to do there). Its length depends only on
+which stations share a location and which doors are open. The search enumerates the itineraries that
+can be shortest and takes the best. It uses the full state, including what the agent has not seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 
 
 class Station(NamedTuple):
-    """Something to do at a receptacle, with its door open where `door` asks; verb "": be there."""
+    """An action at a receptacle, whose door must be open if `door`; verb "" only goes there."""
 
     receptacle: int
     door: bool
@@ -32,7 +32,7 @@ Itinerary = tuple[Station, ...]
 
 
 def plan(world: World) -> list[str] | None:
-    """The commands of a shortest solution from this state; None if the goal is out of reach."""
+    """The commands of a shortest solution from this state; None if there is none."""
     if world.won:
         return []
     search = _Search(world)
@@ -42,7 +42,7 @@ def plan(world: World) -> list[str] | None:
 
 
 class _Search:
-    """What the itineraries from one state have in common."""
+    """The data shared by all itineraries from one state."""
 
     def __init__(self, world: World) -> None:
         game = world.game
@@ -59,7 +59,7 @@ class _Search:
         self.tools = sorted(r for r in tools.get(treatment, ()) if self.place[r] >= 0)
 
     def length(self, itinerary: Itinerary) -> int:
-        """Steps an itinerary takes from here."""
+        """How many steps an itinerary takes from here."""
         location, steps, opened = self.world.location, 0, set()
         for receptacle, door, verb, _ in itinerary:
             spot = self.place[receptacle]
@@ -89,7 +89,7 @@ class _Search:
         return commands
 
     def to_lamp(self) -> Iterator[Itinerary]:
-        """Itineraries that end at a lamp that is on with a thing of the right type in hand."""
+        """Itineraries that end at a lit lamp with an object of the right type in hand."""
         lit = self.world.props["istoggled"]
         lamps = [
             Station(receptacle, False, "" if thing in lit else "use", thing)
@@ -103,24 +103,24 @@ class _Search:
                     yield from self._with_free_hands((*taking, lamp))
 
     def to_place(self) -> Iterator[Itinerary]:
-        """Itineraries that bring the things, treated as asked, to one receptacle."""
+        """Itineraries that treat the objects as required and bring them to one receptacle."""
         for receptacle in self._targets():
             ready = self._ready(receptacle)
             missing = self.game.goal.count - len(ready)
             things = self._alike(self.game.goal_objects - ready)
             for chosen in permutations(things, missing):
-                if self.world.held in chosen[1:]:  # what is in hand goes first
+                if self.world.held in chosen[1:]:  # the object in hand goes first
                     continue
                 each = [list(self._deliveries(thing, receptacle)) for thing in chosen]
                 for parts in product(*each):
                     yield from self._with_free_hands(tuple(s for part in parts for s in part))
 
     def _ready(self, receptacle: int) -> frozenset[int]:
-        """The things in a receptacle that already count towards the goal."""
+        """The objects in a receptacle that already count towards the goal."""
         return self.game.goal_objects & self.done & frozenset(self.world.contents[receptacle])
 
     def _targets(self) -> list[int]:
-        """Receptacles of the right type, one of each set that are equally good."""
+        """Receptacles of the right type; of equally good ones only the first."""
         sources = {place for places in self.where.values() for place in places}
         special = {self.place[r] for r in (*sources, *self.tools)} | {self.world.location}
         chosen: dict[Any, int] = {}
@@ -133,7 +133,7 @@ class _Search:
         return list(chosen.values())
 
     def _alike(self, things: frozenset[int]) -> list[int]:
-        """Things, no more than the goal needs of those that are equally good."""
+        """Objects; of equally good ones only as many as the goal needs."""
         kept: dict[Any, list[int]] = {}
         for thing in sorted(things):
             key = (*self.where[thing], thing in self.done, thing == self.world.held)
@@ -143,7 +143,7 @@ class _Search:
         return [thing for same in kept.values() for thing in same]
 
     def _takings(self, thing: int) -> Iterator[Itinerary]:
-        """The ways to get hold of a thing."""
+        """Itineraries that take an object."""
         if thing == self.world.held:
             yield ()
         elif thing in self.game.pickupable:
@@ -152,11 +152,11 @@ class _Search:
                     yield (Station(receptacle, True, "take", thing),)
 
     def _deliveries(self, thing: int, target: int) -> Iterator[Itinerary]:
-        """The ways to bring a thing, treated as asked, to a receptacle."""
+        """Itineraries that treat an object as required and bring it to a receptacle."""
         for taking in self._takings(thing):
             left = set(self.where[thing]).difference(station.receptacle for station in taking)
             putting: Itinerary = (Station(target, True, "move", thing),)
-            if target in left:  # a thing can be in two places at once
+            if target in left:  # an object can be in two receptacles at once
                 putting = ()
             elif target not in self.game.fits[thing]:
                 continue
@@ -168,7 +168,7 @@ class _Search:
                     yield (*taking, treating, *putting)
 
     def _with_free_hands(self, itinerary: Itinerary) -> Iterator[Itinerary]:
-        """The itinerary, after getting rid of what is held where it starts by taking something."""
+        """The itinerary; if it starts by taking something, the held object is put down first."""
         if not itinerary or self.world.held < 0 or itinerary[0].verb != "take":
             yield itinerary
             return
@@ -182,7 +182,7 @@ class _Search:
 
 
 def _command(world: World, verb: str, thing: int, receptacle: str) -> str:
-    """The words for a verb, a thing and a receptacle."""
+    """The command for a verb, an object and a receptacle."""
     name = world.game.objects[thing]
     match verb:
         case "take":

@@ -42,7 +42,7 @@ class AlfWorld(AgentEnv):
     Description:
         The agent is in a room, goes to its receptacles, opens, takes, moves, cleans, heats, cools,
         and switches lamps on, until the task is done (Shridhar et al., ALFWorld, 2021). The native
-        engine answers as TextWorld does, to the byte, some ten thousand times as fast.
+        engine's texts are byte-identical to TextWorld's, about ten thousand times as fast.
 
     Observation:
         TextWorld's text. The first names all receptacles and the task.
@@ -50,27 +50,28 @@ class AlfWorld(AgentEnv):
     Action:
         One command: `look`, `inventory`, `help`, `go to R`, `open R`, `close R`, `take O from R`,
         `move O to R`, `clean|heat|cool O with R`, `use O`, `slice O with O`, `examine R|O`, with
-        names as in the text. Blanks around it are ignored, case matters.
-        `info["admissible_actions"]` has all that do something now, sorted.
+        names as in the text. Whitespace around it is ignored; case matters.
+        `info["admissible_actions"]` has all commands that have an effect now, sorted.
 
     Validity:
-        A command is valid iff it was admissible. MGR's patterns of feedback (appendix A.5) say the
-        same, except that "You are not carrying anything." refuses nothing. `invalid_reason` is
-        "refused" for a command of the right form about things that the game has, "unknown" for any
-        other.
+        A command is valid iff it was admissible. MGR's feedback patterns (appendix A.5) give the
+        same result, except that "You are not carrying anything." counts as valid here.
+        `invalid_reason` is "refused" for a well-formed command about objects and receptacles of
+        the game, "unknown" for any other.
 
     Progress:
         "facts" (default): share of the goal's milestones reached, see `milestones`. "distance":
-        1 - remaining / remaining at the start, by a shortest solution from the present state;
-        privileged, for analysis; with `info["dead_end"]`, true where the goal has got out of reach
-        (progress 0). "none": 0 until the end. All are 1 exactly when the task is done. With "facts"
-        one anchor can come with different progress: what was seen counts, and changes nothing.
+        1 - remaining / remaining at the start, by a shortest solution from the current state;
+        privileged, for analysis; adds `info["dead_end"]`, true if the goal can no longer be
+        reached (progress 0). "none": 0 until the end. All are 1 exactly when the task is done.
+        With "facts" one anchor can have different progress: what was seen counts as progress, but
+        is not part of the state.
 
     Anchor:
-        Digest of the agent's location, the held object, what lies where, which doors are open, and
-        which objects are clean, hot, cold, sliced or switched on; where there is a knife, also at
-        which location a thing to slice was last put down. What was looked at does not matter, nor
-        does the way there.
+        Digest of the agent's location, the held object, the contents of all receptacles, the open
+        doors, and which objects are clean, hot, cold, sliced or switched on. If there is a knife,
+        also the location where each sliceable object was last put down. What was looked at and the
+        path to the state are not part of it.
 
     Reward:
         `success_reward` on success, else 0.
@@ -82,12 +83,12 @@ class AlfWorld(AgentEnv):
         `train`, `valid_seen`, `valid_unseen`. A task id is `<source>/<split>/<task>/<trial>` with
         source "embedded" or "alfworld". `task_types` narrows the panel to types, short names
         (pick, look, clean, heat, cool, pick2) or MGR's levels (L0, L1, L2).
-        `info["task_type"]` and `info["level"]` tell them.
+        They are reported in `info["task_type"]` and `info["level"]`.
 
     Data:
-        `data="auto"`: the public games of the folder that `$ALFWORLD_DATA` names if it is set
+        `data="auto"`: the public games in the folder `$ALFWORLD_DATA` if it is set
         (`alfworld-download` fills `~/.cache/alfworld`), otherwise the embedded set of this
-        package's own generator. "embedded", or a folder, picks one. `panel.source` reports it.
+        package's own generator. "embedded" or a folder selects one. `panel.source` reports it.
 
     Source:
         Shridhar et al., ALFWorld: Aligning Text and Embodied Environments for Interactive
@@ -99,17 +100,17 @@ class AlfWorld(AgentEnv):
         data: see Data.
         task_types: see Tasks and splits; empty for all.
         max_turns: turn limit; HAS used 40.
-        progress: see Progress; "distance" asks for the native engine.
-        success_reward: paid on success.
-        facts: adds `info["facts"]`, what holds now and can change; of `objectatlocation` only what
-            is of things to slice changes what an action does, and is in the anchor.
+        progress: see Progress; "distance" requires the native engine.
+        success_reward: the reward of success.
+        facts: adds `info["facts"]`, the facts that hold now and can change. Of `objectatlocation`,
+            only the facts about sliceable objects affect actions and are in the anchor.
         walkthrough: adds `info["walkthrough"]`, the game's own solution.
-        dialect: "0.4", or "0.3" for the older `put O in/on R`, which is also read and printed then.
-            It is untested against genuine transcripts, and native only.
+        dialect: "0.4", or "0.3" for the older command `put O in/on R` and its feedback. "0.3" is
+            not tested against genuine transcripts, and available on the native engine only.
         render_mode: None or "ansi".
 
     Raises:
-        ValueError: an unknown option; the message has the nearest known one.
+        ValueError: an unknown option value; the message suggests the most similar one.
         MissingAsset: a folder without games. BadAsset: at `reset`, a broken game file.
         ImportError: `engine="textworld"` without its packages.
     """
@@ -193,7 +194,7 @@ class AlfWorld(AgentEnv):
         )
 
     def _left(self) -> int | None:
-        """Steps of a shortest solution from here, None where there is none; kept per state."""
+        """Steps of a shortest solution from here, None if there is none; cached per state."""
         key = self.world.anchor()
         if key not in self._remaining:
             commands = plan(self.world)
@@ -202,9 +203,9 @@ class AlfWorld(AgentEnv):
 
 
 def reason(command: str, world: World) -> str:
-    """Why a command that was not admissible was not.
+    """The `invalid_reason` of a command that was not admissible.
 
-    "refused": of the right form, about things and places that the game has; else "unknown".
+    "refused": well-formed, about objects and receptacles of the game; else "unknown".
     """
     form = _FORM[world.dialect].fullmatch(command.strip())
     if form is None:

@@ -1,9 +1,8 @@
 """The experts of AlfWorld: an Explorer that reads observations, an Oracle that knows the game.
 
-The Explorer reads the opening text and the observations, as a person would: it searches likely
-places first, opens what is closed, remembers what it saw, and does what the task says with the
-first thing that fits. It never looks at the game's state, so that what it does can be learned from
-its transcripts.
+The Explorer only reads the first observation and the later ones. It searches likely places first,
+opens closed receptacles, remembers what it saw, and does the task with the first object that fits.
+It never uses the game's state, so a policy can learn its behaviour from its transcripts.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TOOLS = {verb: tool.lower() for verb, tool in TOOLS.items()}
 
 
 class Explorer:
-    """A `Searcher` that has observed all turns of the episode, whoever played them.
+    """A `Searcher` that has observed all turns of the episode, including other players' turns.
 
     Raises:
         ValueError: the opening has no task line that AlfWorld uses.
@@ -41,11 +40,11 @@ class Explorer:
         self._observed = 1
 
     def act(self) -> str:
-        """The next command; nothing is done."""
+        """The next command; it is not executed."""
         return self._informed().act()
 
     def think(self) -> str:
-        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        """The current target: a thing, tool or place by name, or by type if none is known."""
         return self._informed().think()
 
     def _informed(self) -> Searcher:
@@ -56,7 +55,7 @@ class Explorer:
 
 
 class Oracle:
-    """Plays a shortest solution from where everything is: an upper bound, bad to imitate.
+    """Plays a shortest solution from the full state: an upper bound, not suited for imitation.
 
     Raises:
         ValueError: the engine is not the native one.
@@ -66,15 +65,15 @@ class Oracle:
         self._env = playing(env, AlfWorld)
         if not isinstance(self._env.world, World):
             raise ValueError(  # noqa: TRY004  the option is wrong, not a type
-                "the Oracle of AlfWorld reads the world of engine='native', and this episode has "
-                "another; use the Explorer"
+                "the Oracle of AlfWorld needs engine='native', this episode has another engine; "
+                "use the Explorer"
             )
 
     def act(self) -> str:
-        """The next command; nothing is done.
+        """The next command; it is not executed.
 
         Raises:
-            ValueError: the task is done, or its goal is out of reach.
+            ValueError: the task is done, or its goal can no longer be reached.
         """
         commands, task = plan(self._env.world), self._env.task_id
         if not commands:
@@ -83,17 +82,17 @@ class Oracle:
         return commands[0]
 
     def think(self) -> str:
-        """Nothing: its reasons are facts that the agent has not seen."""
+        """Always "": its reasons are facts that the agent has not seen."""
         return ""
 
 
 class Searcher:
-    """`act()` returns the next command, `observe(action, observation)` takes in what it brought.
+    """`act()` returns the next command, `observe(action, observation)` processes its result.
 
     Args:
         opening: the first observation, with the list of receptacles and the task line.
-        rng: makes it prefer some places over equally good ones; without it, it keeps the
-            order in which the opening lists them.
+        rng: breaks ties between equally good places; without it, the order of the opening's
+            list breaks them.
 
     Raises:
         ValueError: the opening has no task line that AlfWorld uses.
@@ -113,7 +112,7 @@ class Searcher:
             self._taste = dict(zip(self.memory.places, noise.tolist(), strict=True))
 
     def act(self) -> str:
-        """The next command; the same until something is observed."""
+        """The next command; the same until the next `observe`."""
         task, memory = self.task, self.memory
         if memory.held and not self._useful(memory.held):
             return self._put_down()
@@ -127,7 +126,7 @@ class Searcher:
         return self._reach(target) or f"move {memory.held} to {target}"
 
     def think(self) -> str:
-        """What it is after now: a thing, tool or place by name, or by type if none is known."""
+        """The current target: a thing, tool or place by name, or by type if none is known."""
         task, memory = self.task, self.memory
         if memory.held and not self._useful(memory.held):
             return memory.held
@@ -140,14 +139,14 @@ class Searcher:
         return self._target() or task.place
 
     def observe(self, action: str, observation: str) -> None:
-        """Take in what an action brought, its own or somebody else's."""
+        """Process the observation after an action, its own or another player's."""
         if observation.strip() == REFUSED:
             self._refused(action.strip())
         else:
             self.memory.learn(observation)
 
     def _refused(self, action: str) -> None:
-        """Learn from a refusal, if it would have tried the same itself."""
+        """Learn from a refused action, if it is the action that this searcher would have taken."""
         memory = self.memory
         match action.split():
             case ["go", "to", *words] if (place := " ".join(words)) in memory.places:
@@ -173,7 +172,7 @@ class Searcher:
         )
 
     def _light(self) -> str:
-        """Hold the thing where a lamp is and switch the lamp on."""
+        """Go to a lamp with the object in hand and switch the lamp on."""
         if not self.memory.held:
             return self._fetch()
         lamps = {place: lamp for lamp, place in self.memory.find(self.task.place)}
@@ -183,12 +182,12 @@ class Searcher:
         return self._reach(place, door=False) or f"use {lamps[place]}"
 
     def _treat(self) -> str:
-        """Clean, heat or cool what is held."""
+        """Clean, heat or cool the held object."""
         tool = self._tool()
         return self._reach(tool, door=False) or f"{self.task.verb} {self.memory.held} with {tool}"
 
     def _fetch(self) -> str:
-        """Take a thing of the task's type that is not yet where it belongs."""
+        """Take an object of the task's type that is not yet at the target."""
         thing, place = self._wanted()
         if not thing:
             return self._search(self.task.thing)
@@ -200,7 +199,7 @@ class Searcher:
         return self._nearest([place for place in self.memory.places if kind_of(place) == kind])
 
     def _wanted(self) -> tuple[str, str]:
-        """The nearest known thing of the task's type that is out of place, and where it is."""
+        """The nearest known object of the task's type that is not at the target, and its place."""
         target = self._target() if self.task.count > 1 else ""
         known = [
             (thing, place)
@@ -211,7 +210,7 @@ class Searcher:
         return next((thing for thing, where in known if where == place), ""), place
 
     def _target(self) -> str:
-        """The place to fill: the one that holds most of the things, else the nearest."""
+        """The target place: the one with most of the objects, else the nearest."""
         memory = self.memory
         fit = [
             place
@@ -223,7 +222,7 @@ class Searcher:
         return self._nearest([place for place in fit if kinds[place] >= most])
 
     def _put_down(self) -> str:
-        """Get rid of a thing that is of no use, where it is likely to be allowed."""
+        """Put a useless object down at a place that is likely to accept it."""
         memory, kind = self.memory, kind_of(self.memory.held)
         fit = [place for place in memory.places if (memory.held, place) not in memory.unfit]
         weights = habits().get(kind, {})
@@ -232,10 +231,10 @@ class Searcher:
         return self._reach(place) or f"move {memory.held} to {place}"
 
     def _search(self, kind: str) -> str:
-        """Look into the most promising place for a type of thing."""
+        """Look into the most likely place for a type of object."""
         memory = self.memory
         fresh = [place for place in memory.places if place not in memory.seen]
-        if not fresh:  # it must have been overlooked or moved: look again, oldest view first
+        if not fresh:  # it was overlooked or moved: look again, oldest view first
             return self._view(next(iter(memory.seen), ""))
         weights = habits().get(kind, {})
 
@@ -249,19 +248,19 @@ class Searcher:
         return self._reach(place) or (f"examine {place}" if place else "look")
 
     def _reach(self, place: str, *, door: bool = True) -> str:
-        """The step towards a place (through its door, if asked), "" when nothing is in the way."""
+        """The next step towards a place (and its door, if `door`), "" if it is reached."""
         if place and place not in self.memory.here:
             return f"go to {place}"
         return f"open {place}" if door and place in self.memory.closed else ""
 
     def _cost(self, place: str) -> int:
-        """Steps until a place can be used, by what is known of its door."""
+        """Steps until a place can be used, given what is known about its door."""
         memory = self.memory
         unknown = place not in memory.seen and kind_of(place) in _OPENABLE
         return (place not in memory.here) + (place in memory.closed or unknown)
 
     def _nearest(self, places: Sequence[str]) -> str:
-        """The place that takes the fewest steps, in the opening's order; "" of none."""
+        """The place with the fewest steps, ties in the opening's order; "" if there is none."""
         return min(
             places, key=lambda place: self._cost(place) - self._taste[place] / 1e6, default=""
         )

@@ -1,4 +1,4 @@
-"""Game: one ALFWorld game read from its `game.tw-pddl`, as tables of small integers.
+"""Game: an ALFWorld game from its `game.tw-pddl` file, as tables of small integers.
 
 Objects, receptacles and locations are numbered in the order of their lower-cased ids, which is the
 order in which the genuine engine lists them.
@@ -35,13 +35,13 @@ LEVELS = {"L0": ("pick", "look"), "L1": ("clean", "heat"), "L2": ("cool", "pick2
 """MGR's difficulty levels, by short name."""
 
 KEYS = {"pddl_domain": str, "grammar": str, "pddl_problem": str, "walkthrough": list}
-"""What a `game.tw-pddl` must hold."""
+"""The required keys of a `game.tw-pddl` file and their types."""
 
 ABLE = {"clean": "cleanable", "heat": "heatable", "cool": "coolable"}
-"""Treatment: what the domain calls an object that it can be done to."""
+"""Treatment -> the domain's property of objects that can be treated."""
 
 DONE = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
-"""Treatment: what the domain calls an object that it was done to."""
+"""Treatment -> the domain's property of objects that were treated."""
 
 PROPERTIES = ("isclean", "ishot", "iscool", "issliced", "istoggled")
 _KNIVES = ("knifetype", "butterknifetype")
@@ -52,11 +52,11 @@ _RULES = re.compile(r'"""(.*?)"""', re.DOTALL)
 
 @dataclass(frozen=True)
 class Goal:
-    """What wins: `count` objects of a type, `treatment` done to them, in one receptacle of a type.
+    """The winning condition: `count` treated objects of a type in one receptacle of a type.
 
     treatment: "", "clean", "heat" or "cool".
-    lamp: type of the lamp that must be on where the agent stands with the object in hand; then
-        there is no receptacle type.
+    lamp: type of the lamp that must be on at the agent's location with the object in hand;
+        such a goal has no receptacle type.
     """
 
     object_type: str
@@ -75,21 +75,21 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """One game: its tables and its start. Immutable, shared by all its worlds.
+    """One game: its tables and initial state. Immutable, shared by all its worlds.
 
     Objects, receptacles and locations are indices into `objects`, `receptacles` and `locations`,
-    the names that players read ("mug 2"; locations, which they never read, "loc 7").
+    the displayed names ("mug 2"; "loc 7" for locations, which are never displayed).
 
-    task_id: "<source>/<split>/<task>/<trial>", as the caller named it.
+    task_id: "<source>/<split>/<task>/<trial>", as given by the caller.
     task: the task sentence, "put a clean mug in coffeemachine."
-    object_type, receptacle_type: lower-cased PDDL symbols, "mugtype"; "" where none is given.
+    object_type, receptacle_type: lower-cased PDDL symbols, "mugtype"; "" if not given.
     place: location of each receptacle; `at` has the receptacles of each location.
     fits: the receptacles that can take each object, ascending.
-    inner: what lies inside each object that can hold others; it never changes.
+    inner: the contents of each object that can hold others; they never change.
     contents: objects in each receptacle at the start. object_at: (object, location) at the start.
     props: per predicate of `PROPERTIES` the objects for which it holds at the start.
-    goal_objects, goal_receptacles, goal_lamps: indices that the goal's types name.
-    key: digest of the ids, which tells games of different households apart.
+    goal_objects, goal_receptacles, goal_lamps: indices of the goal's types.
+    key: digest of the ids; it differs between households.
     """
 
     task_id: str
@@ -133,7 +133,7 @@ class Game:
 
     @property
     def task_type(self) -> str:
-        """The task type as the folder names have it, "pick_and_place_simple"."""
+        """The task type as in the folder names, such as "pick_and_place_simple"."""
         return SHORT_NAMES[self.goal.task]
 
     @property
@@ -167,15 +167,15 @@ def read_game(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise MissingAsset(
-            f"{path} is not there; give the folder that $ALFWORLD_DATA names, or get the games "
+            f"{path} does not exist; give the folder of $ALFWORLD_DATA, or get the games "
             "with `pip install alfworld && alfworld-download`"
         ) from error
     except UnicodeDecodeError as error:
-        raise BadAsset(f"{path}: not UTF-8 text at byte {error.start}; get it anew") from error
+        raise BadAsset(f"{path}: not UTF-8 text at byte {error.start}; get it again") from error
     except json.JSONDecodeError as error:
         raise BadAsset(
             f"{path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); the "
-            "file may be cut short: get it anew with `alfworld-download`"
+            "file may be truncated: get it again with `alfworld-download`"
         ) from error
 
 
@@ -220,10 +220,10 @@ def _task(grammar: str, source: str) -> str:
 
 
 def _goal(problem: Problem) -> Goal:
-    """Which of the six forms the goal has, whatever its variables are called.
+    """The goal, in one of the six known forms; names of variables do not matter.
 
     Raises:
-        BadAsset: none of them.
+        BadAsset: another form.
     """
     said = {atom[0]: atom for atom in problem.goal}
     kinds = [atom[-1] for atom in problem.goal if atom[0] == "objecttype"]
@@ -235,11 +235,11 @@ def _goal(problem: Problem) -> Goal:
     for form in forms:
         if shape == _shape(_formula(form)):
             return form
-    raise problem.wrong("goal", "the goal is none of the six forms of ALFWorld's tasks")
+    raise problem.wrong("goal", "the goal has none of the six forms of ALFWorld's tasks")
 
 
 def _formula(goal: Goal) -> list[Atom]:
-    """The atoms that a goal asks for."""
+    """The atoms of a goal."""
     if goal.lamp:
         return [
             ("objecttype", "?lamp", goal.lamp),
@@ -261,7 +261,7 @@ def _formula(goal: Goal) -> list[Atom]:
 
 
 def _shape(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
-    """The atoms, each once, with each variable replaced by all that is said of it."""
+    """The atoms, each once, with each variable replaced by its predicates."""
     once = set(atoms)
     said: dict[str, list[str]] = {}
     for name, *words in once:
@@ -275,9 +275,9 @@ def _shape(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
 
 
 def _names(ids: Sequence[str]) -> dict[str, str]:
-    """What players read: per kind, numbers count down through the sorted ids.
+    """The displayed names: per kind, numbers count down through the sorted ids.
 
-    The kind is what stands before the first `_bar_`, with "basin" added where the id has it.
+    The kind is the part before the first `_bar_`, with "basin" added if the id contains it.
     """
     kinds = {}
     for symbol in ids:
@@ -295,7 +295,7 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
     """The game that a problem describes.
 
     Raises:
-        BadAsset: facts that do not go together.
+        BadAsset: inconsistent facts.
     """
     facts, goal = problem.facts, _goal(problem)
     ids = sorted({name for group in facts.values() for fact in group for name in fact})
@@ -351,7 +351,7 @@ def _sets(
     object_type: Sequence[str],
     receptacle_type: Sequence[str],
 ) -> dict[str, frozenset[int]]:
-    """The objects and receptacles of which something holds."""
+    """The sets of objects and receptacles for which a property holds."""
     same = (*ABLE.values(), "openable", "opened", "pickupable", "toggleable", "sliceable")
     having = {
         name: frozenset(number[fact[0]] for fact in facts[name])
@@ -372,7 +372,7 @@ def _sets(
 
 
 def _agent(problem: Problem) -> tuple[str, str, str]:
-    """The agent's name, where it starts and what it holds then, "" for nothing."""
+    """The agent's name, its location and its held object ("" for none) at the start."""
     facts = problem.facts
     starts, held, stands = facts["atlocation"], facts["holds"], facts["receptacleatlocation"]
     if len(starts) != 1:

@@ -1,8 +1,8 @@
-"""GenuineWorld: the interface of `world.World` over the genuine TextWorld engine, to compare with.
+"""GenuineWorld: the interface of `world.World` over the genuine TextWorld engine, for comparison.
 
-Its packages are imported when they are asked for. The engine takes a second or two to start a game,
-keeps a megabyte or so of each, is not thread-safe, and writes over `sys.argv` and `$ALFWORLD_DATA`,
-which are put back.
+Its packages are imported on first use. The engine takes a second or two to start a game, keeps
+about a megabyte per game, is not thread-safe, and overwrites `sys.argv` and `$ALFWORLD_DATA`, which
+are restored.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from agent_envs.alfworld.game import Game
 
 SENTENCE = "UNKNOWN GOAL"
-"""Stands in ALFWorld's own grammar where the task sentence goes."""
+"""Placeholder for the task sentence in ALFWorld's own grammar."""
 
 _LISTED = re.compile(r"\ba (\S+ \d+)")
 
 
 def genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
-    """What starts a task of a library on the genuine engine.
+    """A function that starts a task of a library on the genuine engine.
 
     Raises:
         ImportError: its packages are not installed.
@@ -45,16 +45,16 @@ def genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
 def _start(library: Library, task_id: str, _dialect: str) -> GenuineWorld:
     game = library.load(task_id)
     data, _ = library.data(task_id)
-    if library.folder is None:  # the embedded games are in our own words of the same rules
+    if library.folder is None:  # the embedded games have our own grammar of the same rules
         data = {**data, **worded(_own_logic(), data["task"], place=SENTENCE)}
     return GenuineWorld(game, data)
 
 
 class GenuineWorld(World):
-    """A game on the genuine engine; what it says and what it holds possible is the engine's.
+    """A game on the genuine engine, which provides the texts and the admissible commands.
 
-    The state attributes are read off the engine's facts after each command, so that anchors,
-    progress and searches work as on the native engine. It can be neither copied nor pickled.
+    The state attributes are read from the engine's facts after each command, so that anchors,
+    progress and searches work as on the native engine. It cannot be copied or pickled.
     """
 
     def __init__(self, game: Game, data: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ class GenuineWorld(World):
         return feedback
 
     def _read(self) -> None:
-        """Set the state to what the engine's facts say."""
+        """Set the state attributes from the engine's facts."""
         game = self.game
         said: dict[str, list[list[str]]] = {}
         for fact in self._now["facts"]:
@@ -151,7 +151,7 @@ def _own_logic() -> dict[str, str]:
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Put back what the engine writes over: `sys.argv` and `$ALFWORLD_DATA`."""
+    """Restore what the engine overwrites: `sys.argv` and `$ALFWORLD_DATA`."""
     argv, data = sys.argv, os.environ.get("ALFWORLD_DATA")
     sys.argv = list(argv)
     try:

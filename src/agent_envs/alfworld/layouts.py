@@ -1,7 +1,7 @@
-"""The household: which things exist, what can be done to them, where people keep them.
+"""The household: the types of things, their properties, and where people keep them.
 
-Type names are ALFRED's. The weights are our own common sense (roughly: of ten such things in a
-home, how many lie there). The Explorer searches by them; the embedded games were made with them.
+Type names are ALFRED's. The weights are our own estimates: of ten such things in a home, how many
+are in that place. The Explorer's search and the generator of the embedded games use them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OPENABLE = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave", "Safe"})
-"""Receptacle types that have a door; every one stands closed when a game starts."""
+"""Receptacle types that have a door; all doors are closed at the start of a game."""
 
 TOOLS = MappingProxyType({"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"})
 """The receptacle type that gives a property."""
 
 CHANCE = 0.05
-"""Weight of a receptacle type that the table does not name for a thing."""
+"""Weight of a receptacle type that the table does not list for a thing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """A type of thing: what can be done to it and how likely each receptacle type keeps it."""
+class ThingType:
+    """A type of thing: its properties, and its weight for each receptacle type."""
 
     name: str
     abilities: frozenset[str]
@@ -36,11 +36,11 @@ class Thing:
 
 
 @cache
-def things() -> Mapping[str, Thing]:
+def things() -> Mapping[str, ThingType]:
     """All types of things by name, in alphabetical order, from `things.toml`."""
     return MappingProxyType(
         {
-            name: Thing(
+            name: ThingType(
                 name,
                 frozenset(entry.get("abilities", ())),
                 MappingProxyType({place: float(n) for place, n in entry["places"].items()}),
@@ -52,7 +52,7 @@ def things() -> Mapping[str, Thing]:
 
 @cache
 def habits() -> Mapping[str, Mapping[str, float]]:
-    """Thing type -> receptacle type -> weight, lower-cased as in the game's text."""
+    """ThingType type -> receptacle type -> weight, lower-cased as in the game's text."""
     return MappingProxyType(
         {
             name.lower(): {place.lower(): weight for place, weight in thing.places.items()}

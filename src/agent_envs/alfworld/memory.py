@@ -1,4 +1,4 @@
-"""What an AlfWorld agent can know: the task it read and what its observations told since."""
+"""What an AlfWorld agent can know: the task, and the facts in the observations so far."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NAME = re.compile(r"\ban? (\S+ \d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What the task line asks for: `count` things of a type, `verb` done to each, in a place.
+class TaskLine:
+    """A parsed task line: `count` things of a type, each treated with `verb`, in a place.
 
-    `light` says that the place is a lamp under which the thing is to be looked at.
+    light: the place is a lamp, and the task is to look at the thing under it.
     """
 
     thing: str
@@ -36,19 +36,19 @@ class Task:
     light: bool = False
 
 
-def read_task(text: str) -> Task:
+def read_task(text: str) -> TaskLine:
     """The task named in an opening text (or in a bare task line).
 
     Raises:
-        ValueError: no task line, or one of a wording that AlfWorld does not use.
+        ValueError: no task line, or a wording that AlfWorld does not use.
     """
     line = _TASK.search(text)
     wording = line[1] if line else text.strip().rstrip(".")
     if found := _LIGHT.match(wording):
-        return Task(found[1], found[2], light=True)
+        return TaskLine(found[1], found[2], light=True)
     if found := _PLACE.match(wording):
         verb = _VERBS.get(found["before"] or found["state"] or "", "")
-        return Task(found["thing"], found["place"], 2 if found["count"] == "two" else 1, verb)
+        return TaskLine(found["thing"], found["place"], 2 if found["count"] == "two" else 1, verb)
     raise ValueError(
         f"no AlfWorld task in {text[-200:]!r}; expected a line such as "
         f"'Your task is to: put a clean mug in shelf.'"
@@ -61,29 +61,29 @@ def kind_of(name: str) -> str:
 
 
 def named(text: str) -> list[str]:
-    """The things or receptacles of a list such as `a mug 2, and a pen 1`."""
+    """The things or receptacles in a list such as `a mug 2, and a pen 1`."""
     return _NAME.findall(text)
 
 
 @dataclass(slots=True)
 class Memory:
-    """What the observations told so far."""
+    """The facts in the observations so far."""
 
     places: list[str]  # every receptacle, in the order of the opening text
     here: set[str] = field(default_factory=set)  # receptacles within reach
-    together: dict[str, set[str]] = field(default_factory=dict)  # those that share a spot
+    together: dict[str, set[str]] = field(default_factory=dict)  # those at the same location
     seen: dict[str, list[str]] = field(default_factory=dict)  # contents, oldest view first
-    closed: set[str] = field(default_factory=set)  # what was seen behind a door stays known
+    closed: set[str] = field(default_factory=set)  # their contents, once seen, stay known
     held: str = ""
     treated: dict[str, set[str]] = field(default_factory=dict)  # thing -> clean, heat, cool
     unfit: set[tuple[str, str]] = field(default_factory=set)  # (thing, place or verb) refused
 
     def arrive(self, place: str) -> None:
-        """The agent now stands at this place, and at all that share its spot."""
+        """The agent is now at this place, and at all others at the same location."""
         self.here = self.together.setdefault(place, {place})
 
     def share(self, places: set[str]) -> None:
-        """These places turn out to stand at one spot, the agent's."""
+        """These places are all at the agent's location."""
         group = set(places)
         for place in places:
             group |= self.together.get(place, set())
@@ -92,7 +92,7 @@ class Memory:
         self.here = group
 
     def view(self, place: str, things: list[str]) -> None:
-        """The agent sees what is in a place."""
+        """The agent sees the contents of a place."""
         self.seen.pop(place, None)
         self.seen[place] = things
         self.closed.discard(place)
@@ -128,7 +128,7 @@ class Memory:
         ]
 
     def learn(self, observation: str) -> None:
-        """Take in an observation."""
+        """Process an observation."""
         for pattern, lesson in _LESSONS:
             if found := pattern.search(observation):
                 lesson(self, found)
@@ -163,4 +163,4 @@ _LESSONS: tuple[tuple[re.Pattern[str], Callable[[Memory, re.Match[str]], None]],
         lambda memory, found: setattr(memory, "held", found[1]),
     ),
 )
-"""What a sentence of an observation tells."""
+"""Patterns of sentences in observations, and how each updates the memory."""

@@ -1,4 +1,4 @@
-"""Milestones: progress by what the facts say is reached, without knowing the way."""
+"""Milestones: progress by reached facts, without a search for the remaining way."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Milestones:
     """Share of the goal's milestones that are reached, in [0, 1]; 1 exactly when the game is won.
 
-    Per required object: seen, held, given the property where one is asked for, placed; to look at
-    something under a lamp: seen, held, that lamp on where the object is held. The objects that have
-    come furthest count. Being placed as asked includes the others; being held ends when the object
-    is put down elsewhere. Nothing counts that no observation has shown, so a policy learns nothing
-    from it that it could not know.
+    Milestones of each required object: seen, held, treated (if the task requires it), placed. For
+    looking at an object under a lamp: seen, held, lamp switched on at the agent's location with
+    the object in hand. The objects with the most milestones count. "Placed" includes the others;
+    "held" is lost when the object is put down elsewhere. Only facts that an observation has shown
+    count, so progress reveals nothing that the policy could not know.
 
-    An instance keeps the last answer and works it out anew when something was done or first seen.
+    An instance caches the last value until an action changes the state or something new is seen.
     """
 
     __slots__ = ("_key", "_last")

@@ -1,7 +1,7 @@
 """Problem: the PDDL problem of an ALFWorld game, parsed in full and checked against its domain.
 
-Left out: the domain itself, whose rules are `world.World`, and anything that ALFWorld's problems do
-not say (negation other than "two different objects", numbers other than travel costs).
+Not parsed: the domain itself (its rules are in `world.World`), and PDDL that ALFWorld's problems do
+not use (negation other than "two different objects", numbers other than travel costs).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIGNATURES = {
     "holdsanyreceptacleobject": ("agent",),
     **dict.fromkeys(_OBJECT_ONLY.split(), ("object",)),
 }
-"""The domain's predicates: the declared class of each argument."""
+"""The domain's predicates -> the declared class of each argument."""
 
 _LIST = re.compile(r"\(([^()]*)\)|([()]|[^\s()][^()]*)")  # a flat list, a parenthesis, words
 _COMMENT = re.compile(r";[^\n]*")
@@ -50,7 +50,7 @@ Atom = tuple[str, ...]
 
 
 class Problem:
-    """What a problem says, lower-cased: declared symbols, facts by predicate, atoms of the goal.
+    """A parsed problem, lower-cased: declared symbols, facts by predicate, atoms of the goal.
 
     symbols: declared name to its class, one of `CLASSES`.
     facts: per predicate of `SIGNATURES` the argument tuples, each once, in the file's order.
@@ -73,7 +73,7 @@ class Problem:
         self.goal = self._goal_atoms(self._sections["goal"])
 
     def wrong(self, section: str, message: str) -> BadAsset:
-        """The error that a section calls for."""
+        """The error about a section."""
         return self._wrong(self._sections[section], message)
 
     def _wrong(self, place: Node | int, message: str) -> BadAsset:
@@ -84,10 +84,10 @@ class Problem:
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
         where = f"{self.source}: key 'pddl_problem', line {line}, column {column}"
-        return BadAsset(f"{where}: {message}; get the file anew")
+        return BadAsset(f"{where}: {message}; get the file again")
 
     def _nested(self) -> Node:
-        """The text as nested lists; it must be one."""
+        """The text as nested lists; there must be exactly one at the top."""
         current: Node = [0]
         top, stack = current, []
         for number, (words, token) in enumerate(_LIST.findall(self._code)):
@@ -105,7 +105,7 @@ class Problem:
             else:
                 current.append([number, *words.split()])
         if stack:
-            raise self._wrong(current, "this '(' is never closed; the text may be cut short")
+            raise self._wrong(current, "this '(' is never closed; the text may be truncated")
         match top[1:]:
             case [[_, "define", *_]]:
                 return list(top[1])
@@ -155,7 +155,7 @@ class Problem:
         return {name: list(group) for name, group in facts.items()}
 
     def _misfit(self, fact: Node | str, section: Node) -> BadAsset:
-        """What is wrong with what should be a fact."""
+        """The error about an invalid fact."""
         if isinstance(fact, str) or len(fact) == 1 or isinstance(fact[1], list):
             return self._wrong(section, f"expected facts, got {fact!r:.60}")
         name, words = fact[1], fact[2:]
@@ -172,7 +172,7 @@ class Problem:
         raise self._wrong(section, "a goal is one formula")
 
     def _flat(self, formula: Node, variables: dict[str, str]) -> list[Atom]:
-        """The atoms of nested `exists` and `and`; a variable is named after where it is bound."""
+        """The atoms of nested `exists` and `and`; a variable is named after its quantifier."""
         match formula:
             case [_, "and", *parts] if all(isinstance(part, list) for part in parts):
                 return [atom for part in parts for atom in self._flat(part, variables)]

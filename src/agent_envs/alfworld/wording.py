@@ -1,4 +1,4 @@
-"""What ALFWorld's grammar says whatever the state, and how it lists things."""
+"""The fixed texts of ALFWorld's grammar, and how it writes lists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVE = {
     "0.4": ("move {} to {}", "You move the {} to the {}."),
     "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
 }
-EXAMINED = (  # what must hold of the object in hand, first match first, and the words for it
+EXAMINED = (  # properties of the object in hand and the words for them; the first match counts
     (("isclean", "ishot", "issliced"), "hot and clean sliced "),
     (("isclean", "iscool", "issliced"), "cool and clean sliced "),
     (("isclean", "issliced"), "clean sliced "),

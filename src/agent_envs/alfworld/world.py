@@ -2,11 +2,11 @@
 
 The texts are those of the games' grammar, the rules those of their PDDL domain, quirks included:
 
-* `examine` takes any receptacle here, of objects only the one in hand;
-* commands reach every receptacle at the agent's location, also those it did not go to;
-* `use` leaves a lamp on for good; heating, cooling and cleaning ask for no open door;
-* `slice` and the floor that `look` lists go by where objects were put down, and an object is on
-  the floor once it was taken from a receptacle here and lies at this location again.
+* `examine` accepts any receptacle at the agent's location, but only the object in hand;
+* commands reach every receptacle at the agent's location, not only the one it went to;
+* `use` switches a lamp on permanently; heating, cooling and cleaning do not require an open door;
+* `slice`, and the floor in `look`, depend on where objects were put down. An object counts as on
+  the floor once it was taken from a receptacle at this location and put down there again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 _BIT = {"isclean": 1, "ishot": 2, "iscool": 4, "issliced": 8, "istoggled": 16}
 _ALWAYS = ("help", "inventory", "look")
-_AGENT, _DOORS = 16, 20  # where the encoded state has location and held object, and open doors
+_AGENT, _DOORS = 16, 20  # offsets in the encoded state: location and held object, open doors
 
 Action = tuple[str, int, int]
-"""Verb, object or -1, receptacle or -1; for `slice` the knife comes last."""
+"""Verb, object or -1, receptacle or -1; for `slice` the knife is the last."""
 
 
 class World:
-    """A game being played; `copy.deepcopy` branches from the current state, pickling keeps it.
+    """A running game; `copy.deepcopy` branches from the current state, pickling keeps it.
 
-    State, for those who search or measure it (read only; indices of `game`):
+    The state, for searches and progress (read only; indices of `game`):
         location, held (-1: nothing), contents (per receptacle, ascending), opened,
         props (predicate to objects), seen (objects that some observation listed, or in hand).
     won: the goal holds now. accepted: whether the last command was admissible.
@@ -109,7 +109,7 @@ class World:
         return self._listing.copy()
 
     def execute(self, command: str) -> str:
-        """Do a command and give its feedback; blanks around it do not count, case does."""
+        """Execute a command, return its feedback; ignores whitespace around it, case matters."""
         command = command.strip()
         self.accepted = True
         goto = self.game.goto.get(command, -1)
@@ -125,10 +125,10 @@ class World:
         return self._DO[verb](self, thing, place)
 
     def anchor(self) -> str:
-        """Key of the state: location, what is held, lies where, is open, has which properties.
+        """Key of the state: location, held object, contents, open doors, properties.
 
-        Where something can be sliced, also where that was last put down, by which `slice` goes.
-        Equal iff those are, for worlds of one household; the way there does not matter.
+        If something can be sliced, also where it was last put down, which `slice` depends on. For
+        worlds of one household, keys are equal iff these are; the path to the state is not part.
         """
         if not self._anchor:
             digest, game = blake2b(self._code, digest_size=16), self.game
@@ -139,7 +139,7 @@ class World:
         return self._anchor
 
     def facts(self) -> list[str]:
-        """What holds now and can change, as the domain's predicates over readable names, sorted."""
+        """The facts that can change, as the domain's predicates over displayed names, sorted."""
         game = self.game
         facts = [f"atlocation({game.agent}, {game.locations[self.location]})"]
         if self.held >= 0:
@@ -162,14 +162,14 @@ class World:
         return receptacle in self.opened or receptacle not in self.game.openable
 
     def _respelled(self, command: str) -> Action | None:
-        """What `move O to R` does in the dialect that writes it `put O in/on R`."""
+        """The action of `put O in/on R` in dialect 0.3, which is `move O to R` in 0.4."""
         if self.dialect != "0.3" or not command.startswith("move ") or self._commands is None:
             return None
         thing, _, place = command.removeprefix("move ").partition(" to ")
         return self._commands.get(MOVE["0.3"][0].format(thing, place))
 
     def _local(self) -> dict[str, Action]:
-        """The commands that are admissible besides `go to`, with what they do."""
+        """The admissible commands other than `go to`, with their actions."""
         game, held = self.game, self.held
         commands: dict[str, Action] = {word: (word, -1, -1) for word in _ALWAYS}
         for r in game.at[self.location]:
@@ -187,7 +187,7 @@ class World:
         return commands if held < 0 else commands | self._in_hand()
 
     def _in_hand(self) -> dict[str, Action]:
-        """What can be done with the object in hand anywhere."""
+        """The commands for the object in hand that need no receptacle."""
         game, held = self.game, self.held
         name = game.objects[held]
         commands: dict[str, Action] = {f"examine {name}": ("examine", held, -1)}
@@ -197,7 +197,7 @@ class World:
         return commands
 
     def _offer_things(self, commands: dict[str, Action], r: int) -> None:
-        """What can be taken from a receptacle."""
+        """Add the commands that take objects from a receptacle."""
         game = self.game
         tail = f" from {game.receptacles[r]}"
         for o in self.contents[r]:
@@ -209,7 +209,7 @@ class World:
         return [o for o, location in self._object_at if location == self.location]
 
     def _offer_held(self, commands: dict[str, Action], r: int) -> None:
-        """What can be done with the object in hand at a receptacle."""
+        """Add the commands for the object in hand at a receptacle."""
         game, o = self.game, self.held
         thing, place = game.objects[o], game.receptacles[r]
         if r in game.fits[o] and self.reachable(r):
@@ -241,7 +241,7 @@ class World:
         return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
 
     def _changed(self) -> None:
-        """After each change of state other than the agent's location."""
+        """Called after each change of the state other than the agent's location."""
         self.version += 1
         self._commands = self._listing = None
         self._anchor = ""
@@ -314,7 +314,7 @@ class World:
         self._code[_AGENT + 2 : _AGENT + 4] = (thing + 1).to_bytes(2, "big")
 
     def _inside(self, thing: int) -> int:
-        """Where the encoded state has the receptacles that an object is in."""
+        """The offset in the encoded state of the receptacles that contain an object."""
         return _DOORS + self._width + len(self.game.objects) + thing * self._width
 
     def _flip(self, start: int, bit: int) -> None:

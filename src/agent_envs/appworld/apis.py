@@ -1,6 +1,6 @@
-"""APIs of apps: documented by their signatures, and the check of what a call gives.
+"""APIs of apps: documentation from signatures, and the check of a call's arguments.
 
-The names of an API's annotations are kinds of values (`KINDS`), its docstring is its documentation.
+The annotations of an API name kinds of values (`KINDS`); its docstring is its documentation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_TEXT = 5000
 
 
 class Refusal(Exception):
-    """An API refuses a call: the HTTP status and why."""
+    """An API refuses a call, with an HTTP status and a message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Parameter(NamedTuple):
 
 
 class Api(NamedTuple):
-    """An API as its documentation shows it."""
+    """An API as shown in its documentation."""
 
     name: str
     description: str
@@ -62,7 +62,7 @@ class Api(NamedTuple):
 
 
 def documented(name: str, method: Callable[..., Any]) -> Api:
-    """The API that a method is."""
+    """The API of a method."""
     told, _, listed = inspect.cleandoc(method.__doc__ or "").partition("\n\nArgs:\n")
     summary, _, response = told.partition("\n\nGives: ")
     described = dict(re.findall(r"^\s+(\w+): (.+)$", listed, re.MULTILINE))
@@ -90,7 +90,7 @@ def checked(api: Api, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call.
 
     Raises:
-        Refusal: 422: unknown or missing ones, or values of another kind. 401: no access token.
+        Refusal: 422: unknown, missing or wrong arguments. 401: no access token.
     """
     known = [parameter.name for parameter in api.parameters]
     for name in given:
@@ -111,7 +111,7 @@ def checked(api: Api, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrong(kind: str, value: Any) -> str:
-    """What a value of a kind must be; nothing where it is."""
+    """The description of a kind if the value is not of that kind, else ""."""
     holds, wanted = KINDS[kind.removesuffix(" | None")]
     return "" if holds(value) else wanted
 
@@ -194,6 +194,6 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is none of those allowed."""
+    """Refuse a value that is not allowed."""
     if value not in allowed:
         raise Refusal(422, f"{name} must be one of {allowed}, got {value!r:.60}.")

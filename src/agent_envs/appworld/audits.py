@@ -1,6 +1,6 @@
-"""What the audits of AppWorld play: actions that come back to states, and players of no use.
+"""Players for the audits of AppWorld: actors that revisit states, and non-solvers.
 
-None of them reads the request to do what it asks for; they see what an agent sees.
+None of them reads the request in order to fulfil it; they see only what an agent sees.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ word = [a["password"] for a in apis.supervisor.show_account_passwords()
 login = apis.{0}.login(username=apis.supervisor.show_profile()["email"], password=word)
 token = {{"{0}": login["access_token"]}}
 del word, login"""
-_UNDONE = (  # what undoes each other; ids from 101 on are in any world
+_UNDONE = (  # pairs that undo each other; ids from 101 on exist in every world
     (
         'apis.notes.pin_note(access_token=token["notes"], note_id=101)',
         'apis.notes.pin_note(access_token=token["notes"], note_id=101, pinned=False)',
@@ -54,7 +54,7 @@ _UNDONE = (  # what undoes each other; ids from 101 on are in any world
         'apis.calendar.update_event(access_token=token["calendar"], event_id=101, place="")',
     ),
 )
-_LASTING = (  # what cannot be undone, or leaves another number for what comes next
+_LASTING = (  # irreversible actions, or actions that change later ids
     (
         'n = apis.notes.create_note(access_token=token["notes"], title="n")["note_id"]',
         'apis.notes.delete_note(access_token=token["notes"], note_id=n)',
@@ -109,7 +109,7 @@ _OUTSIDE, _STRANGE, _LAST, _HALF = 0.2, 0.1, 0.02, 0.5  # never logs in; odd rep
 
 
 def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  all see alike
-    """The actor of one episode: a few actions again and again, most of which can be undone."""
+    """The actor of one episode: it repeats a few actions, most of which can be undone."""
     undone = _UNDONE[:3] if rng.random() < _HALF else _UNDONE[3:]
     kinds = [
         [code for codes in undone for code in codes],
@@ -281,4 +281,4 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "does_everything": _everything,
     **{name: _one(code) for name, code in _ONE_APP.items()},
 }
-"""Players that do not do the task, each from the generator of its episode."""
+"""Players that ignore the task; each takes its episode's random generator."""

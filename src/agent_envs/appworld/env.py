@@ -1,4 +1,4 @@
-"""AppWorld-v0: a person's requests, done by code that calls the apps of their phone."""
+"""AppWorld-v0: a person's requests, fulfilled by code that calls the apps of their phone."""
 
 from __future__ import annotations
 
@@ -42,44 +42,43 @@ _NO_BLOCK = (
 
 
 class AppWorld(AgentEnv):
-    """Requests of a person, done by Python code that calls their apps.
+    """A person's requests, fulfilled by Python code that calls their apps.
 
     Description:
-        A supervisor asks for something that takes one to five apps: pay back a friend, move an
+        A supervisor requests something that needs one to five apps: pay back a friend, move an
         event and tell its guests, make a playlist from a note. The agent writes code, which runs
-        in a sandbox where `apis.<app>.<api>(...)` calls the apps; variables stay from turn to
-        turn. Tests judge the state of the apps, and a ledger of what cannot be taken back (mails,
-        invitations, payments, deletions and so on): all that was asked for, and nothing else.
+        in a sandbox where `apis.<app>.<api>(...)` calls the apps; variables persist between turns.
+        Tests check the state of the apps, and a ledger of irreversible effects (mails,
+        invitations, payments, deletions and so on): everything requested, and nothing else.
 
     Observation:
-        First the request, who asks and how to call the apps; then what the code printed, or
+        First the request, the person and how to call the apps; then the output of the code, or
         "Execution successful.", or "Execution failed. Traceback:" with the reason.
 
     Action:
-        A whole reply, whose first ```python block is run; what is inside <think> and </think> is
-        not looked at. It is not wrapped in `ParseReply`.
+        A whole reply; its first ```python block outside of <think> and </think> is run. Do not
+        wrap the environment in `ParseReply`.
 
     Validity:
-        A turn is invalid if its feedback has one of `replies.MARKS` in it (a failure), or if the
-        reply has no block, no call of `apis.` in it, or a `<think>` of more than `max_thinking`
-        characters that is not closed. "format" for the reply, "unknown" for an app or API that
-        does not exist, "refused" for what an API refuses, "timeout", else "error". What ran before
-        a failure takes effect.
+        A turn is invalid if its feedback contains one of `replies.MARKS` (a failure), or if the
+        reply has no block, no call of `apis.` in it, or an unclosed `<think>` of more than
+        `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
+        not exist, "refused" for a call that an API refuses, "timeout", else "error". Code that ran
+        before a failure takes effect.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is
-        1 without success where all that was asked for is done, and something else too. "none": 0
-        until the end, then 1 for a success.
+        1 without success if everything requested is done, but also something else. "none": 0 until
+        the end, then 1 for a success.
 
     Anchor:
-        Digest of the state of the apps, of the log-ins, of what was asked for and done already, of
-        whether harm was done, of the end, and of the interpreter's variables (where these cannot
-        be read, of the code so far); with `backend="http"` of the code run and what it printed.
+        Digest of the state of the apps, the log-ins, the requested effects so far, whether harm was
+        done, the end, and the interpreter's variables (if these cannot be read, the code so far);
+        with `backend="http"`, of the code so far and its output.
 
     Reward:
-        At the end: "success" (default) 1 for all tests passed, "fraction" the share of all tests
-        that pass, also when the turns run out. "penalty": as "success", less 0.1 for each invalid
-        turn, paid in that turn.
+        At the end: "success" (default) 1 if all tests pass, "fraction" the share of all tests that
+        pass, also at the turn limit. "penalty": as "success", and -0.1 in each invalid turn.
 
     Ends:
         `apis.supervisor.complete_task()` terminates, a success if all tests pass. `max_turns`
@@ -88,20 +87,19 @@ class AppWorld(AgentEnv):
     Tasks and splits:
         A task id is `<family>-<seed>`. 28 families, of difficulty 1 to 3 (one app, two, at least
         three): `train` (seeds 0-11), `val` (12-15) and `test` (16-19) of 22 of them,
-        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3. What a
-        task of `val` or `test` is about, no other task is about.
-        `families=` keeps some. With `backend="http"` the benchmark's own: `train`, `dev`,
-        `test_normal`, `test_challenge`, and `train_easy`, the part of `train` that LOOP and MGR
-        train on.
+        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3. No
+        other task has the subject of a task in `val` or `test`. `families=` selects families. With
+        `backend="http"` the benchmark's own splits: `train`, `dev`, `test_normal`,
+        `test_challenge`, and `train_easy`, the part of `train` that LOOP and MGR train on.
 
     Data:
         `backend="mini"` (default): an embedded world of this package's own apps and people.
-        `backend="http"`: the real benchmark, served by its own package at `server`; the
-        lists of task ids are read below `data`, the folder that `$APPWORLD_ROOT` names by default.
-        `info` also has `action`, the code that was run; `supervisor`, `datetime`; `tests`, how many
-        there are, `tests_passed`, and `failures`, names of those that fail, at the end; `harm`,
-        what was done in this turn that cannot be taken back and was not asked for, a text each
-        (always empty with `backend="http"`).
+        `backend="http"`: the real benchmark, served by its own package at `server`; the lists of
+        task ids are in the folder `data`, by default `$APPWORLD_ROOT`.
+        `info` also has `action`, the code that was run; `supervisor`, `datetime`; `tests`, their
+        number, `tests_passed`, and at the end `failures`, the names of failed tests; `harm`, a list
+        of the irreversible effects of this turn that were not requested (always empty with
+        `backend="http"`).
 
     Source:
         Trivedi et al., AppWorld: A Controllable World of Apps and People for Benchmarking
@@ -110,15 +108,15 @@ class AppWorld(AgentEnv):
     Args:
         split: see Tasks and splits.
         backend: see Data.
-        server: address of the benchmark's server, which has one world; or the command that starts
-            one for this environment alone, with {port} in it.
+        server: address of the benchmark's server, which has one world; or a command with {port}
+            that starts a server for this environment alone.
         data: see Data.
-        families: names of the families to keep; None for all.
-        train_seeds: tasks of each family in `train`, as many as wanted: seeds 0-11, then 20 on.
+        families: names of the selected families; None for all.
+        train_seeds: number of tasks of each family in `train`: seeds 0-11, then 20 on.
         reward: see Reward.
         progress: "tests" or "none".
-        timeout: seconds that one execution may take.
-        sandbox: "strict", or "best-effort" where the kernel cannot keep agent code from network,
+        timeout: time limit of one execution in seconds.
+        sandbox: "strict", or "best-effort" if the kernel cannot isolate agent code from network,
             files and processes.
         max_thinking: see Validity.
         max_turns: turn limit.
@@ -167,12 +165,12 @@ class AppWorld(AgentEnv):
                 timeout=timeout,
                 sandbox=sandbox,
                 train_seeds=train_seeds,
-                max_executions=max(1, max_turns),  # never fewer: the turns left are no state
+                max_executions=max(1, max_turns),  # not fewer: the turns left are not state
             )
         else:
             self.world = remote = HttpWorld(server, data=data, timeout=timeout)
             source = source_of("appworld", remote.root)
-        self.waits = backend == "http" and "{port}" in server  # else one server has one world
+        self.waits = backend == "http" and "{port}" in server  # an address has one world
         panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
@@ -188,7 +186,7 @@ class AppWorld(AgentEnv):
         return opened.instruction, self._turn(text, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was run."""
+        """A turn without an execution."""
         return self._turn(notice, "", reason)
 
     def act(self, action: str) -> Turn:
@@ -200,7 +198,7 @@ class AppWorld(AgentEnv):
         return self._turn(feedback, code, invalid_reason(feedback) or ("" if neat else "format"))
 
     def close(self) -> None:
-        """End the interpreter, or let go of the server."""
+        """End the interpreter, or release the server."""
         self.world.close()
 
     def _turn(self, observation: str, code: str, invalid: str = "") -> Turn:

@@ -1,8 +1,8 @@
-"""The expert of AppWorld: it reads the request and writes the code that its family needs.
+"""The expert of AppWorld: it reads the request and writes the code for its family.
 
-It knows the wordings of the families and how their tasks are done, as a person who has done such
-tasks before. Names, amounts and dates come from the request alone, and everything else from the
-apps. No task needs more, so there is no Oracle. Left out: the requests of the real benchmark.
+It knows the wordings of the families and the code for their tasks. Names, amounts and dates come
+only from the request, and everything else from the apps. No task needs more, so there is no Oracle.
+It does not support the requests of the real benchmark.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Explorer:
-    """Runs the code of the request's family, a piece a turn; the last piece again at the end.
+    """Runs the code of the request's family, one piece per turn; repeats the last piece at the end.
 
     Raises:
-        ValueError: the request is none of the embedded families'.
+        ValueError: the request is not one of the embedded families'.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -37,15 +37,15 @@ class Explorer:
         self._code = solution(self._env.goal)
 
     def act(self) -> str:
-        """The code of the next reply; nothing is done."""
+        """The code of the next reply; it is not executed."""
         return self.plan()[0]
 
     def think(self) -> str:
-        """The comment that the next code begins with."""
+        """The comment at the beginning of the next code."""
         return self.act().partition("\n")[0].removeprefix("# ").removesuffix(".")
 
     def plan(self) -> list[str]:
-        """The code that has not been run yet."""
+        """The code that was not run yet."""
         left = list(self._code)
         for code, _ in self._env.transcript:
             if len(left) > 1 and code == left[0]:
@@ -57,20 +57,20 @@ def solution(request: str) -> tuple[str, ...]:
     """The code of each turn for a request.
 
     Raises:
-        ValueError: no family words a request like that.
+        ValueError: no family has a request with this wording.
     """
     for wording, family, plan in _wordings():
         if found := wording.fullmatch(request):
             given = {name: type(plan.given[name])(text) for name, text in found.groupdict().items()}
             return family.solution(replace(plan, given=given))
     raise ValueError(
-        f"the Explorer of AppWorld reads the requests of backend='mini' only, got {request!r:.200}"
+        f"the Explorer of AppWorld only reads requests of backend='mini', got {request!r:.200}"
     )
 
 
 @cache
 def _wordings() -> list[tuple[re.Pattern[str], Family, Plan]]:
-    """Every wording of a request, with its family and a plan of that family's for another person.
+    """Every wording of a request, with its family and a plan of that family for another person.
 
     All plans of a family have the same wordings and code.
     """
@@ -79,7 +79,7 @@ def _wordings() -> list[tuple[re.Pattern[str], Family, Plan]]:
 
 
 def _pattern(wording: str) -> re.Pattern[str]:
-    """What a wording with {names} matches; the groups are what is given."""
+    """The pattern of a wording with {names}; each name becomes a group."""
     pattern, known = "", set[str]()
     for text, name, _, _ in Formatter().parse(wording):
         pattern += re.escape(text)

@@ -1,8 +1,8 @@
-"""One episode's interpreter: runs code in the sandbox, and can be rebuilt from what it was told.
+"""One episode's interpreter: runs code in the sandbox, and can be rebuilt from its journal.
 
-It keeps each piece of code with the replies that its calls got. A copy, a pickle, or one whose
-process ended, runs these pieces again with the same replies before it goes on, so that variables
-are as they were and the world sees no call twice.
+The journal has each piece of code with the replies to its calls. A copy, a pickle, or an
+interpreter whose process ended, runs these pieces again with the recorded replies before it
+continues. So variables are restored, and the world gets no call twice.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ DIED = (
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 MALFORMED = "it sent what is no call"
 _TRIES = 2
-_KEY = 32  # characters of a key; an interpreter may send anything
+_KEY = 32  # characters of a key; the interpreter is not trusted to send one
 
 
 class _Ended(Exception):
-    """The process is gone; `outside` when neither its code nor a limit explains the signal."""
+    """The process ended; `outside` if neither its code nor a limit explains the signal."""
 
     def __init__(self, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
@@ -50,21 +50,21 @@ class _Ended(Exception):
 
 
 class _NonsenseError(Exception):
-    """What the process sent is neither a call nor an output."""
+    """The process sent neither a call nor an output."""
 
 
 class Interpreter:
-    """Runs the code of one episode in a process of its own, which starts when first needed.
+    """Runs the code of one episode in its own process, which starts on first use.
 
     Args:
-        now: the time that its clocks show, in ISO form.
-        seed: of its random numbers.
-        timeout: seconds that one piece of code may take, calls included.
+        now: the time of its clocks, in ISO form.
+        seed: seed of its random numbers.
+        timeout: time limit of one piece of code in seconds, including its calls.
         sandbox: see `sandbox.warden`.
 
     Attributes:
-        journal: The code that ran, each with the replies that its calls got.
-        key: Key of all that later code can find; equal for equal variables.
+        journal: The pieces of code that ran, each with the replies to its calls.
+        key: Key of the state that later code can observe; equal for equal variables.
     """
 
     def __init__(self, now: str, seed: str, *, timeout: float, sandbox: str = "strict") -> None:
@@ -77,13 +77,13 @@ class Interpreter:
         self._process: _Process | None = None
 
     def execute(self, code: str, answer: Answer) -> str:
-        """What running `code` prints; `answer` replies to its calls.
+        """Run `code` and return its output; `answer` replies to its calls.
 
-        A process killed from outside is the machine's fault: the code runs once more, with the
-        replies that it had. If it is killed again, or ends in any other way, that is the code's.
+        A process that is killed from outside is the machine's fault: the code runs once more, with
+        the recorded replies. A second kill, or any other end, is the fault of the code.
 
         Raises:
-            SandboxError: No interpreter can be had, or what ran before cannot be run again.
+            SandboxError: No interpreter can be started, or earlier code cannot be run again.
         """
         if not code.strip():
             return NO_CODE
@@ -110,15 +110,15 @@ class Interpreter:
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """End the process; the next `execute` makes another that knows the same."""
+        """End the process; the next `execute` starts another with the same state."""
         if self._process is not None and self._process.owner == os.getpid():
             self._process.end()
         self._process = None
 
     def _key(self, code: str, replies: list[Reply]) -> str:
-        """The key after code that ran: that of the variables.
+        """The key after an execution: that of the variables.
 
-        Where they cannot be read it is made of the key before, the code and its replies.
+        If they cannot be read, it is made of the previous key, the code and its replies.
         """
         if self._variables is not None:
             return self._variables
@@ -139,7 +139,7 @@ class Interpreter:
             except (_Ended, _NonsenseError, TimeoutError) as error:
                 process.end()
                 raise SandboxError(
-                    f"code that ran before did not run again: {error!r}; the machine may be short "
+                    f"earlier code did not run again: {error!r}; the machine may be short "
                     "of memory or time"
                 ) from error
         return process
@@ -147,11 +147,11 @@ class Interpreter:
     def _new(self) -> _Process:
         try:
             return _Process(warden(self.sandbox), self.opening)
-        except SandboxError:  # once more, with another warden if it was this one's end
+        except SandboxError:  # once more; with another warden if this one has ended
             return _Process(warden(self.sandbox), self.opening)
 
     def _converse(self, process: _Process, code: str, answer: Answer, replies: list[Reply]) -> str:
-        """Run `code`; its first calls get `replies`, further ones `answer`, which joins them."""
+        """Run `code`; its first calls get `replies`, further calls `answer`, which are appended."""
         deadline, done = time.monotonic() + self.timeout, 0
         told: dict[str, Any] = {"code": code}
         while True:
@@ -166,7 +166,7 @@ class Interpreter:
     def _exchange(
         self, process: _Process, told: dict[str, Any], deadline: float
     ) -> str | tuple[str, str, dict[str, Any]]:
-        """What the process says next: its output, or a call."""
+        """The next message of the process: its output, or a call."""
         try:
             _tell(process.channel, told, deadline)
             message = receive(process.channel, deadline)
@@ -191,10 +191,10 @@ class Interpreter:
 
 
 class _Process:
-    """An interpreter that runs; it ends with this object at the latest.
+    """A running interpreter; it ends with this object at the latest.
 
     Attributes:
-        owner: The process that started it; one forked from that must not speak to it.
+        owner: The process that started it; forks of that must not use it.
     """
 
     def __init__(self, by: Warden, opening: dict[str, str]) -> None:
@@ -221,4 +221,4 @@ def _hang_up(channel: socket.socket) -> None:
 
 
 def _nothing_new(app: str, api: str, _: dict[str, Any]) -> Reply:
-    raise SandboxError(f"code that ran before now calls apis.{app}.{api}, which it did not then")
+    raise SandboxError(f"earlier code, run again, now calls apis.{app}.{api}; start a new episode")

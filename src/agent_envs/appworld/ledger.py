@@ -1,6 +1,6 @@
-"""What cannot be taken back: mails, invitations, payments, deletions, held against what was asked.
+"""Irreversible effects (mails, invitations, payments, deletions), compared with those requested.
 
-The ledger is only ever added to. Undoing something in the apps does not take it out.
+The ledger is append-only: undoing something in the apps does not remove its effect.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SHOWN = 200  # characters of an effect's text
 
 
 class Effect(NamedTuple):
-    """One thing that cannot be taken back: of `KINDS`, and what it was.
+    """One irreversible effect: its kind, of `KINDS`, and its fields.
 
-    A wanted effect has the fields that matter, with values as `reading.same` takes them.
+    A wanted effect has the fields that matter, with values for `reading.same`.
     """
 
     kind: str
@@ -41,15 +41,14 @@ class Effect(NamedTuple):
 
 
 class Ledger:
-    """The effects of an episode in their order.
+    """The effects of an episode in order.
 
     Args:
-        wanted: the effects that the task asks for, each once.
+        wanted: the effects that the task requests, each once.
 
     Attributes:
         effects: all effects.
-        unasked: those that the task did not ask for, second ones of what was to happen once
-            included.
+        unasked: effects that the task did not request, including repetitions of wanted ones.
     """
 
     def __init__(self, wanted: Iterable[Effect] = ()) -> None:
@@ -58,7 +57,7 @@ class Ledger:
         self._open = list(enumerate(wanted))
 
     def add(self, kind: str, **fields: Any) -> None:
-        """Something happened that cannot be taken back."""
+        """Record an irreversible effect."""
         effect = Effect(kind, fields)
         self.effects.append(effect)
         for place, (_, wanted) in enumerate(self._open):
@@ -69,12 +68,12 @@ class Ledger:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The places, among the wanted effects, of those that have not happened yet."""
+        """The places of the wanted effects that have not happened yet."""
         return tuple(number for number, _ in self._open)
 
 
 def fits(fields: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether fields have the wanted values; paths to the letter, other texts by their words."""
+    """Whether fields have the wanted values; paths exactly, other texts by their words."""
     return all(
         name in fields and (fields[name] == value if name == "path" else same(fields[name], value))
         for name, value in wanted.items()

@@ -1,4 +1,4 @@
-"""The embedded backend: the small world in this process, agent code in a sandboxed one."""
+"""The embedded backend: the small world in this process, agent code in a sandboxed process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class MiniWorld:
     """The small world of this package.
 
     Args:
-        timeout: Seconds that one execution may take.
-        max_executions: How many a task allows.
+        timeout: Time limit of one execution in seconds.
+        max_executions: Most executions of a task.
         sandbox: "strict" or "best-effort", see `sandbox.warden`.
-        train_seeds: Tasks of each family in the split "train".
+        train_seeds: Number of tasks of each family in the split "train".
 
     Raises:
-        ValueError: An unknown sandbox, or a time or number that is not above 0.
+        ValueError: An unknown sandbox, or a time or number out of range.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MiniWorld:
         one_of("sandbox", sandbox, SANDBOXES)
         if timeout <= 0 or max_executions < 1:
             raise ValueError(
-                "timeout is above 0 and max_executions at least 1, got "
+                "timeout must be above 0 and max_executions at least 1, got "
                 f"{timeout} and {max_executions}"
             )
         self.timeout, self.max_executions, self.sandbox = timeout, max_executions, sandbox
@@ -66,17 +66,17 @@ class MiniWorld:
         self._session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
-            "agent",  # in every task: chance tells nothing of the task
+            "agent",  # the same seed in every task, so that it reveals nothing
             timeout=self.timeout,
             sandbox=self.sandbox,
         )
         return Opened(task.instruction, dict(task.household.person), task.household.now)
 
     def execute(self, code: str) -> str:
-        """What running `code` prints.
+        """Run `code` and return its output.
 
         Raises:
-            SandboxError: No interpreter can be had on this machine.
+            SandboxError: No interpreter can be started on this machine.
             RuntimeError: No task is open.
         """
         if self._interpreter is None:
@@ -99,13 +99,13 @@ class MiniWorld:
         return Judged(tuple(told.passes), tuple(told.failures))
 
     def harm(self) -> tuple[str, ...]:
-        """What the last execution did that cannot be taken back and was not asked for."""
+        """The irreversible effects of the last execution that were not requested."""
         done = self._session.ledger.unasked[self._harmed :]
         lost = [effect for effect in self._session.lost if effect not in self._lost]
         return tuple(map(str, [*done, *lost]))
 
     def digest(self) -> str:
-        """Key of the state, of the log-ins, the effects, the end, and of the interpreter."""
+        """Key of the state, the log-ins, the effects, the end, and the interpreter."""
         known = "" if self._interpreter is None else self._interpreter.key
         facts = repr((self._session.key, known)).encode("utf-8", "backslashreplace")
         return blake2b(facts, digest_size=16).hexdigest()
@@ -116,6 +116,6 @@ class MiniWorld:
         return task.family.solution(task.plan)
 
     def close(self) -> None:
-        """End the interpreter; the next execution starts it again as it was."""
+        """End the interpreter; the next execution restores it."""
         if self._interpreter is not None:
             self._interpreter.close()

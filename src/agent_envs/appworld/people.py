@@ -1,6 +1,6 @@
-"""The household of a task: a supervisor with friends, mails, events, songs and so on, by chance.
+"""The household of a task: a random supervisor with friends, mails, events, songs and so on.
 
-A task family adds to a `Draft` what it is about; `Draft.household` makes the state of it.
+A task family adds its subject to a `Draft`; `Draft.household` makes the state.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-TRAIN_SEEDS = 12  # the first of each family; more to train on come after those of all splits
-SCENARIOS = 20  # seeds with a scenario of their own
+TRAIN_SEEDS = 12  # the first seeds of each family; further ones come after those of all splits
+SCENARIOS = 20  # seeds with their own scenario
 Value = TypeVar("Value")
 APPS_WITH_ACCOUNTS = (
     "calendar",
@@ -35,7 +35,7 @@ _RELATIONSHIPS = ("family",) * 4 + ("friend",) * 7 + ("coworker",) * 5 + ("neigh
 
 
 class Household(NamedTuple):
-    """Whose world it is: person, addresses, passwords by app, the time in ISO form, the state."""
+    """A world: person, addresses, passwords by app, the time in ISO form, the state."""
 
     person: dict[str, str]
     addresses: tuple[dict[str, str], ...]
@@ -45,14 +45,14 @@ class Household(NamedTuple):
 
 
 class Draft:
-    """A world being made: rows by table, without ids.
+    """A world under construction: rows by table, without ids.
 
     Args:
-        rng: where all chance comes from.
-        seed: the number of the task in its family, which decides its scenario.
+        rng: the source of all randomness.
+        seed: the number of the task in its family, which determines its scenario.
 
     Attributes:
-        rng: as given.
+        rng: the source of all randomness.
         now: the time of the task, on the hour.
         me: the supervisor's email address.
         contacts: rows of all contacts.
@@ -80,29 +80,29 @@ class Draft:
         self._everyday()
 
     def scenario(self, values: Sequence[Value]) -> Value:
-        """What this task is about: of the values, each of the seeds 0-19 has one for itself.
+        """The subject of this task: each of the seeds 0-19 has its own one of the values.
 
-        Further seeds draw from those that 12-19 do not have, so that what is asked for in the
-        splits `val` and `test` is never asked for in `train`.
+        Further seeds draw from those of seeds 0-11, so that the subjects of the splits `val` and
+        `test` never occur in `train`.
         """
         if len(values) < SCENARIOS or len(set(values)) < len(values):
-            raise ValueError(f"a family has {SCENARIOS} different scenarios, got {values}")
+            raise ValueError(f"a family needs {SCENARIOS} different scenarios, got {values}")
         if self._seed < SCENARIOS:
             return values[self._seed]
         return self.rng.choice([*values[:TRAIN_SEEDS], *values[SCENARIOS:]])
 
     def people(self, count: int, *relationships: str) -> list[dict[str, Any]]:
-        """Different contacts of these relationships, any where none is named."""
+        """Different contacts with these relationships, or any if none is given."""
         fit = [c for c in self.contacts if not relationships or c["relationship"] in relationships]
         return self.rng.sample(fit, count)
 
     def at(self, days: int, hour: int = 12, minute: int = 0) -> str:
-        """A time so many days from today, in ISO form to the minute."""
+        """The time `days` days from today, in ISO form to the minute."""
         when = (self.now + timedelta(days=days)).replace(hour=hour, minute=minute)
         return when.isoformat(timespec="minutes")
 
     def add(self, table: str, **fields: Any) -> int:
-        """Add a row; its place, which is that of its id in tables that are not shuffled."""
+        """Add a row, return its place (that of its id in tables that are not shuffled)."""
         self.rows[table].append(fields)
         return FIRST_ID + len(self.rows[table]) - 1
 
@@ -182,7 +182,7 @@ class Draft:
         return round(self.rng.randrange(low * 100, high * 100, 25) / 100, 2)
 
     def household(self) -> Household:
-        """The world as it is now, in an order that tells nothing."""
+        """The finished world, with rows in random order."""
         for name in _SHUFFLED:
             self.rng.shuffle(self.rows[name])
         homes = self.rng.sample(words.STREETS, 2)
@@ -210,7 +210,7 @@ class Draft:
         )
 
     def _everyday(self) -> None:
-        """What is in any household, whatever the task."""
+        """Add the contents of every household, independent of the task."""
         rng = self.rng
         for title, text, tag in rng.sample(words.NOTES, 9):
             self.note(title, text, tag)

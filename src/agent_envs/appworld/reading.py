@@ -1,10 +1,10 @@
-"""Whether a value is the wanted one, whatever of the usual ways it is written in.
+"""Whether a value is the wanted one, in any of the usual notations.
 
-A wanted value is a plain one or one of the kinds below:
+A wanted value is a plain value or of one of the kinds below:
 
 * a text: the same words, in any case and spacing, with or without a full stop or quotation marks
   around it;
-* a number: the same to half a cent; True and False are themselves;
+* a number: equal to within half a cent; True and False must be equal;
 * a list: each of its values, in order; a frozenset: each once, in any order;
 * `Lines`, `TwoDecimals`, `Quantity`, `Title`.
 """
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 
 def _listed(words: str) -> frozenset[str]:
-    """Words between blanks."""
+    """The words of a text."""
     return frozenset(words.split())
 
 
@@ -33,7 +33,7 @@ _PLAIN = _listed(
     answer result final exactly precisely called named titled
     """
 )
-"""Words of plain statements that name no kind of thing."""
+"""Words of plain statements that do not name a kind of thing."""
 _SUMS = _listed(
     """
     total totals totaling totalling sum sums altogether overall together come comes came
@@ -52,13 +52,13 @@ _UNSAID = _listed(
     after under above below first second next last another other others what which when why who
     """
 )
-"""Words that change what a statement says, also where the request has them."""
+"""Words that change the meaning of a statement, also if the request has them."""
 _NAMING = _listed("a an title name song track artist time length")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DAY = "someday"  # stands for a date of the request
+_DAY = "someday"  # placeholder for a date of the request
 _MARKED = re.compile(r"(?<![^\W_])(\*{1,3}|_{1,3}|`{1,3})\s*([^*_`]+?)\s*\1(?![^\W_])")
 _DIGITS = r"[+-]?(?:[0-9]+,[0-9]{2}(?![0-9])|(?:[0-9]{1,3}(?:[ ,][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
-_BARE = r"(?<![\w.,:+-])"  # no part of another number
+_BARE = r"(?<![\w.,:+-])"  # not part of another number
 _H, _M = r"\s?(?:h|hrs?|hours?)\b", r"\s?(?:m|mins?|minutes?)\b"
 _CLOCKS = (
     re.compile(rf"{_BARE}([0-9]{{1,3}}):([0-5][0-9])(?:{_H})?(?!{_M}|[\w:]|[.,][0-9])"),
@@ -89,7 +89,7 @@ _RUN = re.compile(rf"\b{_WORD}(?:(?: and |[ -]){_WORD})*\b")
 
 
 class Lines(NamedTuple):
-    """A text with one of these on each line, in this order, with or without bullets."""
+    """A text with one of these values per line, in this order, with or without bullets."""
 
     lines: tuple[str, ...]
 
@@ -102,7 +102,7 @@ class Lines(NamedTuple):
 
 
 class TwoDecimals(NamedTuple):
-    """A text that is nothing but this number, with two decimals."""
+    """A text that is only this number, with two decimals."""
 
     number: float
 
@@ -115,12 +115,12 @@ class TwoDecimals(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A kind of quantity: what may be said beside a number of it.
+    """A kind of quantity, with the words that are allowed beside its numbers.
 
     Attributes:
-        units: words for its units, with their sizes; a number without one is in units of size 1.
-        says: words that say such a quantity, like "time" and "spend".
-        things: words for what has it, which a number of it does not count.
+        units: words for its units, with their sizes; a number without unit has size 1.
+        says: words for such a quantity, like "time" and "spend".
+        things: words for things that have it; its number does not count these.
         clock: whether it may be written as hours and minutes, "3:30".
     """
 
@@ -131,7 +131,7 @@ class Measure(NamedTuple):
 
     @property
     def part(self) -> str:
-        """The pattern of a number with its unit behind it, a currency before it, or neither."""
+        """The pattern of a number with a unit after it, a currency before it, or neither."""
         units = "|".join(sorted(map(re.escape, self.units), key=len, reverse=True))
         first = "|".join(re.escape(unit) for unit in _CURRENCIES & self.units.keys()) or "(?!)"
         return rf"(?:({first})\s*)?({_DIGITS})(?:\s*({units})(?![a-z]))?"
@@ -164,8 +164,8 @@ MONEY = Measure(
 class Quantity(NamedTuple):
     """A number, with or without its unit, alone or in a plain statement.
 
-    Beside it an answer has only words that state, those of its measure and those of `asked`, the
-    request's own.
+    Beside it an answer may only have words of plain statements, of its measure, and of the request
+    `asked`.
     """
 
     number: float
@@ -173,7 +173,7 @@ class Quantity(NamedTuple):
     asked: str = ""
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is this number or a text that says it, in digits or in words."""
+        """Whether a value is this number, or a text that states it in digits or words."""
         if isinstance(value, bool):
             return False
         if isinstance(value, (int, float)):
@@ -185,8 +185,8 @@ class Quantity(NamedTuple):
 class Title(NamedTuple):
     """The title of a song, with or without its artist, alone or in a plain statement.
 
-    Apart from title and artist, an answer has only words that state and those of `asked`, the
-    request's own.
+    Beside title and artist, an answer may only have words of plain statements and of the request
+    `asked`.
     """
 
     title: str
@@ -194,7 +194,7 @@ class Title(NamedTuple):
     asked: str = ""
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is a text that names it."""
+        """Whether a value is a text with this title."""
         if not isinstance(value, str) or "?" in value:
             return False
         said = _words(value)
@@ -230,7 +230,7 @@ def same(value: Any, wanted: Any) -> bool:
 
 
 def plain(text: str) -> str:
-    """A text without what does not matter: case, spacing, kind of quotes, a last full stop."""
+    """A text normalised in case, spacing and quotes, without a final full stop."""
     text = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
     text = " ".join(text.split())
     text = text.removesuffix(".").strip()
@@ -240,12 +240,12 @@ def plain(text: str) -> str:
 
 
 def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
-    """The number that a text says, in units of size 1; None where it says none, or more than that.
+    """The number that a text states, in units of size 1; None if it states none or other things.
 
-    It is in digits or words, with units from large to small ("3 h 30 min") or without one, alone or
-    in a plain statement. What is asked for decides what may be said beside it: units and words of
-    the measure, words of the request `asked`, and words that name no kind of thing. A noun that the
-    number would count, behind it or before it, is a wrong unit.
+    It may be in digits or words, with units from large to small ("3 h 30 min") or without, alone or
+    in a plain statement. Other words are allowed if they are units and words of the measure, words
+    of the request `asked`, or words that do not name a thing. A noun that the number would count,
+    before or after it, is a wrong unit.
     """
     if len(text) > LONGEST:
         return None
@@ -272,7 +272,7 @@ def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
 
 
 def _written(text: str, measure: Measure, asked: str) -> str:
-    """A text with its numbers in digits, without markup and without dates of the request."""
+    """A text with numbers in digits, without markup and dates of the request."""
     said = plain(text)
     while said != (bare := _MARKED.sub(r"\2", said)):
         said = bare
@@ -286,14 +286,14 @@ def _written(text: str, measure: Measure, asked: str) -> str:
 
 
 def _phrased(said: str, measure: Measure) -> str:
-    """A part of a statement, without words that state in these phrases alone."""
+    """A part of a statement, without words that are allowed only in certain phrases."""
     measured = measure.says | measure.units.keys()
     said = _COUNTING.sub(lambda found: "" if found[1] in measured else found[0], said)
     return _ARTICLE.sub("", _ADDING.sub("comes to", _BETWEEN.sub(_DAY, said)))
 
 
 def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: bool) -> bool:
-    """Whether a number between these is one of the measure; `sized` is one with a unit."""
+    """Whether a number between these texts is of the measure; `sized`: it has a unit."""
     if not (_SAID.fullmatch(before) and _SAID.fullmatch(after)):
         return False
     if (before and before[-1] not in " :=\"'") or (after and after[0] not in " ,.;\"'"):
@@ -316,7 +316,7 @@ def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: boo
 
 
 def _ends_well(front: list[str], before: str, measure: Measure, *, sized: bool) -> bool:
-    """Whether the words before a number lead to it: no place or end of time that it would be."""
+    """Whether the words before a number lead to it, so that it is not a place or a time."""
     if not front or before.rstrip(" \"'")[-1:] in {":", "=", ",", ";", "."}:
         return True
     if front[-1] in {"of", "to"}:
@@ -325,7 +325,7 @@ def _ends_well(front: list[str], before: str, measure: Measure, *, sized: bool) 
 
 
 def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
-    """Whether the words behind a number and its unit name nothing that it would count."""
+    """Whether the words after a number and its unit do not name things that it would count."""
     rest = list(dropwhile(_SUMS.__contains__, behind))
     known = _BEHIND | measure.says | measure.units.keys()
     if behind and behind[-1] in _WHERE | {"for", "of", "to"}:
@@ -334,7 +334,7 @@ def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
 
 
 def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool:
-    """Whether a statement is about things, and not about how much of the measure they have."""
+    """Whether a statement counts things, instead of their measure."""
     if not kinds & {*subject} or measure.says & {*subject}:
         return False
     followed = zip(subject, [*subject[1:], ""], strict=True)
@@ -342,7 +342,7 @@ def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool
 
 
 def _in_digits(run: re.Match[str]) -> str:
-    """A number that is written in words; other runs of such words as they are."""
+    """A number in words as digits; other runs of such words unchanged."""
     words = [word for word in re.split("[ -]", run[0]) if word != "and"]
     total = part = 0
     for word in words:
@@ -354,7 +354,7 @@ def _in_digits(run: re.Match[str]) -> str:
 
 
 def _decimals(point: re.Match[str]) -> str:
-    """The digits after a point that are written in words."""
+    """The digits after a decimal point that are written in words."""
     return "." + "".join(str(_VALUES[word]) for word in re.split("[ -]", point[1]))
 
 
@@ -370,19 +370,19 @@ def spelled(number: int) -> str:
 
 
 def _number(digits: str) -> float:
-    """Digits with blanks or commas between thousands, or a comma before two decimals."""
+    """The number of digits with spaces or commas between thousands, or a comma as decimal point."""
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]{2}", digits):
         return float(digits.replace(",", "."))
     return float(re.sub("[ ,]", "", digits))
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, in lower case, apostrophes within them kept."""
+    """The words of a text in lower case, with inner apostrophes."""
     return re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain(text))
 
 
 def _place(part: list[str], words: list[str]) -> int | None:
-    """Where a run of words begins among others, the first one."""
+    """The first place at which a run of words begins among others."""
     places = range(len(words) - len(part) + 1)
     return next((at for at in places if words[at : at + len(part)] == part), None)
 

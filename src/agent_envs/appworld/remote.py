@@ -1,6 +1,6 @@
-"""The real benchmark's backend: a client of `appworld serve environment`, which runs by itself.
+"""The real benchmark's backend: a client of `appworld serve environment`, a separate process.
 
-The benchmark lives in a virtual environment of its own; nothing of it is imported here.
+The benchmark has its own virtual environment; nothing of it is imported here.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ e85d92a e3d6c94 d0b1f43 2a163ab 60d0b5b 6ea6792 29caf6f cf6abd2 771d8fc 7d7fbf6 
 """
 EASY = frozenset(_EASY.split())
 """Scenarios of `train` that LOOP and MGR train on, those of difficulty 1 and 2 (MGR, app. A.5)."""
-PATIENCE = 60.0  # seconds that a server may take beyond what the code may
+GRACE = 60.0  # seconds that a server may take in addition to the timeout of the code
 _OK, _SERVER_ERROR = 200, 500
 
 
 class _FailedError(Exception):
-    """One try: the connection failed, was silent, or the server broke."""
+    """One try failed: no connection, no answer in time, or a server error."""
 
 
 class HttpWorld:
     """The task of a server, which has one world at a time.
 
-    When a server is silent, gone or broken, it is renewed, the task opened once more and the code
-    so far run again before the call is repeated; if that fails too it is the machine's fault.
+    If a server hangs, ends or fails, it is replaced, the task is opened again and the code so far
+    is run again before the call is repeated; if that fails, too, BackendError is raised.
 
     Args:
-        server: Its address, or what starts one, with {port} in it (`servers.Own`).
-        data: The folder with `data/datasets/<split>.txt`; "auto" is what `$APPWORLD_ROOT` names.
-        timeout: Seconds that one execution may take on the server.
+        server: Its address, or a command with {port} that starts one (`servers.Own`).
+        data: The folder with `data/datasets/<split>.txt`; "auto" is `$APPWORLD_ROOT`.
+        timeout: Time limit of one execution on the server, in seconds.
 
     Raises:
-        ValueError: No such address, or a time that is not above 0.
+        ValueError: An invalid address, or a time that is not above 0.
         MissingAsset: "auto" without `$APPWORLD_ROOT`.
     """
 
@@ -55,13 +55,13 @@ class HttpWorld:
         self, server: str, *, data: str | os.PathLike[str] = "auto", timeout: float = 100.0
     ) -> None:
         if timeout <= 0:
-            raise ValueError(f"timeout is in seconds and above 0, got {timeout}")
+            raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
         elsewhere = None if "{port}" in server else Elsewhere(server)
         given = os.environ.get("APPWORLD_ROOT") if data == "auto" else data
         if not given:
             raise MissingAsset(
-                "no folder with the benchmark's data: name it by data= or $APPWORLD_ROOT; "
-                "`agent-envs assets appworld` tells how to get it"
+                "no folder with the benchmark's data: set data= or $APPWORLD_ROOT; "
+                "`agent-envs assets appworld` prints how to get it"
             )
         self.root = Path(given).expanduser().absolute()
         self.server: Server = elsewhere or Own(server, self.root)
@@ -75,15 +75,15 @@ class HttpWorld:
         """The ids that the benchmark lists for a split; "train_easy" is part of "train".
 
         Raises:
-            ValueError: No such split. MissingAsset: There is no list.
+            ValueError: An unknown split. MissingAsset: There is no list.
         """
         one_of("split", split, SPLITS)
         path = self.root / "data" / "datasets" / f"{split.removesuffix('_easy')}.txt"
         if not path.is_file():
             raise MissingAsset(
-                f"no {path}; run `appworld download data` in the benchmark's own environment "
-                "(`agent-envs assets appworld` tells how) and name its folder by data= or "
-                "$APPWORLD_ROOT"
+                f"no file {path}; run `appworld download data` in the benchmark's own environment "
+                "(`agent-envs assets appworld` prints how) and set data= or $APPWORLD_ROOT to its "
+                "folder"
             )
         ids = dict.fromkeys(path.read_text().split())
         return tuple(i for i in ids if split != "train_easy" or i.rpartition("_")[0] in EASY)
@@ -92,7 +92,7 @@ class HttpWorld:
         """Start a task on the server.
 
         Raises:
-            BackendError: The server does not do it.
+            BackendError: The server fails.
         """
         if self._tasks == TASKS:
             self.server.renew()
@@ -106,7 +106,7 @@ class HttpWorld:
             raise self._error(f"told nothing of task {task_id}: {told!r:.200}") from error
 
     def execute(self, code: str) -> str:
-        """What running `code` printed on the server.
+        """Run `code` on the server and return its output.
 
         Raises:
             BackendError: The server does not answer.
@@ -131,15 +131,15 @@ class HttpWorld:
             raise self._error(f"gave no verdict: {told!r:.200}") from error
 
     def harm(self) -> tuple[str, ...]:
-        """The server does not tell: nothing."""
+        """Always (): the server does not report it."""
         return ()
 
     def digest(self) -> str:
-        """Key of the code run and what it printed."""
+        """Key of the code so far and its output."""
         return blake2b(json.dumps(self._told).encode(), digest_size=16).hexdigest()
 
     def close(self) -> None:
-        """Let the server close its world, and end it if it is ours."""
+        """Close the server's world, and end the server if it is ours."""
         try:
             if self._opened_on == self.server.number:
                 with suppress(_FailedError):
@@ -149,7 +149,7 @@ class HttpWorld:
             self.server.close()
 
     def _ask(self, path: str, **given: Any) -> Any:
-        """What the server answers, at the second try at the latest."""
+        """The server's answer, with one retry on a new server."""
         try:
             return self._told_all(path, **given)
         except _FailedError:
@@ -160,9 +160,9 @@ class HttpWorld:
             raise self._error(f"failed twice: {error}") from error
 
     def _told_all(self, path: str, **given: Any) -> Any:
-        """What a server answers that knows the task and the code so far."""
+        """The answer of a server, after the task and the code so far were run on it."""
         if self._opened_on != self.server.number:
-            # Servers at work on one task would share, and empty, the folder of its output.
+            # Two servers with the same task would share, and delete, its output folder.
             name = f"agent-envs-{urlsplit(self.server.url).port}"
             seconds = math.ceil(self.timeout)
             self._try("initialize", timeout_seconds=seconds, experiment_name=name)
@@ -175,9 +175,7 @@ class HttpWorld:
         parts = urlsplit(self.server.url)
         body = None if path == "tasks" else json.dumps({"task_id": self.task_id, **given})
         where = f"{parts.path}/{path}" + (f"/{quote(self.task_id)}" if body is None else "")
-        connection = HTTPConnection(
-            str(parts.hostname), parts.port, timeout=self.timeout + PATIENCE
-        )
+        connection = HTTPConnection(str(parts.hostname), parts.port, timeout=self.timeout + GRACE)
         try:
             connection.request(
                 "GET" if body is None else "POST",
@@ -205,5 +203,5 @@ class HttpWorld:
 
 
 def _names(tests: list[Any]) -> tuple[str, ...]:
-    """The names of tests, which are texts or objects with a requirement."""
+    """The names of tests, given as texts or as objects with a requirement."""
     return tuple(str(t["requirement"]) if isinstance(t, dict) else str(t) for t in tests)

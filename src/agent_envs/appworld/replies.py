@@ -1,4 +1,4 @@
-"""Reading replies and feedback: where the code is, and whether a turn was valid (MGR A.5)."""
+"""Parsing of replies and feedback: the code, and the validity of a turn (MGR A.5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARKS = (
     "timed out after",
     "No code available to execute",
 )
-"""Feedback with one of these in it makes a turn invalid."""
+"""Feedback that contains one of these makes a turn invalid."""
 _BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
 _REASONS = (
     ("format", re.compile("No code available to execute")),
@@ -26,7 +26,7 @@ _REASONS = (
 
 
 class Read(NamedTuple):
-    """The code of a reply, "" where there is none, and whether the reply has the right form."""
+    """The code of a reply ("" if there is none), and whether the reply has the right form."""
 
     code: str
     neat: bool
@@ -35,8 +35,8 @@ class Read(NamedTuple):
 def read(reply: str, max_thinking: int) -> Read:
     """The first ```python block outside of closed thoughts.
 
-    The form is right with a block that calls `apis.`, and without a `<think>` that goes on for more
-    than `max_thinking` characters and is never closed.
+    The form is right with a block that calls `apis.`, and without an unclosed `<think>` of more
+    than `max_thinking` characters.
     """
     said = _said(reply)
     block = _BLOCK.search(said)
@@ -47,14 +47,14 @@ def read(reply: str, max_thinking: int) -> Read:
 
 
 def _said(reply: str) -> str:
-    """A reply without its closed thoughts, in one pass however often one is opened."""
+    """A reply without its closed thoughts, in linear time for any number of openings."""
     *before, rest = reply.split("</think>")
     told = (part.partition("<think>") for part in before)
     return "".join(text + ("" if opened else "</think>") for text, opened, _ in told) + rest
 
 
 def invalid_reason(feedback: str) -> str:
-    """Why feedback makes a turn invalid, as `info["invalid_reason"]`; "" where it does not."""
+    """The `info["invalid_reason"]` of feedback; "" if the turn is valid."""
     if not any(mark in feedback for mark in MARKS):
         return ""
     failure = (

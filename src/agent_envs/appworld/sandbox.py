@@ -1,6 +1,6 @@
-"""The jail as the training process sees it: one warden for it, and the interpreters it forks.
+"""The jail from the side of the training process: its warden, and the interpreters it forks.
 
-Both end when the training process does, however it ends: the warden reads the end of its socket.
+Both end when the training process ends for any reason: the warden notices that its socket closes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SANDBOXES = ("strict", "best-effort")
 NEEDED = ("network", "files", "processes")
 _STARTING = 60.0  # seconds that a warden may take to start
 _PACKAGES = ("agent_envs", "agent_envs.appworld")
-# Of these packages the warden gets the path only: importing them would load NumPy and more.
+# The warden only gets the paths of these packages: importing them would load NumPy and more.
 _BOOT = """
 import sys, types
 root, control, jail = sys.argv[1:]
@@ -38,15 +38,15 @@ warden.main(int(control), jail)
 
 
 class SandboxError(RuntimeError):
-    """The machine cannot run agent code safely, or failed to; the message says what to do."""
+    """The machine cannot run agent code safely, or failed; the message has a remedy."""
 
 
 class Warden:
     """A process that forks interpreters in the jail.
 
     Attributes:
-        enforced: which of "network", "files" and "processes" the kernel keeps agent code from, as
-            tried out.
+        enforced: for "network", "files" and "processes", whether the kernel isolates agent code
+            from them, as tested.
 
     Raises:
         SandboxError: It does not start.
@@ -55,7 +55,7 @@ class Warden:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
-        root.chmod(0o555)  # empty, and gone as soon as the warden is in it
+        root.chmod(0o555)  # empty, and removed as soon as the warden is in it
         try:
             with theirs:
                 self._process = _start(theirs, root)
@@ -75,7 +75,7 @@ class Warden:
 
     @property
     def pid(self) -> int:
-        """Its process, below which all interpreters are."""
+        """Its process, the ancestor of all interpreters."""
         return self._process.pid
 
     @property
@@ -84,7 +84,7 @@ class Warden:
         return not self._silent and self._process.poll() is None
 
     def start(self) -> tuple[socket.socket, int]:
-        """A new interpreter: the socket to speak to it, and its number.
+        """A new interpreter: its socket and its number.
 
         Raises:
             SandboxError: The warden is gone, or the machine has no room for a process.
@@ -94,11 +94,11 @@ class Warden:
             return ours, self._ask({"start": True}, theirs)
 
     def end(self, number: int) -> int:
-        """End an interpreter: its wait status, that of its own end if it had ended already."""
+        """End an interpreter and return its wait status, also if it had already ended."""
         try:
             return self._ask({"end": number})
         except SandboxError:
-            return signal.SIGKILL  # the warden's end is that of its interpreters
+            return signal.SIGKILL  # interpreters end with the warden
 
     def close(self) -> None:
         """End it and all its interpreters."""
@@ -113,12 +113,12 @@ class Warden:
             except (OSError, ValueError) as error:
                 self._silent = True
                 raise SandboxError(
-                    f"the sandbox's warden is gone, somebody or the machine killed it: {error}"
+                    f"the sandbox's warden was killed: {error}; reset() starts another"
                 ) from error
 
 
 def warden(sandbox: str = "strict") -> Warden:
-    """The warden of this process, started when there is none.
+    """The warden of this process, started on first use.
 
     Raises:
         ValueError: `sandbox` is neither "strict" nor "best-effort".
@@ -133,13 +133,13 @@ def warden(sandbox: str = "strict") -> Warden:
     missing = [name for name in NEEDED if not found.enforced[name]]
     if missing and sandbox == "strict":
         raise SandboxError(
-            f"the kernel does not keep agent code from {', '.join(missing)} here: allow user "
+            f"the kernel does not isolate agent code from {', '.join(missing)}: allow user "
             "namespaces (sysctl user.max_user_namespaces, or the container's seccomp profile), "
             "run as root, or accept it with sandbox='best-effort'"
         )
     if missing:
         warnings.warn(
-            f"agent code is kept from {', '.join(missing)} only by Python's own rules here",
+            f"only Python's own rules isolate agent code from {', '.join(missing)} here",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -160,7 +160,7 @@ def _start(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=None,
         pass_fds=[number],
-        start_new_session=True,  # ctrl-C is for the training process to handle
+        start_new_session=True,  # only the training process handles Ctrl-C
         env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
     )
 

@@ -1,7 +1,7 @@
-"""Servers of the real benchmark: one at a known address, or a process of our own for each world.
+"""Servers of the real benchmark: one at a known address, or our own process for each world.
 
-The benchmark serves one world a process and grows with each task, so a process is replaced after
-some tasks, and whenever it fails.
+The benchmark serves one world per process and its memory grows with each task, so a process is
+replaced after some tasks, and whenever it fails.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ python3.11 -m venv {venv}
 APPWORLD_ROOT={root} {venv}/bin/appworld download data"""
 """Commands that make the benchmark's own environment and get its data."""
 COMMAND = "{venv}/bin/python -m uvicorn appworld.serve.environment:app --host 127.0.0.1 --port"
-"""What starts its server, less the port. `appworld serve` listens on all addresses instead."""
-TASKS = 50  # that a process opens before it is replaced
+"""The command of its server without the port. `appworld serve` would listen on all addresses."""
+TASKS = 50  # tasks that a process opens before it is replaced
 STARTING = 120.0  # seconds that it may take to listen
-_LAST = 2000  # characters of its log that an error shows
-# Runs the command, and ends it when the training process does, however that ends.
+_LAST = 2000  # characters of its log in error messages
+# Runs the command, and ends it when the training process ends for any reason.
 _KEEPER = """
 import os, signal, subprocess, sys, threading
 def watch():
@@ -45,7 +45,7 @@ sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
 
 
 class Server(Protocol):
-    """Where a world's server is; `number` is another one after each `renew`."""
+    """The server of a world; `number` changes with each `renew`."""
 
     number: int
 
@@ -59,48 +59,48 @@ class Server(Protocol):
         ...
 
     def renew(self) -> None:
-        """Put another in its place, as far as that is ours to do."""
+        """Replace it, if it is our own process."""
         ...
 
     def log(self) -> str:
-        """What it said last."""
+        """Its last output."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
 
 class Elsewhere:
-    """A server that somebody else runs at `url`.
+    """A server at `url` that is not our own process.
 
     Raises:
-        ValueError: That is no address.
+        ValueError: An invalid address.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"an address is like 'http://127.0.0.1:8000', got {url!r}")
+            raise ValueError(f"server must be like 'http://127.0.0.1:8000', got {url!r}")
         self.url, self.number = url.rstrip("/"), 1
 
     def renew(self) -> None:
-        """The same one, to be told everything again."""
+        """Keep the server; its task must be opened again."""
         self.number += 1
 
     def log(self) -> str:
-        """Somebody else has it."""
+        """A hint, since its log is not available here."""
         return f"look at the log of {self.url}; `appworld serve environment` starts it again"
 
     def close(self) -> None:
-        """It is not ours to end."""
+        """Do nothing: it is not our own process."""
 
 
 class Own:
-    """A server process of our own, started when its address is first asked for.
+    """Our own server process, started when its address is first used.
 
     Args:
-        command: What starts it, with {port} in it; it has to listen on 127.0.0.1.
+        command: The command with {port} that starts it; it must listen on 127.0.0.1.
         root: The folder with the benchmark's data, its $APPWORLD_ROOT.
 
     Raises:
@@ -110,7 +110,7 @@ class Own:
     def __init__(self, command: str, root: Path) -> None:
         if "{port}" not in command:
             raise ValueError(
-                "a server's command has {port} in it, like '/venv/bin/appworld serve environment "
+                "a server's command needs {port}, like '/venv/bin/appworld serve environment "
                 f"--port {{port}}', got {command!r}"
             )
         self.command, self.root, self.number = command, root, 1
@@ -118,7 +118,7 @@ class Own:
 
     @property
     def url(self) -> str:
-        """The address of the process, which is started if it does not run.
+        """The address of the process, which is started if it is not running.
 
         Raises:
             BackendError: It ends, or does not listen in time; the message has its last lines.
@@ -129,13 +129,13 @@ class Own:
         return f"http://127.0.0.1:{self._running.port}"
 
     def renew(self) -> None:
-        """End the process; asking for the address starts another."""
+        """End the process; the next use of the address starts another."""
         self.close()
         self.number += 1
 
     def log(self) -> str:
         """The last lines of the process."""
-        return f"it said last: {self._running.said()}" if self._running else "it does not run"
+        return f"its last output: {self._running.said()}" if self._running else "it is not running"
 
     def close(self) -> None:
         """End the process."""
@@ -148,7 +148,7 @@ class Own:
 
 
 class _Running:
-    """A process and its log; both go with this object at the latest, the process with ours too."""
+    """A process and its log; both end with this object, and the process also with ours."""
 
     def __init__(self, command: str, root: Path) -> None:
         program, *arguments = shlex.split(command)
@@ -177,7 +177,7 @@ class _Running:
         self.end = weakref.finalize(self, _end, self.owner, self.process, self._log)
 
     def wait(self) -> None:
-        """Until it listens."""
+        """Wait until it listens."""
         until = time.monotonic() + STARTING
         while time.monotonic() < until and self.process.poll() is None:
             try:
@@ -189,7 +189,7 @@ class _Running:
         status, said = self.process.poll(), self.said()
         self.end()
         what = f"did not listen within {STARTING:g} s" if status is None else f"ended ({status})"
-        raise BackendError(f"a server of AppWorld {what}; it said last: {said}")
+        raise BackendError(f"a server of AppWorld {what}; its last output: {said}")
 
     def said(self) -> str:
         """The end of its log."""

@@ -1,4 +1,4 @@
-"""A session of the small world: its state, who is logged in, and calls of its apps."""
+"""A session of the small world: its state, log-ins, and calls of its apps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ UNKNOWN_API = "No API named {!r} found in the {} app."
 REFUSED = "Response status code is {}:\n{}"
 _NOT_LOGGED_IN = "The access_token is wrong or of another app; call login of this app."
 _ENDED = "The task is completed; nothing more can be done."
-CALLS = 500  # that one turn may make
-_TEXTS = ("files", "notes")  # tables whose rows have a text that somebody wrote
-_TOO_MANY = {  # one object, however often it is the reply
+CALLS = 500  # most calls of one turn
+_TEXTS = ("files", "notes")  # tables whose rows have a text
+_TOO_MANY = {  # one shared object for all such replies
     "error": REFUSED.format(
         429,
         json.dumps({"message": f"Too many calls: one turn may make {CALLS}; go on in the next."}),
@@ -32,28 +32,28 @@ _TOO_MANY = {  # one object, however often it is the reply
 
 
 class AppClass(Protocol):
-    """What a session needs of the class of an app."""
+    """The interface of the class of an app."""
 
     @property
     def apis(self) -> Mapping[str, Api]:
         """Its APIs by name."""
 
     def __call__(self, session: Session, /) -> object:
-        """An app over a session, with a method for each API."""
+        """An app of a session, with a method for each API."""
 
 
 class Session:
-    """One task's world from its opening on; copies share nothing that changes.
+    """One task's world; copies share no mutable data.
 
     Args:
-        household: whose world it is, and its state at the opening.
-        instruction: what is asked for.
+        household: the person, and the state at the start.
+        instruction: the request.
         apps: the classes of the apps that can be called, by name.
-        wanted: the effects that the task asks for, which the ledger is held against.
+        wanted: the effects that the task requests, for the ledger.
 
     Attributes:
-        before, state: The state at the opening and now.
-        ledger: What happened that cannot be taken back.
+        before, state: The state at the start and now.
+        ledger: The irreversible effects.
         ended: The answer and the status that completed the task; None until then.
     """
 
@@ -79,7 +79,7 @@ class Session:
         self._calls = 0
 
     def begin(self) -> None:
-        """A new turn, with all of its calls left."""
+        """Begin a turn, with a new budget of calls."""
         self._calls = 0
 
     def call(self, app: str, api: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Session:
             return {"error": REFUSED.format(refusal.status, told)}
 
     def token(self, app: str) -> str:
-        """The access token that logging in to an app gives."""
+        """The access token of an app."""
         secret = f"{app} {self.email} {self.passwords.get(app)}"
         return blake2b(secret.encode(), digest_size=12).hexdigest()
 
@@ -115,7 +115,7 @@ class Session:
 
     @property
     def lost(self) -> list[Effect]:
-        """Texts of before in whose place there is another one now; who puts it back loses none."""
+        """The losses of texts that existed at the start and are now replaced by others."""
         return [
             Effect("overwritten text", {"table": table, **old})
             for table in _TEXTS
@@ -126,6 +126,6 @@ class Session:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal iff the state, the log-ins, what was asked for and done, harm and end are equal."""
+        """Equal iff the state, the log-ins, the wanted effects so far, harm and end are equal."""
         done = self.ledger.missing, bool(self.ledger.unasked)
         return (self.state.key, tuple(sorted(self.logged_in)), done, self.ended)

@@ -1,8 +1,8 @@
-"""The state of a small world: rows in tables, and what changed since it was opened.
+"""The state of a small world: rows in tables, and their changes since the start.
 
-Rows are never changed in place: a change puts a new row in the place of the old one. So a copy of
-the state is a copy of the tables, and what changed is what is not the same object any more. The key
-of a state is kept up to date with every change, so that asking for it costs nothing.
+Rows are immutable: a change replaces a row by a new one. So a copy of the state only copies the
+tables, and a row was changed if it is another object. The key of a state is updated with every
+change, so that reading it costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KEYS = 2**128
 
 
 class Changes(NamedTuple):
-    """What changed in a table: rows added and removed, and fields changed, by id."""
+    """The changes of a table: rows added and removed, and fields changed, by id."""
 
     added: dict[int, Row]
     changed: dict[int, dict[str, Any]]
@@ -39,10 +39,10 @@ class State:
             for name, rows in tables.items()
         }
         self._last = {name: 100 + len(rows) for name, rows in self.tables.items()}
-        self._sum = 0  # of the keys of rows that came, less those of rows that went
+        self._sum = 0  # of the keys of added rows, minus those of removed rows
 
     def copy(self) -> State:
-        """Another state with the same rows; changes to one are not seen in the other."""
+        """A copy with the same rows; changes to one do not affect the other."""
         other = State({})
         other.tables = {name: dict(rows) for name, rows in self.tables.items()}
         other._last = dict(self._last)
@@ -51,7 +51,7 @@ class State:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Equal, of two that began as one, iff all rows and the ids of the next ones are."""
+        """For copies of one state, equal iff all rows and next ids are equal."""
         return (self._sum, *self._last.values())
 
     def rows(self, table: str, **fields: Any) -> list[Row]:
@@ -67,14 +67,14 @@ class State:
         return self.tables[table].get(row_id)
 
     def add(self, table: str, **fields: Any) -> int:
-        """Add a row: its id."""
+        """Add a row, return its id."""
         row_id = self._last[table] = self._last[table] + 1
         self.tables[table][row_id] = row = {"id": row_id, **fields}
         self._sum = (self._sum + _key(table, row)) % _KEYS
         return row_id
 
     def change(self, table: str, row_id: int, **fields: Any) -> None:
-        """Give fields of a row new values."""
+        """Set fields of a row."""
         old = self.tables[table][row_id]
         self.tables[table][row_id] = new = {**old, **fields}
         self._sum = (self._sum + _key(table, new) - _key(table, old)) % _KEYS
@@ -84,7 +84,7 @@ class State:
         self._sum = (self._sum - _key(table, self.tables[table].pop(row_id))) % _KEYS
 
     def since(self, before: State) -> dict[str, Changes]:
-        """What changed in each table since `before`; tables without changes are left out."""
+        """The changes of each table since `before`, without unchanged tables."""
         found = {}
         for name, rows in self.tables.items():
             changes = _changes(before.tables[name], rows)

@@ -1,4 +1,4 @@
-"""The tasks of the small world: families and seeds, and the splits that they make."""
+"""The tasks of the small world: families and seeds, and the splits made of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSEEN = (
     "prepare_a_trip",
     "update_a_phone_number",
 )
-"""Families of which no task is in `train`, `val` or `test`."""
+"""Families without tasks in `train`, `val` and `test`."""
 SEEDS = {
     "train": range(TRAIN_SEEDS),
     "val": range(12, 16),
@@ -35,11 +35,11 @@ SEEDS = {
 _KEY = b"the small world"
 _SEED = re.compile(r"0|[1-9][0-9]{0,8}")
 SPLITS = (*SEEDS, "train_easy", "all")
-HARD = 3  # the difficulty that "train_easy" leaves out of "train", as LOOP and MGR do
+HARD = 3  # the difficulty that "train_easy" omits from "train", as in LOOP and MGR
 
 
 class Task(NamedTuple):
-    """A task with its world at the opening; nothing in it changes."""
+    """A task with its world at the start; immutable."""
 
     family: Family
     plan: Plan
@@ -52,14 +52,14 @@ def task_ids(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
 
     Args:
         split: One of `SPLITS`.
-        train_seeds: So many tasks of each family to train on: seeds 0-11, then from 20 on.
+        train_seeds: Number of training tasks of each family: seeds 0-11, then from 20 on.
 
     Raises:
-        ValueError: No such split, or no seeds.
+        ValueError: An unknown split, or no seeds.
     """
     one_of("split", split, SPLITS)
     if train_seeds < 1:
-        raise ValueError(f"train_seeds is at least 1, got {train_seeds}")
+        raise ValueError(f"train_seeds must be at least 1, got {train_seeds}")
     if split == "all":
         return tuple(_id(name, seed) for name in FAMILIES for seed in range(SCENARIOS))
     chosen = [name for name in FAMILIES if (name in UNSEEN) == (split == "test_unseen")]
@@ -73,21 +73,21 @@ def task_ids(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
 
 
 def family_of(task_id: str) -> str:
-    """The family's name in a task id."""
+    """The name of the family in a task id."""
     return task_id.rpartition("-")[0]
 
 
 @lru_cache(maxsize=256)
 def task(task_id: str) -> Task:
-    """The task of an id, the same everywhere.
+    """The task with that id, the same on every machine.
 
     Raises:
-        ValueError: No such task.
+        ValueError: An unknown task.
     """
     name, seed = family_of(task_id), task_id.rpartition("-")[2]
     if name not in FAMILIES or not _SEED.fullmatch(seed):
         one_of("task", task_id, task_ids("all"))
-    # Not Random(task_id), which an agent could try for every id until the clock fits.
+    # Not Random(task_id), since an agent could try all ids until the clock fits.
     rng = Random(blake2b(task_id.encode(), key=_KEY, digest_size=16).digest())
     family = FAMILIES[name]
     draft = Draft(rng, int(seed))

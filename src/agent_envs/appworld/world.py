@@ -1,4 +1,4 @@
-"""What an AppWorld backend is: tasks that are opened, played with code and judged by tests."""
+"""The interface of AppWorld backends: open tasks, execute code, evaluate by tests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ MAXIMUM = "Execution failed. Traceback:\nException: Maximum number of executions
 
 
 class BackendError(RuntimeError):
-    """The machine failed, not the agent: a server that is gone, silent, or answers nonsense."""
+    """The machine failed, not the agent: a server ended, hangs, or answers nonsense."""
 
 
 class Opened(NamedTuple):
-    """What a task begins with: the request, who asks (name, email and so on), the time."""
+    """The start of a task: the request, the person (name, email and so on), the time."""
 
     instruction: str
     supervisor: dict[str, str]
@@ -29,23 +29,23 @@ class Judged(NamedTuple):
 class World(Protocol):
     """One task at a time: `open`, `execute` any number of times, `evaluate`, `close`.
 
-    A copy or a pickle goes on as the original does, with an interpreter of its own.
+    A copy or a pickle continues like the original, with its own interpreter.
     """
 
     def task_ids(self, split: str) -> tuple[str, ...]:
         """The ids of a split.
 
         Raises:
-            ValueError: No such split.
+            ValueError: An unknown split.
         """
         ...
 
     def open(self, task_id: str) -> Opened:
-        """Start a task; the one before ends."""
+        """Start a task; ends the previous one."""
         ...
 
     def execute(self, code: str) -> str:
-        """What running `code` prints, or a text that says how it failed."""
+        """Run `code` and return its output, or a text that says how it failed."""
         ...
 
     def completed(self) -> bool:
@@ -53,20 +53,20 @@ class World(Protocol):
         ...
 
     def evaluate(self) -> Judged:
-        """The outcome of the task's tests as things are."""
+        """The current outcome of the task's tests."""
         ...
 
     def harm(self) -> tuple[str, ...]:
-        """What the last execution did that cannot be taken back and was not asked for.
+        """The irreversible effects of the last execution that were not requested.
 
-        Empty where a backend does not tell.
+        Empty if a backend does not report them.
         """
         ...
 
     def digest(self) -> str:
-        """Key of the state; equal iff what later code does is equal."""
+        """Key of the state; equal iff later code has equal effects."""
         ...
 
     def close(self) -> None:
-        """Let go of processes and connections; a task can be opened again."""
+        """Release processes and connections; a task can be opened again."""
         ...

@@ -1,1 +1,1 @@
-"""EZPoints-v0: two cards that make 12, in text and pictures."""
+"""EZPoints-v0: make 12 from two cards, in text or images."""

@@ -1,4 +1,4 @@
-"""Audits of EZPoints: formulas in many orders, and players that guess."""
+"""Audits of EZPoints: formulas in many orders, and guessing players."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from agent_envs.testing.episodes import Actor, Env
 
 LIMIT = 0.45
-"""Success of the best guess: `2+10=` is right for the hands of a 2 and a card that counts 10."""
+"""Limit for the best guess: `2+10=` is right for all hands of a 2 and a card of value 10."""
 ODD = ("", "12", "x", "2+2", " 2 ", "-", "==")
-"""Texts that mostly are no symbol."""
+"""Texts that are mostly not symbols."""
 
 
 def actions(_: Env, rng: np.random.Generator) -> Actor:
-    """An actor that says what can be said and, in between, much that changes nothing."""
+    """An actor that takes listed actions, mixed with many that change nothing."""
 
     def act(_: Any, info: dict[str, Any]) -> str:
         listed = [symbol for symbol in info["admissible_actions"] if symbol != "="] or ["="]

@@ -1,6 +1,6 @@
-"""The picture of EZPoints: two cards and the formula on a green table, drawn with numpy alone.
+"""The image of EZPoints: two cards and the formula on a green table, drawn with NumPy only.
 
-Cards, signs and the table are drawn once and kept; a frame is copies of them side by side.
+Cards, signs and the table are drawn once and cached; a frame is composed of copies of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ STRIP_HEIGHT, STRIP_WIDTH = 60, 264
 STRIP_TOP, STRIP_LEFT = 222, 18
 SIGN_HEIGHT, SIGN_WIDTH = 36, 24
 FITTING = (STRIP_WIDTH - 24) // SIGN_WIDTH - 1
-"""How many signs of a formula are shown, before the caret; of a longer one the last."""
+"""How many signs of a formula are shown before the caret; a longer one shows its end."""
 PEN = 0.5  # radius of the pen that writes signs
-FINE = 4  # points of a side of a pixel that are looked at to smooth its edge
+FINE = 4  # samples per side of a pixel for smooth edges
 
 GREEN = 38, 110, 80
 PAPER, EDGE = (252, 250, 244), (206, 200, 186)
@@ -57,7 +57,7 @@ SIGNS = {
     " ": "",
     "_": "06 46",
 }
-"""Our own letters: lines from point to point, a point being column 0 to 4 and row 0 to 6."""
+"""Our own letters: lines from point to point; a point is a column 0 to 4 and a row 0 to 6."""
 
 # Sixths of the way down at which outer columns and middle column have pips; J, Q and K as COURT.
 PIPS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -76,7 +76,7 @@ MIDDLE = 3
 
 
 def draw(hand: Hand, formula: str) -> Image:
-    """The picture of a hand and a formula: a new [300, 300, 3] array of bytes."""
+    """The image of a hand and a formula: a new uint8 array [300, 300, 3]."""
     picture = _table().copy()
     for card, left in zip(hand, CARD_LEFTS, strict=True):
         picture[CARD_TOP : CARD_TOP + CARD_HEIGHT, left : left + CARD_WIDTH] = _face(card)
@@ -141,7 +141,7 @@ def _paint(ground: Mask, mask: Mask, top: int, left: int, colour: Sequence[int])
 
 @cache
 def _sign(sign: str, height: int, width: int) -> Mask:
-    """A letter in that size, drawn with a round pen one point wide."""
+    """A letter of this size, drawn with a round pen one point wide."""
     y, x = _grid(height, width)
     at = (x + 1) * 2.5 - 0.5 + 1j * ((y + 1) * 3.5 - 0.5)
     inked = np.zeros(at.shape, bool)
@@ -169,7 +169,7 @@ def _suit(suit: str, size: int) -> Mask:
 
 
 def _heart(x: Mask, y: Mask) -> Mask:
-    """(x² + y² - 1)³ - x²y³, below 0 in the heart of the calculus books, point downward."""
+    """(x² + y² - 1)³ - x²y³, which is below 0 inside the heart curve, point downward."""
     x, y = 1.22 * x, 0.12 - 1.12 * y
     heart: Mask = (x**2 + y**2 - 1) ** 3 - x**2 * y**3
     return heart
@@ -185,14 +185,14 @@ def _rounded(height: int, width: int, radius: int) -> Mask:
 
 
 def _grid(height: int, width: int) -> tuple[Mask, Mask]:
-    """Where the fine points of a picture are, downward and rightward, each from -1 to 1."""
+    """Coordinates of an image's samples, downward and rightward, each from -1 to 1."""
     y = (np.arange(height * FINE) + 0.5) / (height * FINE) * 2 - 1
     x = (np.arange(width * FINE) + 0.5) / (width * FINE) * 2 - 1
     return y[:, None], x
 
 
 def _smooth(fine: NDArray[np.bool_]) -> Mask:
-    """The share of each pixel's fine points that are set."""
+    """The share of each pixel's samples that are set."""
     height, width = fine.shape[0] // FINE, fine.shape[1] // FINE
     shares: Mask = fine.reshape(height, FINE, width, FINE).mean(axis=(1, 3))
     return shares

@@ -1,4 +1,4 @@
-"""EZPoints-v0: make 12 of two cards, a symbol a turn, in text or in pictures."""
+"""EZPoints-v0: make 12 from two cards, one symbol per turn, in text or images."""
 
 from __future__ import annotations
 
@@ -37,55 +37,54 @@ GOAL = (
 
 
 class EZPoints(AgentEnv):
-    """Two cards, make 12: a formula said symbol by symbol.
+    """Make 12 from two cards with a formula, symbol by symbol.
 
     Description:
-        Two cards lie on the table. Each turn puts a number, `+` or `*` behind the formula; `=` ends
-        it. It has to make 12 and use both cards, each once; J, Q and K count 10. Every hand can be
-        solved in four turns. It is Python's arithmetic: `*` before `+`, and a `+` may be a sign.
+        Two cards are on the table. Each turn appends a number, `+` or `*` to the formula; `=` ends
+        it. Its value must be 12, and it must use both cards once; J, Q and K count 10. Every hand
+        can be solved in four turns. Python's arithmetic: `*` before `+`, and `+` may be a sign.
 
     Observation:
-        "text": the cards and the current formula, after a notice where there is something to say.
-        "image": the table as a picture, [300, 300, 3] bytes, drawn by this package; `info["text"]`
+        "text": the cards and the current formula, after a notice if there is one.
+        "image": the table as a uint8 image [300, 300, 3], drawn by this package; `info["text"]`
         then has the text.
 
     Action:
-        `1` to `10`, `+`, `*` or `=`, blanks around it ignored. `action_space="discrete13"`: the
-        place in that list, counted from 0; the text is understood as well.
+        `1` to `10`, `+`, `*` or `=`; whitespace around it is ignored. `action_space="discrete13"`:
+        the position in that list, counted from 0; the text is accepted, too.
 
     Validity:
-        "format" for what is none of the thirteen symbols, "unknown" for a number that is not on the
-        cards, "refused" for one that is used up, and where "rl4vlm" has no room left. With "rl4vlm"
-        such a number takes effect, as a blank in the formula. The signs are always valid, sensible
-        or not.
+        "format" for anything but the thirteen symbols, "unknown" for a number that is not on the
+        cards, "refused" for a number that is already used, and if "rl4vlm" has no room left. With
+        "rl4vlm" such a number takes effect, as a space in the formula. Signs are always valid.
 
     Progress:
-        Share of a shortest solution that is done, in quarters; 0 once the formula cannot make 12
-        any more. 1 for the right answer.
+        Completed share of a shortest solution, in quarters; 0 once the formula can no longer make
+        12. 1 for the right answer.
 
     Anchor:
-        The numbers of the cards, in order of size, and the formula.
+        The sorted numbers of the cards, and the formula.
 
     Reward:
         "success" (default): 1 for a right `=`, else 0. "verl-agent": 10, else 0. "rl4vlm": 10 for a
-        right `=`, -1 for a wrong one, for a number that cannot be used, which leaves a blank in the
-        formula, and for the turn after the sixth symbol, which does nothing. What is no symbol
-        costs nothing but the turn.
+        right `=`, -1 for a wrong one, for an unusable number, which adds a space to the formula,
+        and for the turn after the sixth symbol, which has no effect. An action that is not a symbol
+        only costs the turn.
 
     Ends:
-        `=` terminates, a success if right. `max_turns` truncates: 8, but 7 for "rl4vlm", where the
-        formula is full then.
+        `=` terminates, a success if right. `max_turns` truncates: 8, but 7 for "rl4vlm", when the
+        formula is full.
 
     Tasks and splits:
-        A task is a deal; its id has a number and the cards, as `012-2C-10D`. `all` has the 768
-        deals of the public game, which are equally likely (a hand that comes about in two ways is
-        two of them), so that drawing evenly from the panel draws hands as they are dealt. `val` are
-        the hands of a club and a heart, `test` those of a diamond and a spade, `train` the others:
-        no hand is in two of them, and numbers have the same distribution in all. There are only
-        seven pairs of numbers, so splits hold out cards, not sums.
+        A task is a deal; its id has a number and the cards, such as `012-2C-10D`. `all` has the 768
+        equally likely deals of the public game (a hand with two ways to be dealt counts twice), so
+        that drawing uniformly from the panel has the game's distribution of hands. `val` has the
+        hands of a club and a heart, `test` those of a diamond and a spade, `train` the others: no
+        hand is in two of them, and numbers have the same distribution in all. There are only seven
+        pairs of numbers, so splits hold out cards, not pairs of numbers.
 
     Data:
-        None. `info` also has `formula`; `cards`, their names; `numbers`, what they count.
+        None. `info` also has `formula`; `cards`, their names; `numbers`, their values.
 
     Source:
         Rules after EZPoints of Zhai et al., Fine-Tuning Large Vision-Language Models as
@@ -97,11 +96,11 @@ class EZPoints(AgentEnv):
         action_space: see Action.
         observation: see Observation.
         max_turns: turn limit; None for the reward's.
-        render_mode: None, "ansi", or "rgb_array" for the picture.
+        render_mode: None, "ansi", or "rgb_array" for the image.
 
     Raises:
         ValueError: an unknown option, more turns than "rl4vlm" has, or from `step` a number that
-            is no action.
+            is not an action.
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
@@ -141,23 +140,25 @@ class EZPoints(AgentEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Deal the cards: observation and info; raises as every environment's."""
+        """Deal the cards: observation and info; raises as `AgentEnv.reset`."""
         text, info = super().reset(seed=seed, options=options)
         return self._shown(text, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Say one symbol: observation, reward, terminated, truncated, info."""
+        """Append one symbol: observation, reward, terminated, truncated, info."""
         if self.numbered and not isinstance(action, str):
             action = self._symbol(action)
         text, reward, terminated, truncated, info = super().step(action)
         return self._shown(text, info), reward, terminated, truncated, info
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
-        """The cards of a task and no formula."""
+        """The cards of a task and an empty formula."""
         self.hand = deals()[task_id]
         self.names = [card.name for card in self.hand]
-        self.numbers = tuple(VALUES[card.rank] for card in self.hand)
-        self.left = self.numbers
+        self.numbers = [VALUES[card.rank] for card in self.hand]
+        self.left = tuple(self.numbers)
+        low, high = sorted(self.numbers)
+        self.key = f"{low},{high}"
         self.said: list[str] = []
         self.formula = Formula()
         return GOAL, self._turn("")
@@ -172,25 +173,26 @@ class EZPoints(AgentEnv):
         if symbol == "=":
             return self._finish()
         if symbol in NUMBERS:
-            if int(symbol) not in self.left:
+            number = NUMBERS[symbol]
+            if number not in self.left:
                 return self._refuse(symbol)
-            self.left = without(self.left, int(symbol))
+            self.left = without(self.left, number)
         self.formula = read(self.formula, symbol)
         self.said.append(symbol)
         return self._turn("")
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing happens; the agent still sees the table."""
-        return super().reject(reason, self._text(notice))
+        """An invalid turn without effect; the observation has the notice and the table."""
+        return super().reject(reason, self._text(notice, "".join(self.said)))
 
     def solution(self) -> tuple[str, ...]:
-        """The fewest actions from here to 12; none where the formula cannot make it."""
+        """The fewest actions from here to 12; () if the formula cannot make it."""
         way, longest = solution(self.formula, self.left), self.scheme.longest
         fits = longest is None or len(self.said) + len(way) <= longest
         return way if fits else ()
 
     def render(self) -> Any:
-        """The table as text or as a picture; None without a render mode or before the reset."""
+        """The table as text or image; None without a render mode or before the reset."""
         if self.render_mode == "rgb_array" and self.transcript:
             return self._picture()
         return super().render()
@@ -203,11 +205,12 @@ class EZPoints(AgentEnv):
             f"That makes {TARGET}." if right else f"That does not make {TARGET} of both cards.",
             reward=self.scheme.right if right else self.scheme.wrong,
         )
-        turn = turn._replace(progress=float(right), admissible_actions=())
-        return turn._replace(success=right, failure=not right)
+        return turn._replace(
+            progress=float(right), admissible_actions=(), success=right, failure=not right
+        )
 
     def _refuse(self, number: str) -> Turn:
-        """The answer to a number that cannot be used."""
+        """The answer to an unusable number."""
         if self.scheme.longest is not None:
             self.said.append(" ")
         if int(number) in self.numbers:
@@ -215,28 +218,27 @@ class EZPoints(AgentEnv):
         return self._turn(f"{number} is not on the cards.", "unknown", self.scheme.unusable)
 
     def _turn(self, notice: str, reason: str = "", reward: float = 0.0) -> Turn:
-        """The table after a symbol, or as dealt."""
+        """The turn of the table after a symbol, or after the deal."""
         way, formula = self.solution(), "".join(self.said)
-        low, high = sorted(self.numbers)
         full = len(self.said) == self.scheme.longest
         return Turn(
-            self._text(notice),
+            self._text(notice, formula),
             valid=not reason,
             invalid_reason=reason,
             progress=1 - len(way) / SHORTEST if way else 0.0,
-            anchor=f"{low},{high}:{formula}",
+            anchor=f"{self.key}:{formula}",
             reward=reward,
             admissible_actions=() if full else [*dict.fromkeys(map(str, self.left)), *SIGNS],
-            extra={"formula": formula, "cards": [*self.names], "numbers": [*self.numbers]},
+            extra={"formula": formula, "cards": self.names, "numbers": self.numbers},
         )
 
-    def _text(self, notice: str) -> str:
+    def _text(self, notice: str, formula: str) -> str:
         """The notice, if any, and the table."""
-        table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{''.join(self.said)}'"
+        table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{formula}'"
         return f"{notice}\n{table}" if notice else table
 
     def _shown(self, text: str, info: dict[str, Any]) -> Any:
-        """The observation: the text, or the picture, and then the text goes into `info`."""
+        """The observation: the text; or the image, with the text in `info`."""
         if not self.pictured:
             return text
         info["text"] = text
@@ -246,10 +248,10 @@ class EZPoints(AgentEnv):
         return cards.draw(self.hand, "".join(self.said))
 
     def _symbol(self, action: Any) -> str:
-        """The symbol of a number of the Discrete space."""
+        """The symbol for a number of the Discrete space."""
         if action in self.action_space:
             return SYMBOLS[int(action)]
         raise ValueError(
-            f"an action is an integer from 0 to {len(SYMBOLS) - 1}, which counts {SYMBOLS}, or one "
-            f"of these itself; got {action!r:.60}"
+            f"an action must be one of {SYMBOLS}, or its number from 0 to {len(SYMBOLS) - 1}; "
+            f"got {action!r:.60}"
         )

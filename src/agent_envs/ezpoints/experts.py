@@ -1,7 +1,6 @@
 """The expert of EZPoints: it finishes the formula in the fewest symbols.
 
-Cards and formula are all that there is to know, and the agent is shown both. So the Explorer is a
-solver, and there is no Oracle.
+The observation shows the complete state, so the Explorer is a solver and there is no Oracle.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Explorer:
-    """Says a shortest solution, or "=" where the formula can no longer make it."""
+    """Plays a shortest solution, or "=" if the formula can no longer make 12."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, EZPoints)
 
     def act(self) -> str:
-        """The next action; nothing is done."""
+        """The next action; it is not executed."""
         return self.plan()[0]
 
     def think(self) -> str:
-        """What the next action is for."""
+        """The reason for the next action."""
         way, formula = self._env.solution(), "".join(self._env.said)
         if not way:
             return f"this cannot make {TARGET} any more, so end it"

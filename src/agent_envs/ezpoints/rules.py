@@ -1,6 +1,6 @@
-"""The rules of EZPoints: what is dealt, what a formula is worth, what solves a hand, what it pays.
+"""The rules of EZPoints: deals, values of formulas, solutions and rewards.
 
-Left out: turns and signals (`env`) and the picture (`cards`).
+Turns and signals are in `env`, the image in `cards`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from agent_envs.panels import Panel, one_of
 
 TARGET = 12
-NUMBERS = tuple(map(str, range(1, 11)))
+NUMBERS = {str(n): n for n in range(1, 11)}
 SIGNS = ("+", "*", "=")
-SYMBOLS = NUMBERS + SIGNS
+SYMBOLS = (*NUMBERS, *SIGNS)
 SHORTEST = 4
-"""How many symbols the solution of a hand has: two numbers, the sign between them and "="."""
+"""Number of symbols of a solution: two numbers, the sign between them and "="."""
 VALUES = {str(n): n for n in range(2, 11)} | dict.fromkeys("JQK", 10)
 SUITS = {"C": "clubs", "D": "diamonds", "H": "hearts", "S": "spades"}
 SPLITS = ("train", "val", "test", "all")
@@ -30,12 +30,12 @@ class Card(NamedTuple):
 
     @property
     def code(self) -> str:
-        """Rank and suit, as "10H"."""
+        """Rank and suit, such as "10H"."""
         return self.rank + self.suit
 
     @property
     def name(self) -> str:
-        """As people say it, "10 of hearts"."""
+        """The full name, such as "10 of hearts"."""
         return f"{self.rank} of {SUITS[self.suit]}"
 
 
@@ -44,10 +44,10 @@ Hand = tuple[Card, Card]
 
 @cache
 def deals() -> dict[str, Hand]:
-    """The 768 equally likely deals by id; a hand that can be dealt in two ways is there twice.
+    """The 768 equally likely deals by id; a hand with two ways to be dealt occurs twice.
 
-    The first card is any from 2 to king. A coin says whether the second completes its value v to 12
-    by 12 - v or, where that is whole, by 12 / v. Suits are free; another coin swaps the cards.
+    The first card is any from 2 to king, with value v. The second has the value 12 - v or, if that
+    is an integer, with probability one half 12 / v. Suits are arbitrary; another coin swaps them.
     """
     hands: list[Hand] = []
     for (rank, value), by_product in product(VALUES.items(), (False, True)):
@@ -60,7 +60,7 @@ def deals() -> dict[str, Hand]:
 
 @cache
 def open_panel(split: str) -> Panel:
-    """The deals of a split. By suits, so that every split has the same distribution of numbers.
+    """The deals of a split, by suits, so that all splits have the same distribution of numbers.
 
     Raises:
         ValueError: no such split.
@@ -76,14 +76,14 @@ def _split_of(hand: Hand) -> str:
 
 
 class Formula(NamedTuple):
-    """A formula of whole numbers, `+` and `*`, read from the left so far.
+    """The state of a formula of integers, `+` and `*`, read from the left.
 
-    total: sum of the terms before the running one.
-    term: product of the running one.
+    total: sum of the terms before the current one.
+    term: product of the current term.
     ended: whether it ends in a number.
-    sound: whether it is the beginning of a formula at all. As in Python, a `+` may stand as a sign
-        before a number and blanks between symbols mean nothing; `**` is no operator here, as no
-        power makes 12.
+    sound: whether it is the beginning of a valid formula. As in Python, `+` may be a sign before a
+        number, and spaces between symbols are ignored; `**` is not an operator here, since no power
+        makes 12.
     """
 
     total: int = 0
@@ -93,12 +93,12 @@ class Formula(NamedTuple):
 
     @property
     def value(self) -> int | None:
-        """What it amounts to, None where it is no whole formula."""
+        """The value, None if the formula is not complete."""
         return self.total + self.term if self.ended and self.sound else None
 
 
 def read(formula: Formula, symbol: str) -> Formula:
-    """The formula with one symbol more: a number, `+`, `*` or a blank."""
+    """The formula with one more symbol: a number, `+`, `*` or a space."""
     total, term, ended, sound = formula
     if symbol == "*":
         return Formula(total, term, ended=False, sound=sound and ended)
@@ -106,18 +106,18 @@ def read(formula: Formula, symbol: str) -> Formula:
         return Formula(total + term, 1, ended=False, sound=sound)
     if symbol in {"+", " "}:
         return formula
-    return Formula(total, term * int(symbol), ended=True, sound=sound and not ended)
+    return Formula(total, term * NUMBERS[symbol], ended=True, sound=sound and not ended)
 
 
 def without(numbers: tuple[int, ...], used: int) -> tuple[int, ...]:
-    """The numbers less one of that value, which is among them."""
+    """The numbers without one occurrence of `used`, which must be among them."""
     place = numbers.index(used)
     return numbers[:place] + numbers[place + 1 :]
 
 
 @cache
 def solution(formula: Formula, left: tuple[int, ...]) -> tuple[str, ...]:
-    """The fewest symbols that make it 12 with the numbers left, then "="; none where none do."""
+    """The fewest symbols that make it 12 with the numbers left, then "="; () if none do."""
     if not left:
         return ("=",) if formula.value == TARGET else ()
     if not formula.ended:
@@ -132,12 +132,12 @@ def solution(formula: Formula, left: tuple[int, ...]) -> tuple[str, ...]:
 
 
 class Scheme(NamedTuple):
-    """What the game pays, and what it does about a number that cannot be used.
+    """The rewards of the game, and its treatment of unusable numbers.
 
-    right, wrong: for "=" when the formula is 12 of both cards, and when it is not.
-    unusable: for a number that is not on the cards or is used up.
-    longest: after so many symbols nothing more can be said, and a blank goes in for each unusable
-        number; None for no such limit, and no blanks.
+    right, wrong: rewards of "=" if the formula is 12 with both cards, and if not.
+    unusable: reward of a number that is not on the cards or already used.
+    longest: most symbols of a formula; with a limit, unusable numbers add a space. None for no
+        limit and no spaces.
     """
 
     right: float

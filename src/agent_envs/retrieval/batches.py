@@ -1,4 +1,4 @@
-"""Searches for many clients of a server: one at a time, for all who wait at once."""
+"""Searches for many clients of a server: one search at a time, for all waiting requests."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Asked(NamedTuple):
-    """What a request asks for; `scored`: each document is to come with its score."""
+class SearchRequest(NamedTuple):
+    """The fields of a search request; `scored`: return each document with its score."""
 
     queries: list[str]
     k: int
     scored: bool
 
 
-class _Request(NamedTuple):
-    asked: Asked
+class _Waiting(NamedTuple):
+    asked: SearchRequest
     found: Future[list[list[Passage]]]
 
 
 class Batches:
-    """Searches in one thread, at once for all requests that came since the last search began.
+    """Searches in one thread, in one batch for all requests since the last search began.
 
     Args:
-        retriever: Searches; no other thread calls it.
-        stopping: Whether the server is to stop; from then on nothing is searched for.
+        retriever: The retriever; no other thread calls it.
+        stopping: Whether the server is stopping; from then on no search starts.
     """
 
     def __init__(self, retriever: Retriever, stopping: Callable[[], bool]) -> None:
         self.retriever = retriever
         self.stopping = stopping
-        self._waiting: list[_Request] = []
+        self._waiting: list[_Waiting] = []
         self._closed = False
         self._change = Condition()
         self._thread = Thread(target=self._work, name="retrieval-search", daemon=True)
         self._thread.start()
 
-    def ask(self, asked: Asked) -> Future[list[list[Passage]]]:
-        """The passages of a request, or the HTTP error in their place: 500 or, stopping, 503."""
-        request = _Request(asked, Future())
+    def ask(self, asked: SearchRequest) -> Future[list[list[Passage]]]:
+        """The passages of a request, or HTTP error 500, or 503 when the server is stopping."""
+        request = _Waiting(asked, Future())
         with self._change:
             self._waiting.append(request)
             self._change.notify()
         return request.found
 
     def close(self) -> None:
-        """End the thread; one that hangs in a search is left to end with the process."""
+        """End the thread; if it hangs in a search, it ends with the process."""
         with self._change:
             self._closed = True
             self._change.notify()
@@ -65,27 +65,27 @@ class Batches:
 
     def _work(self) -> None:
         while requests := self._next():
-            # A request of a client that was told off meanwhile is not searched for.
+            # Requests that were cancelled in the meantime are skipped.
             asked = [one for one in requests if one.found.set_running_or_notify_cancel()]
             for k in sorted({one.asked.k for one in asked}):
                 self._search([one for one in asked if one.asked.k == k], k)
 
-    def _next(self) -> list[_Request]:
-        """All that wait, once some do; none when closed."""
+    def _next(self) -> list[_Waiting]:
+        """Wait for requests and return all of them; [] when closed."""
         with self._change:
             self._change.wait_for(lambda: self._waiting or self._closed)
             requests, self._waiting = self._waiting, []
             return requests
 
-    def _search(self, requests: list[_Request], k: int) -> None:
-        """Answer requests together; each alone where that fails, so that none fails for another."""
+    def _search(self, requests: list[_Waiting], k: int) -> None:
+        """Answer requests together; if that fails, each alone, so that only faulty ones fail."""
         if self.stopping():
             for one in requests:
                 one.found.set_exception(stopped())
             return
         try:
             found = iter(self._found([query for one in requests for query in one.asked.queries], k))
-        except BaseException as error:  # noqa: BLE001 - panics of a model too: the thread has to live
+        except BaseException as error:  # noqa: BLE001 - also a model's panics: the thread must live
             if len(requests) > 1:
                 for one in requests:
                     self._search([one], k)
@@ -105,12 +105,12 @@ class Batches:
 
 
 def refusal(status: int, detail: str) -> HTTPException:
-    """The error that Starlette answers with a status and what is to be said."""
+    """The error that Starlette answers with this status and detail."""
     from starlette.exceptions import HTTPException
 
     return HTTPException(status, detail)
 
 
 def stopped() -> HTTPException:
-    """The error for requests that came too late to be searched for."""
+    """The error for requests that arrive while the server is stopping."""
     return refusal(503, "the server is stopping; ask again once it is back")

@@ -1,4 +1,4 @@
-"""BM25, by the package bm25s, with an order of results that is the same on every machine."""
+"""BM25 by the package bm25s, with the same order of results on every machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _WORDS = re.compile(r"\w+").findall
 class BM25:
     """Lucene's BM25 over the words of titles and texts.
 
-    Words are lower-cased, freed of diacritics and stemmed (Snowball's English); none is left out.
-    Passages of equal score come in the corpus's order; one without a word of the query never does.
+    Words are lower-cased, stripped of diacritics and stemmed (Snowball's English); there are no
+    stop words. Passages of equal score are in the corpus's order; passages without any word of the
+    query are never returned.
 
     Args:
         passages: The corpus.
-        k1: How much a word's further occurrences count, at least 0.
-        b: How much a long passage's words count less, in [0, 1].
+        k1: Weight of a word's further occurrences, at least 0.
+        b: Strength of the length normalisation, in [0, 1].
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
@@ -36,7 +37,7 @@ class BM25:
         if not passages:
             raise ValueError("BM25 needs at least one passage, got none")
         if k1 < 0 or not 0 <= b <= 1:
-            raise ValueError(f"k1 is at least 0 and b in [0, 1], got k1={k1} and b={b}")
+            raise ValueError(f"k1 must be at least 0 and b in [0, 1], got k1={k1} and b={b}")
         bm25s = require("bm25s", "search")
         self._stem = lru_cache(2**18)(require("Stemmer", "search").Stemmer("english").stemWord)
         self.passages, self.k1, self.b = passages, k1, b
@@ -51,7 +52,7 @@ class BM25:
             self._index.index(tokens, show_progress=False)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """At most `k` passages for each query, best first; fewer where fewer share a word with it.
+        """At most `k` passages for each query, best first; fewer if fewer share a word with it.
 
         Raises:
             ValueError: `k` below 1.

@@ -1,6 +1,6 @@
-"""A retriever that asks a server, in the dialect of Search-R1 or in that of verl-agent.
+"""A retriever that queries a server, with the API of Search-R1 or of verl-agent.
 
-Left out: proxies, passwords, and answers kept for later (`Cached` keeps those).
+Not supported: proxies and passwords. Caching is done by `Cached`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
-from agent_envs.patience import pause, retry_after, tries
 from agent_envs.retrieval.corpus import passage_of
 from agent_envs.retrieval.passages import Passage, check
+from agent_envs.retry import pause, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
 
 class RetrievalError(ServerError):
-    """A server gave no passages; the message has its address, what happened and how many tries.
+    """A server gave no passages; the message has its address, the reason and the number of tries.
 
-    `status` is that of its HTTP answer, 0 where there was none.
+    `status` is the status of its HTTP answer, 0 without an answer.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -37,15 +37,15 @@ class RetrievalError(ServerError):
 
 
 class _Reply(NamedTuple):
-    """What came of one try: the answer's status, 0 where the connection failed, and its text."""
+    """The result of one try: the answer's status (0 if the connection failed) and its text."""
 
     status: int
     data: bytes
-    wait: float = 0.0  # seconds that the server asked for
+    wait: float = 0.0  # seconds of `Retry-After`
 
     @property
     def passing(self) -> bool:
-        """Whether another try may fare better."""
+        """Whether another try may succeed."""
         return self.status in {0, _TOO_MANY} or self.status >= _SERVER_ERROR
 
     def __str__(self) -> str:
@@ -54,22 +54,22 @@ class _Reply(NamedTuple):
 
 
 class Http:
-    """Passages from the server at `url`, which is asked anew when it does not answer.
+    """Passages from the server at `url`, with retries.
 
-    It asks again after a failed connection, a time-out, HTTP 429 and 5xx, each time later, or when
-    a server says so (`Retry-After`); never after another refusal. An answer has at most 64 MiB.
+    A failed connection, a time-out, HTTP 429 and 5xx are retried with exponential back-off, or
+    after the time in `Retry-After`. Other statuses are not retried. An answer has at most 64 MiB.
 
     Args:
-        url: The server's address; without a path it is that of `/retrieve`.
-        api: How it wants to be asked: "queries" (Search-R1, verl: all at once), "query"
-            (verl-agent, SkyRL: one a request), or "auto", which is "queries" until a server
-            refuses that with HTTP 422, and "query" from then on.
-        timeout: Seconds for a whole answer, from the look-up of the address to the last byte.
+        url: The server's address; the default path is `/retrieve`.
+        api: The form of a request: "queries" (Search-R1, verl: all queries in one request),
+            "query" (verl-agent, SkyRL: one query per request), or "auto": "queries" until the
+            server refuses it with HTTP 422, then "query".
+        timeout: Seconds for a whole answer, from the DNS look-up to the last byte.
         retries: Further tries of a request.
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: No such address, dialect, time-out or number of tries.
+        ValueError: An invalid address, api, time-out or number of tries.
     """
 
     waits = True
@@ -80,9 +80,11 @@ class Http:
         one_of("api", api, DIALECTS)
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"an address is like 'http://127.0.0.1:8000/retrieve', got {url!r}")
+            raise ValueError(f"url must be like 'http://127.0.0.1:8000/retrieve', got {url!r}")
         if timeout <= 0 or retries < 0:
-            raise ValueError(f"timeout is above 0 and retries at least 0, got {timeout}, {retries}")
+            raise ValueError(
+                f"timeout must be above 0 and retries at least 0, got {timeout} and {retries}"
+            )
         require("httpx2", "search")
         self.url = url if parts.path.strip("/") else parts._replace(path="/retrieve").geturl()
         self.api = api
@@ -90,11 +92,11 @@ class Http:
         self.retries = retries
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """At most `k` passages for each query, best first, as the server says; none is an answer.
+        """At most `k` passages for each query, in the server's order; an empty list is allowed.
 
         Raises:
-            RetrievalError: The server does not answer, refuses, or answers something else.
-            TypeError: One text instead of a list of them. ValueError: `k` below 1.
+            RetrievalError: The server does not answer, refuses, or its answer is invalid.
+            TypeError: One text instead of a list of texts. ValueError: `k` below 1.
         """
         check(queries, k)
         queries = list(queries)
@@ -121,7 +123,7 @@ class Http:
             raise RetrievalError(f"{self.url} gave no answer to a search: {error}", _OK) from error
 
     def _post(self, body: bytes) -> bytes:
-        """What the server answers, in as many tries as it takes and may take."""
+        """The server's answer, after as many tries as allowed."""
         for tried in count(1):
             reply = self._try(body)
             if reply.status == _OK:
@@ -154,12 +156,12 @@ def passage(item: Any) -> Passage:
     """The passage of `{"document": ..., "score": ...}` or of a bare document.
 
     Raises:
-        TypeError, ValueError: It is neither. OverflowError: No float is as large as its score.
+        TypeError, ValueError: Another form. OverflowError: The score is too large for a float.
     """
     fields = item if isinstance(item, dict) else {}
     document, score = fields.get("document", item), fields.get("score", 0.0)
     if isinstance(score, bool) or not isinstance(score, (int, float)):
-        raise TypeError(f"a score is a number, got {score!r:.60}")
+        raise TypeError(f"a score must be a number, got {score!r:.60}")
     return passage_of(document)._replace(score=float(score))
 
 
@@ -168,7 +170,7 @@ def _results(data: bytes, queries: int) -> list[list[Any]]:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON, {data[:100]!r}") from error
+        raise ValueError(f"it is not JSON, {data[:100]!r}") from error
     results = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(results, list) or not all(isinstance(found, list) for found in results):
         raise ValueError(f"it has no lists of passages as its 'result', {data[:100]!r}")

@@ -1,4 +1,4 @@
-"""Retrievers made of retrievers: fused, cached, scripted."""
+"""Retrievers that combine, cache or replace others: fused, cached, scripted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _KEEP = "INSERT OR REPLACE INTO found VALUES (?, ?, ?)"
 class Hybrid:
     """Reciprocal rank fusion: a passage scores the sum of 1 / (60 + its rank) over retrievers.
 
-    Equal scores are in the order in which the retrievers found them (Cormack, Clarke & Büttcher,
+    Equal scores keep the order in which the retrievers found them (Cormack, Clarke & Büttcher,
     SIGIR 2009).
 
     Args:
         retrievers: Of the same corpus.
-        depth: Passages that each of them is asked for, at least.
+        depth: Passages to request from each of them, at least.
 
     Raises:
         ValueError: No retrievers, or `depth` below 1.
@@ -39,7 +39,7 @@ class Hybrid:
         if not retrievers:
             raise ValueError("Hybrid needs retrievers to fuse, got none")
         if depth < 1:
-            raise ValueError(f"depth is at least 1, got {depth}")
+            raise ValueError(f"depth must be at least 1, got {depth}")
         self.retrievers, self.depth = retrievers, depth
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
@@ -69,28 +69,28 @@ def fused(lists: Sequence[Sequence[Passage]]) -> list[Passage]:
 
 
 class Cached:
-    """Remembers what a retriever found: the latest queries in memory, all of them in a file.
+    """Caches the results of a retriever: the latest queries in memory, all of them in a file.
 
-    The file is an SQLite database that several processes may share. It says nothing of the
-    retriever: give each its own.
+    The file is an SQLite database that several processes may share. It does not identify the
+    retriever: use one file per retriever.
 
     Args:
-        retriever: Asked what is not remembered, all such queries at once.
-        size: Queries kept in memory.
-        file: Kept there as well, if given.
+        retriever: Gets all queries that are not cached, in one call.
+        size: Number of queries cached in memory.
+        file: Database for all queries, if given.
 
     Raises:
-        ValueError: `size` below 1. BadAsset: `file` is no such file.
+        ValueError: `size` below 1. BadAsset: `file` is not such a database.
     """
 
     def __init__(
         self, retriever: Retriever, *, size: int = 100_000, file: Path | None = None
     ) -> None:
         if size < 1:
-            raise ValueError(f"size is the number of queries kept and at least 1, got {size}")
+            raise ValueError(f"size, the number of cached queries, must be >= 1, got {size}")
         self.retriever, self.size, self.file = retriever, size, file
         self._kept: OrderedDict[tuple[str, int], list[Passage]] = OrderedDict()
-        self._stored([], 0)  # refuses a file that is none, before anything is searched
+        self._stored([], 0)  # refuses an invalid file before the first search
 
     @property
     def waits(self) -> bool:
@@ -98,7 +98,7 @@ class Cached:
         return bool(getattr(self.retriever, "waits", False))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """What the retriever finds or found.
+        """The passages of each query, cached or from the retriever.
 
         Raises:
             ValueError: `k` below 1. OSError: The file cannot be written.
@@ -107,7 +107,8 @@ class Cached:
         wanted = dict.fromkeys(queries)
         seen = {query: self._kept.get((query, k)) for query in wanted}  # threads may share it
         known = {query: passages for query, passages in seen.items() if passages is not None}
-        known |= self._stored([query for query in wanted if query not in known], k)
+        if len(known) < len(wanted):
+            known |= self._stored([query for query in wanted if query not in known], k)
         fresh = [query for query in wanted if query not in known]
         if fresh:
             answers = dict(zip(fresh, self.retriever.search(fresh, k), strict=True))
@@ -121,7 +122,7 @@ class Cached:
         return [list(known[query]) for query in queries]
 
     def _stored(self, queries: list[str], k: int) -> dict[str, list[Passage]]:
-        """What the file has of these queries."""
+        """The cached passages of these queries in the file."""
         if self.file is None:
             return {}
         found = {}
@@ -140,7 +141,7 @@ class Cached:
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """The file in one transaction, opened anew: no process or thread keeps it from another."""
+        """A new connection for one transaction, so that no process or thread blocks another."""
         try:
             with closing(sqlite3.connect(str(self.file), timeout=60)) as database, database:
                 database.execute(_TABLE)
@@ -148,14 +149,14 @@ class Cached:
         except sqlite3.OperationalError as error:
             raise OSError(f"the cache {self.file} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise BadAsset(f"{self.file} is no cache of ours: {error}; remove it") from error
+            raise BadAsset(f"{self.file} is not a retrieval cache: {error}; remove it") from error
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Cached:
         return self
 
 
 class Scripted:
-    """Finds what it was told to, for tests: passages by query, `default` for any other.
+    """Returns given passages by query, for tests; `default` for any other query.
 
     Attributes:
         asked: The queries so far.
@@ -168,7 +169,7 @@ class Scripted:
         self.asked: list[str] = []
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """The first `k` of the passages told for each query.
+        """The first `k` of the given passages of each query.
 
         Raises:
             ValueError: `k` below 1.

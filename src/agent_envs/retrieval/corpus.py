@@ -1,4 +1,4 @@
-"""A corpus: the passages of a JSON-lines file, read one by one, so that millions take no memory."""
+"""A corpus: the passages of a JSON-lines file, read on access, so that millions fit in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Corpus(Sequence[Passage]):
-    """The passages of `path`, in its order; a plain file is mapped into memory, not read into it.
+    """The passages of `path`, in the file's order; a plain file is memory-mapped.
 
-    A line is `{"id", "title", "text"}`, or `{"id", "contents"}` as Search-R1 has it, the title
-    being the first line of `contents`. A packed file (`.gz`, `.xz`) is unpacked into memory.
+    A line is `{"id", "title", "text"}`, or `{"id", "contents"}` as in Search-R1, with the title in
+    the first line of `contents`. A compressed file (`.gz`, `.xz`) is decompressed into memory.
 
     Raises:
         MissingAsset: There is no such file.
-        BadAsset: It has no passages or cannot be unpacked; later, a line that is no passage.
+        BadAsset: It has no passages or cannot be decompressed; on access, an invalid line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,22 +38,22 @@ class Corpus(Sequence[Passage]):
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         starts = np.concatenate([[0], ends + 1])
         stops = np.concatenate([ends, [len(self._data)]])
-        full = stops > starts  # leaves empty lines out
+        full = stops > starts  # drops empty lines
         self._starts, self._stops = starts[full], stops[full]
         if not len(self._starts):
-            raise BadAsset(f"{path} has no passages; one JSON object a line is needed")
+            raise BadAsset(f"{path} has no passages; it needs one JSON object per line")
 
     @cached_property
     def place(self) -> dict[str, int]:
         """Place of each passage by its id.
 
         Raises:
-            BadAsset: An id stands twice.
+            BadAsset: An id occurs twice.
         """
         places: dict[str, int] = {}
         for at, passage in enumerate(self):
             if places.setdefault(passage.id, at) != at:
-                raise BadAsset(f"{self.path}: passage id {passage.id!r} stands twice")
+                raise BadAsset(f"{self.path}: passage id {passage.id!r} occurs twice")
         return places
 
     def __len__(self) -> int:
@@ -82,24 +82,24 @@ class Corpus(Sequence[Passage]):
 
 @lru_cache(maxsize=4)
 def open_corpus(path: Path) -> Corpus:
-    """The corpus of a file; the same object for all who ask for it."""
+    """The corpus of a file; one shared object per file."""
     return Corpus(path)
 
 
 def passage_of(record: Any) -> Passage:
-    """The passage of a record of a corpus or of a server's answer, or of a text alone.
+    """The passage of a record in a corpus or in a server's answer, or of a plain text.
 
-    One without an id gets a digest of its title and text, so that no two passages share theirs.
+    A passage without an id gets a digest of its title and text as its id.
 
     Raises:
-        TypeError: It is no object or text, or its title and text are no strings.
+        TypeError: Neither an object nor a text, or title or text is not a string.
         ValueError: It has neither text nor contents.
     """
     if isinstance(record, str):
         first, found, rest = record.partition("\n")
         record = {"contents": record} if found else {"text": first + rest}
     if not isinstance(record, dict):
-        raise TypeError(f"a passage is an object or a text, got {record!r:.60}")
+        raise TypeError(f"a passage must be an object or a text, got {record!r:.60}")
     title, text, contents = record.get("title", ""), record.get("text"), record.get("contents")
     if text is None and not isinstance(contents, str):
         raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
@@ -108,7 +108,7 @@ def passage_of(record: Any) -> Passage:
         within = len(first) > 1 and first[0] == first[-1] == '"'
         title, text = title or (first[1:-1] if within else first), rest
     if not isinstance(title, str) or not isinstance(text, str):
-        raise TypeError(f"title and text are strings, got {record!r:.60}")
+        raise TypeError(f"title and text must be strings, got {record!r:.60}")
     known = record.get("id")
     if known is None:
         known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
@@ -116,10 +116,10 @@ def passage_of(record: Any) -> Passage:
 
 
 def unpacked(path: Path) -> bytes:
-    """The bytes of a file, unpacked if it is packed with gzip or xz.
+    """The bytes of a file, decompressed if it is a gzip or xz file.
 
     Raises:
-        MissingAsset: It is not there. BadAsset: It cannot be unpacked.
+        MissingAsset: There is no such file. BadAsset: It cannot be decompressed.
     """
     try:
         packed = path.read_bytes()
@@ -127,13 +127,13 @@ def unpacked(path: Path) -> bytes:
             return gzip.decompress(packed)
         return lzma.decompress(packed) if path.suffix == ".xz" else packed
     except FileNotFoundError:
-        raise MissingAsset(f"no {path}; it has one JSON object a line") from None
+        raise MissingAsset(f"no file {path}; it needs one JSON object per line") from None
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-        raise BadAsset(f"{path} cannot be unpacked: {error}") from error
+        raise BadAsset(f"{path} cannot be decompressed: {error}") from error
 
 
 def _content(path: Path) -> bytes | mmap.mmap:
-    """The bytes of a file; of a plain one, mapped into memory."""
+    """The bytes of a file; a plain file is memory-mapped."""
     if path.suffix in {".gz", ".xz"} or not path.is_file() or not path.stat().st_size:
         return unpacked(path)
     with path.open("rb") as file:

@@ -1,6 +1,6 @@
 """Dense retrieval: a sentence-transformers encoder and a FAISS index.
 
-Left out: late interaction, re-ranking, indexes on a GPU.
+Not supported: late interaction, re-ranking, indexes on a GPU.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INDEXES = {"flat": "Flat", "hnsw": "HNSW32", "ivf_sq8": "IVF{lists},SQ8"}
-"""FAISS's names of the kinds of index."""
+"""Kinds of index and their FAISS factory strings."""
 E5 = ("query: ", "passage: ")
-"""What E5's queries and passages begin with (Wang et al., 2022)."""
+"""Prefixes of E5's queries and passages (Wang et al., 2022)."""
 _CHUNK = 8192  # passages encoded at a time
-_SAMPLE = 64  # training vectors a list
+_SAMPLE = 64  # training vectors per list
 _EF = 128  # width of the search in an HNSW graph
 
 
@@ -36,11 +36,11 @@ class Encoder:
 
     Args:
         model: Path or name of a sentence-transformers model.
-        prefixes: What each query and each passage begins with; `E5` for models of that family.
-        max_tokens: A text is cut there; 0 leaves the model's own limit.
-        threads: Torch threads while it encodes; a second one slows single queries down where
-            several processes share a machine. The number outside is left as it is.
-        device: As torch names it; "" for the processor.
+        prefixes: Prefix of each query and of each passage; `E5` for models of that family.
+        max_tokens: Texts are truncated to this length; 0 uses the model's own limit.
+        threads: Torch threads while encoding, restored afterwards. More than one slows single
+            queries down if several processes share a machine.
+        device: A torch device; "" for the CPU.
 
     Raises:
         ImportError: The packages of the extra [dense] are not installed.
@@ -81,22 +81,22 @@ class Encoder:
 
 
 class Dense:
-    """The passages whose vectors have the largest inner product with the query's.
+    """Retrieves the passages whose vectors have the largest inner product with the query's.
 
     `save` writes the index to a folder and `Dense.load` maps it into memory from there, so that
     processes share one copy.
 
     Args:
         passages: The corpus.
-        encoder: Makes the vectors.
-        index: "flat", exact; "hnsw", a graph, fastest, the most memory; "ivf_sq8", lists of
-            vectors of a byte a number, the least memory; or an index of FAISS's of your own.
-        vectors: [N, D] vectors of the passages, if they are there already.
+        encoder: Computes the vectors.
+        index: "flat": exact; "hnsw": a graph, fastest, most memory; "ivf_sq8": inverted lists of
+            8-bit vectors, least memory; or your own FAISS index.
+        vectors: [N, D] vectors of the passages, if they are already computed.
         threads: FAISS threads of a search.
 
     Raises:
         ImportError: The packages of the extra [dense] are not installed.
-        ValueError: An unknown kind of index, no passage, or vectors of another number.
+        ValueError: An unknown kind of index, no passage, or a wrong number of vectors.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Dense:
         if not passages:
             raise ValueError("a dense index needs at least one passage, got none")
         if vectors is not None and len(vectors) != len(passages):
-            raise ValueError(f"{len(vectors)} vectors for {len(passages)} passages; one each")
+            raise ValueError(f"got {len(vectors)} vectors for {len(passages)} passages; one each")
         self.passages, self.encoder, self.threads = passages, encoder, threads
         if not isinstance(index, str):
             self.index = index
@@ -131,8 +131,8 @@ class Dense:
         """The index that `save` wrote to `folder`, mapped into memory.
 
         Raises:
-            MissingAsset: It is not there.
-            BadAsset: It is of another encoder or of another number of passages.
+            MissingAsset: There is no index in the folder.
+            BadAsset: It was made with another encoder or another number of passages.
         """
         faiss = require("faiss", "dense")
         try:
@@ -145,14 +145,14 @@ class Dense:
         for key, value in own.items():
             if told.get(key) != value:
                 raise BadAsset(
-                    f"the index in {folder} has {key} {told.get(key)!r}, but {value!r} is asked "
-                    "for; make it again with `agent-envs retrieval index`"
+                    f"the index in {folder} has {key} {told.get(key)!r}, but {value!r} is needed; "
+                    "make it again with `agent-envs retrieval index`"
                 )
         index = faiss.read_index(str(folder / "index.faiss"), faiss.IO_FLAG_MMAP)
         return cls(passages, encoder, index=index, threads=threads)
 
     def save(self, folder: Path) -> None:
-        """Write the index and what it was made of to `folder`."""
+        """Write the index and its settings to `folder`."""
         faiss = require("faiss", "dense")
         folder.mkdir(parents=True, exist_ok=True)
         faiss.write_index(self.index, str(folder / "index.faiss"))
@@ -186,7 +186,7 @@ class Dense:
 
 
 def built(faiss: Any, kind: str, vectors: NDArray[np.float32]) -> Any:
-    """A FAISS index of [N, D] vectors by inner product; what is random has a fixed seed."""
+    """A FAISS index of [N, D] vectors by inner product, with fixed random seeds."""
     count, width = vectors.shape
     lists = max(1, min(int(4 * count**0.5), count // 39))  # FAISS wants 39 vectors a list
     index = faiss.index_factory(
@@ -203,7 +203,7 @@ def built(faiss: Any, kind: str, vectors: NDArray[np.float32]) -> Any:
 
 
 def sorted_row(scores: list[float], places: list[int]) -> list[tuple[float, int]]:
-    """Scores and places of one query's passages, best first, equal ones by place; -1 is none."""
+    """Scores and places of one query's passages, best first, ties by place; place -1 is dropped."""
     found = [(score, at) for score, at in zip(scores, places, strict=True) if at >= 0]
     return sorted(found, key=lambda pair: (-pair[0], pair[1]))
 

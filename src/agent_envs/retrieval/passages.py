@@ -1,4 +1,4 @@
-"""Passages, what a retriever is, and the order of what it finds."""
+"""Passages, the protocol of retrievers, and the order of results."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Passage(NamedTuple):
     """A passage of a corpus.
 
-    score: that of the search which found it, higher is better.
-    quoted: whether the title has double quotes around it in `contents`, as Search-R1's corpus has.
+    score: score of the search that found it, higher is better.
+    quoted: whether the title is in double quotes in `contents`, as in Search-R1's corpus.
     """
 
     id: str
@@ -27,7 +27,7 @@ class Passage(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The title as it is in `contents`."""
+        """The title as written in `contents`."""
         return f'"{self.title}"' if self.quoted else self.title
 
 
@@ -36,7 +36,7 @@ class Retriever(Protocol):
     """Finds passages for queries."""
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """At most `k` passages for each query, best first; none where nothing matches.
+        """At most `k` passages for each query, best first; [] if nothing matches.
 
         Raises:
             ValueError: `k` below 1.
@@ -44,21 +44,21 @@ class Retriever(Protocol):
 
 
 def check(queries: Sequence[str], k: int) -> None:
-    """Refuse what is no list of queries or no number of passages.
+    """Check the arguments of `Retriever.search`.
 
     Raises:
-        TypeError: One text instead of a list of them. ValueError: `k` below 1.
+        TypeError: One text instead of a list of texts. ValueError: `k` below 1.
     """
     if isinstance(queries, str):
-        raise TypeError(f"queries are a list of texts, got one text {queries!r:.60}; give [query]")
+        raise TypeError(f"queries must be a list of texts, got {queries!r:.60}; give [query]")
     if k < 1:
-        raise ValueError(f"k is the number of passages a query gets and at least 1, got {k}")
+        raise ValueError(f"k, the number of passages per query, must be at least 1, got {k}")
 
 
 def best(
     passages: Sequence[Passage], scores: NDArray[np.float32], k: int, *, above: float
 ) -> list[Passage]:
-    """The `k` passages of the highest scores, if `above` some score; equal ones by their place."""
+    """The `k` passages with the highest scores above `above`; ties in the corpus's order."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
     chosen = np.flatnonzero((scores >= least) & (scores > above))
     order = chosen[np.argsort(-scores[chosen], kind="stable")][:k]

@@ -1,7 +1,7 @@
-"""Any retriever as a server in the dialects of Search-R1 and verl-agent, on Starlette and uvicorn.
+"""Any retriever as a server with the APIs of Search-R1 and verl-agent, on Starlette and uvicorn.
 
-`POST /retrieve` answers both, `GET /health` tells that the server is up. Requests that come during
-a search are searched for together in the next. Left out: encryption, passwords, further processes.
+`POST /retrieve` accepts both, `GET /health` reports that the server is up. Requests that arrive
+during a search are batched in the next one. Not supported: encryption, passwords, more processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import require
-from agent_envs.retrieval.batches import Asked, Batches, refusal, stopped
+from agent_envs.retrieval.batches import Batches, SearchRequest, refusal, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 PATH = "/retrieve"
 BODY = 16 * 1024 * 1024  # bytes of a request
-QUERIES = 4_096  # of a request; Search-R1 asks for all of a step at once, 2,560 by default
-QUERY = 4_096  # characters of one, as many as an action may have
-TOPK = 100  # passages of one
+QUERIES = 4_096  # per request; Search-R1 sends all of a step at once, 2,560 by default
+QUERY = 4_096  # characters of a query, the length limit of an action
+TOPK = 100  # passages of a query
 PASSAGES = 65_536  # of an answer
-GRACE = 10  # seconds that a search may still take when the server is to stop
+GRACE = 10  # seconds that a running search may still take when the server stops
 _KEEP_ALIVE = 60  # seconds that a client may be silent between requests
 _LAST_PORT = 65_535
 
@@ -47,23 +47,23 @@ def serve(
     topk: int = 3,
     ready: Callable[[str], object] = print,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, in the main thread; `ready` is told the address.
+    """Serve until SIGINT or SIGTERM, in the main thread.
 
-    A search under way is still answered then, other requests get HTTP 503.
+    On a signal the running search is still answered; other requests get HTTP 503.
 
     Args:
-        retriever: Searches, in one thread.
-        host: The name or number to listen at.
-        port: To listen on; 0 takes a free one.
-        topk: Passages a query where a request does not say.
-        ready: Called once requests are answered.
+        retriever: The retriever; it is called in one thread.
+        host: Host name or address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        topk: Passages per query if a request does not specify it.
+        ready: Called with the address once the server accepts requests.
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
         ValueError: `topk` or `port` is out of range. OSError: The port is taken.
     """
     with _listening(host, port) as listening, _server(retriever, topk) as server:
-        # uvicorn passes on the signal that ended it; either shall end this call.
+        # uvicorn raises the signal that ended it again; both signals end this call.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with suppress(KeyboardInterrupt):
@@ -77,9 +77,9 @@ def serve(
 def serving(
     retriever: Retriever, host: str = "127.0.0.1", port: int = 0, *, topk: int = 3
 ) -> Iterator[str]:
-    """A server in a thread of this process, while the context lasts; gives its address.
+    """A server in a thread of this process for the duration of the context; yields its address.
 
-    Arguments and errors are those of `serve`.
+    Arguments and errors are as in `serve`.
     """
     with _listening(host, port) as listening, _server(retriever, topk) as server:
         thread = Thread(target=server.run, args=([listening],), name="retrieval-server")
@@ -93,9 +93,9 @@ def serving(
 
 @contextmanager
 def _server(retriever: Retriever, topk: int) -> Iterator[Server]:
-    """A server that is not yet run, and the thread that searches for it."""
+    """A server that is not yet running, and the thread for its searches."""
     if not 1 <= topk <= TOPK:
-        raise ValueError(f"topk is a number of passages in 1..{TOPK}, got {topk}")
+        raise ValueError(f"topk, a number of passages, must be in 1..{TOPK}, got {topk}")
     require("starlette", "search")
     require("uvicorn", "search")
     from uvicorn import Config, Server
@@ -121,7 +121,7 @@ def _server(retriever: Retriever, topk: int) -> Iterator[Server]:
 
 
 def _application(batches: Batches, topk: int) -> Starlette:
-    """The addresses of the server."""
+    """The routes of the server."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
@@ -153,7 +153,7 @@ def _application(batches: Batches, topk: int) -> Starlette:
 
 
 async def _body(request: Request) -> bytes:
-    """A request's body, which is no longer read once it is too long."""
+    """A request's body; reading stops once it is too long."""
     body = bytearray()
     length = int(request.headers.get("content-length", "0"))
     async with aclosing(request.stream()) as chunks:
@@ -165,11 +165,11 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def read(body: bytes, topk: int) -> Asked:
-    """What a request of either dialect asks for; `topk` is for one that does not say.
+def read(body: bytes, topk: int) -> SearchRequest:
+    """The search request in a body of either API; `topk` is the default.
 
     Raises:
-        HTTPException: 400, the body is no JSON; 413, it asks for too much; 422, it is no question.
+        HTTPException: 400, the body is not JSON; 413, it is too large; 422, a wrong field.
     """
     try:
         fields = json.loads(body)
@@ -189,7 +189,7 @@ def read(body: bytes, topk: int) -> Asked:
     if len(queries) * k > PASSAGES:
         asked = f"{k} for each of {len(queries)} queries"
         raise refusal(413, f"an answer has at most {PASSAGES} passages, got a request for {asked}")
-    return Asked(queries, k, scored)
+    return SearchRequest(queries, k, scored)
 
 
 def _queries(fields: dict[str, Any]) -> list[str]:
@@ -214,7 +214,7 @@ def _item(passage: Passage, scored: bool) -> dict[str, Any]:
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
-    """An answer in ASCII, which carries every text, and with all digits of every number."""
+    """An ASCII answer, which can contain every text, with all digits of every number."""
     from starlette.responses import Response
 
     return Response(json.dumps(content), status, headers, "application/json")
@@ -226,9 +226,9 @@ def _address(listening: socket.socket) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, marked as TCP: asyncio sends at once (TCP_NODELAY) only on such."""
+    """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY."""
     if not 0 <= port <= _LAST_PORT:
-        raise ValueError(f"a port is a number in 0..{_LAST_PORT}, 0 for a free one, got {port}")
+        raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, _, _, address = found[0]
     listening = socket.socket(family, kind, socket.IPPROTO_TCP)
@@ -241,6 +241,6 @@ def _listening(host: str, port: int) -> socket.socket:
         if error.errno != errno.EADDRINUSE:
             raise
         raise OSError(
-            error.errno, f"port {port} is taken: stop who has it, give another, or 0 for a free one"
+            error.errno, f"port {port} is in use: stop that process, give another port, or 0"
         ) from error
     return listening

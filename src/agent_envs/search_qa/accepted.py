@@ -1,10 +1,10 @@
-"""Accepted answers in default mode: what counts as one, and what of a text shows one.
+"""Accepted answers in default mode: comparison of answers, and detection of answers in texts.
 
 Names are compared without case, articles, sentence punctuation and Latin diacritics; numbers by
-their value with decimal point, thousands separators, powers of ten, unit and every sign beside
-them. An answer that lists, denies, pastes or repeats the question is none. `strict_compat=True`
-compares as `answers` does instead. Left out: words for numbers from 100, conversion of units, a
-raised dot for a decimal point, "below zero" for a sign, the day where a year is accepted.
+value, with decimal point, thousands separators, powers of ten, unit and every sign beside them.
+Answers that list candidates, deny, paste results or repeat the question are wrong.
+`strict_compat=True` compares by `answers` instead. Not supported: number words from 100, conversion
+of units, a raised dot as decimal point, "below zero" as a sign, the day if a year is accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, normalize
@@ -32,11 +32,13 @@ _SMALL = re.findall(
     "sixteen seventeen eighteen nineteen",
 )
 _TENS = re.findall(r"\w+", "twenty thirty forty fifty sixty seventy eighty ninety")
+_FIRST = "".join(sorted({word[0] for word in _SMALL + _TENS}))
 _WORDS = re.compile(
-    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)}))\b"
+    rf"\b(?=[{_FIRST}])"
+    rf"(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)}))\b"
 )
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d{3}|0\d*,\d+")
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_ARTICLES = re.compile(r"a(?<!\wa)n?\b|t(?<!\wt)he\b")  # literals first, for speed
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _PREFIXES = {"k": 3, "m": 6, "g": 9}
 _UNITS = {
@@ -57,6 +59,7 @@ _UNITS = {
     "minutes": r"(?:min|mins|minutes?)\b",
     "seconds": r"(?:s|secs?|seconds?)\b",
 }
+_NAMED = {f"u{i}": f" {unit}" for i, unit in enumerate(_UNITS)}
 _RUN = re.compile(
     r"(\d(?:[.,' ’]?\d)*)"
     r"(?:e([+-]?\d{1,2})(?!\w)| ?[x×*] ?10\^([+-]?\d{1,2})(?!\d))?"
@@ -64,21 +67,23 @@ _RUN = re.compile(
     r"(?:\s?(?P<prefix>[kmg])(?=yrs?\b|[ya]\W*\Z))?"
     rf"(?:\s?(?:{'|'.join(f'(?P<u{i}>{words})' for i, words in enumerate(_UNITS.values()))}))?"
 )
-"""Digits and what parts them, a power of ten, words for powers, a unit."""
+"""Digits with separators, a power of ten, words for powers, a unit."""
 _OPENING = "([{\"'“‘«*_`"
 _BEFORE = re.compile(
     rf"((?<![^\s{re.escape(_OPENING)}])(?:[-‐‑‒−–]|− )"
     rf"|(?:\A|(?<=\A[{re.escape(_OPENING)}]))[-‐‑‒–] "
     r"|\b(?:minus|negative) )?((?<!\w)\.)?\Z"
 )
-"""A sign, which ASCII has also for a dash or a bullet, and a point without a digit before it."""
+"""A sign (in ASCII also a dash or a bullet), and a point without a digit before it."""
 _PLUS = re.compile(rf"(?<![^\s{re.escape(_OPENING)}])\+(?=\d)")
+_MARKED = re.compile(r"(?<=[^\w\s])|(?<=[^\w\s] )|(?<=[se] )")
+"""Whether there may be a sign before a number, by the endings of the patterns beside this one."""
 _ODD_BEFORE = re.compile(r"(?<!\w)[^\w\s.(\[{\"'“‘«]\Z|(?<!\S)[-‐‑‒–—/*!?]{1,3} \Z")
 _ODD_AFTER = re.compile(
     r"[-‐‑‒–—−/_](?!\w)|[·*`´](?!\s*\Z)|[*`´]| ?[-‐‑‒–—−/+]+\W*\Z"
-)  # quotes are looked at with those before the number
+)  # quotes are checked together with those before the number
 _SIGN = " ¤ "
-"""A sign beside a number that has no meaning of its own here."""
+"""Signs beside a number that do not change its value."""
 _WHOLE = re.compile(r"\d{1,3}([,' ’])\d{3}(?:\1\d{3})*(?:\.\d+)?|\d*(?:[.,]\d+)?")
 _LONGEST = len("negative .")
 _LEADING, _LEADING_NUMBER = (
@@ -92,7 +97,7 @@ _STOPS = frozenset(
         "in on at of by for from into to with as called named known answer",
     )
 )
-"""Words that have no information of their own beside an answer."""
+"""Words without information beside an answer."""
 _TELLING = frozenset(
     re.findall(
         r"\w+",
@@ -100,7 +105,7 @@ _TELLING = frozenset(
         "versus vs instead rather unlike other another opposite false wrong",
     )
 )
-"""Words that deny an answer or set another beside it, also where the question has them."""
+"""Words that deny an answer or add an alternative, also if the question has them."""
 _LIMITS = frozenset(
     re.findall(
         r"\w+",
@@ -109,152 +114,236 @@ _LIMITS = frozenset(
         "earlier as with on minus plus half times",
     )
 )
-"""Words that make another value of the number beside them."""
+"""Words that change the value of the number beside them."""
 _CODE = frozenset(re.findall(r"\w+", "a an the of for"))
-"""Those of the words above that are taken beside an answer of up to three letters."""
+"""The words above that are allowed beside an answer of up to three letters."""
+_NOT_BY_CODE, _COMMON, _LIMITING = _STOPS - _CODE, _STOPS | _TELLING, _LIMITS | _TELLING
 _MARKUP = re.compile(
     r"(?<![\w*_`])(\*{1,3}|_{1,3}|`{1,3})(?=[^\s*_`])((?:(?!\1).){1,200}?)\1(?![\w*_`])"
 )
-_PATH = re.compile(r"\w+(?:[/_]\w+)+")
+_PART = re.compile(r"[\w/]")
+_PATH = re.compile(r"(?<!\w)\w+(?:[/_]\w+)+")
+_IT_IS = re.compile("[Ii]t (?:is|was) [^ ]+$")
+_BESIDE, _LABELLED = re.compile(r", | ?\("), re.compile(r"(?::| =) ")
 _NUCLIDE = re.compile(r"\W*?\^?(\d{1,3}) ?([A-Z][a-z]?)\W*")
 _EDGES = " \t\n.,;:!?…\"'“”‘’«»()[]{}*_`"
 _LONG = 40
-"""Words of an answer among which an accepted one is looked for."""
-_BETWEEN = re.compile(r"(?<=\d)(?:[^\w\s]|_)+(?=\d)")
+"""Most words of an answer that are searched for an accepted one."""
+_DIGIT = re.compile(r"\d")
+_BETWEEN = re.compile(r"(\d)((?:[^\w\s]|_)+)(?=\d)")
 _FIGURE = re.compile(r"(?:minus)?\d")
 _BARE = re.compile(r"(?:minus)?\d+(?:point\d+)?")
 
 
-class _Marks(dict[int, str]):
-    """For `str.translate`: punctuation goes, what parts words becomes `blank`, signs are words."""
+class _Marks(dict[int, str | None]):
+    """For `str.translate`: drops punctuation, replaces word separators, makes signs words."""
 
-    def __init__(self, blank: str) -> None:
+    def __init__(self, blank: str | None) -> None:
         self.blank = blank
 
-    def __missing__(self, code: int) -> str:
+    def __missing__(self, code: int) -> str | None:
         letter = chr(code)
         kind = category(letter)
         if letter in "-/_,;:." or kind == "Pd":
             self[code] = self.blank
         elif letter in "!?¡¿…*\"'`´·・、。" or kind in {"Ps", "Pe", "Pi", "Pf"}:
-            self[code] = ""
+            self[code] = None
         else:
             self[code] = f" {letter} " if kind[0] in "PS" else letter
         return self[code]
 
 
-_JOINED, _SPACED = _Marks(""), _Marks(" ")
+_JOINED, _SPACED = _Marks(None), _Marks(" ")
 
 
 class Forms(NamedTuple):
-    """A text as it is compared: with hyphens and slashes taken out, and with blanks for them."""
+    """A text in the compared forms: without hyphens and slashes, and with spaces for them."""
 
     joined: str
     spaced: str
 
 
-@lru_cache(maxsize=4096)  # the same passages come up again and again
+@lru_cache(maxsize=4096)  # the same passages are found repeatedly
 def forms(text: str) -> Forms:
-    """The text without what does not matter, each number as one word that has its value."""
-    text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_SUPERSCRIPT)}", text)
+    """The normalised text, with each number as one word for its value."""
     if not text.isascii():
+        text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_SUPERSCRIPT)}", text)
         text = normalize("NFKC", text.replace("º", "°"))
-    text = _PLUS.sub("", _MARKUP.sub(r"\2", text.strip()))
-    text = _numbers(_WORDS.sub(_figures_of, text.casefold()))
+    text = text.strip()
+    if "*" in text or "_" in text or "`" in text:
+        text = _MARKUP.sub(r"\2", text)
+    if "+" in text:
+        text = _PLUS.sub("", text)
+    text = _WORDS.sub(_figures_of, text.casefold())
+    numeric = _DIGIT.search(text)
+    if numeric:
+        text = _numbers(text)
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
-    text = _BETWEEN.sub(r" \g<0> ", text.replace("&", " and "))
-    kept = text.translate(_JOINED), text.translate(_SPACED)
-    return Forms(*(" ".join(_ARTICLES.sub(" ", words).split()) for words in kept))
+    text = text.replace("&", " and ")
+    if numeric:
+        text = _BETWEEN.sub(r"\1 \2 ", text)
+    joined, spaced = text.translate(_JOINED), text.translate(_SPACED)
+    plain = _without_articles(joined)
+    return Forms(plain, plain if joined == spaced else _without_articles(spaced))
+
+
+def _without_articles(text: str) -> str:
+    """The words of a text without articles."""
+    return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 class Accepted:
     """The accepted answers of one question.
 
-    A choice is a question that names an accepted answer itself or is answered by yes or no: there
-    only the answer alone counts, whatever the reward, as HotpotQA has it for yes and no.
+    A choice is a question that names an accepted answer itself or is answered by yes or no. For a
+    choice only the answer alone counts, for every reward, as in HotpotQA for yes and no.
 
     Args:
-        answers: as the data has them; of which nothing is left when compared, are ignored.
+        answers: as in the data; answers that are empty after normalisation are ignored.
         question: its words have no information beside an answer.
-        bridges: answers of the steps before, whose passages do not show the answer by them.
+        bridges: answers of earlier steps; these do not count as answers in passages.
     """
 
     def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
-        closed = all(answer.strip(" .!").casefold() in CLOSED for answer in answers)
-        written = dict.fromkeys(answer for answer in answers if _something(forms(answer)))
-        self._words = tuple(raw for raw in written if not closed and _common(raw))
-        told = dict.fromkeys(forms(raw) for raw in written if raw not in self._words)
-        self.golds = tuple(dict.fromkeys([*told, *_bare(told)]))
-        asked = forms(question)
-        self._asked = frozenset(f"{asked.joined} {asked.spaced}".split()) - _TELLING
-        self._mixed = [
-            f" {forms(word).spaced} "
-            for word in question.split()
-            if not word.isalpha() and word[0].isalpha() and _figure(word)
-        ]
-        self._question = f" {asked.spaced} "
-        self._written = frozenset(
-            part for word in question.split() for part in (_stripped(word), _stripped(word, "'s"))
-        )
-        parts = [_stripped(word) for word in question.split()]
-        self._named_numbers = {(a, b) for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
-        self._any = {word.casefold() for word in self._written} - _TELLING | {"the"}
+        self._answers, self._question, self._bridges = answers, question, bridges
+        folded = question.casefold()
+        self._person = folded.lstrip().startswith(("who ", "whom ", "by whom "))
+        self._folded = f"{folded} the of"  # has all that `_lower` has
+
+    @cached_property
+    def _told(self) -> tuple[str, ...]:
+        """The accepted answers as in the data."""
+        return tuple(raw for raw in dict.fromkeys(self._answers) if _something(forms(raw)))
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        """The accepted answers that are also common words."""
+        return () if self._closed else tuple(raw for raw in self._told if _common(raw))
+
+    @cached_property
+    def golds(self) -> tuple[Forms, ...]:
+        """All other accepted answers in the compared forms."""
+        told = dict.fromkeys(forms(raw) for raw in self._told if raw not in self._words)
+        return tuple(dict.fromkeys([*told, *_bare(told)]))
+
+    @property
+    def _closed(self) -> bool:
+        return all(answer.strip(" .!").casefold() in CLOSED for answer in self._answers)
+
+    @cached_property
+    def choice(self) -> bool:
+        """Whether the question is a choice."""
+        asked = forms(self._question)
+        return self._closed or any(_stands_in(gold, asked) for gold in self.golds)
+
+    @cached_property
+    def _showing(self) -> tuple[str, ...]:
+        """The accepted answers that a text can show."""
+        known = {forms(bridge) for bridge in self._bridges}
+        return tuple(raw for raw in self._told if forms(raw) not in known and _shows(raw))
+
+    @property
+    def silent(self) -> bool:
+        """Whether no text can show an answer."""
+        return self.choice or not self._showing
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        """The question's words in the compared form."""
+        return frozenset(" ".join(forms(self._question)).split()) - _TELLING
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        """The question's words as written."""
+        words = {_stripped(word) for word in self._question.split()}
+        return frozenset(words | {word.removesuffix("'s") for word in words})
+
+    @cached_property
+    def _any(self) -> frozenset[str]:
+        """The question's words in any case."""
+        return frozenset(word.casefold() for word in self._written) - _TELLING | {"the"}
+
+    @cached_property
+    def _lower(self) -> frozenset[str]:
+        """The question's words in lower case."""
         lower = {word.casefold() for word in self._written if word.islower()}
-        self._lower = (lower | {"the", "of"}) - _TELLING
+        lower = (lower | {"the", "of"}) - _TELLING
         if self._words or any(not _long(gold) and gold.joined.isalpha() for gold in self.golds):
             # "is it" is not the answer "it", nor "is ms" the answer "ms"
-            self._lower -= _STOPS - _CODE
-        self._person = question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
-        self._money = not lower.isdisjoint({"currency", "pay", "pays", "euro", "money"})
-        self.choice = closed or any(_stands_in(gold, asked) for gold in self.golds)
-        known = {forms(bridge) for bridge in bridges}
-        self._showing = tuple(raw for raw in written if forms(raw) not in known and _shows(raw))
-        self.silent = self.choice or not self._showing
+            lower -= _NOT_BY_CODE
+        return frozenset(lower)
+
+    @property
+    def _money(self) -> bool:
+        lower = (word.casefold() for word in self._written if word.islower())
+        return not {"currency", "pay", "pays", "euro", "money"}.isdisjoint(lower)
+
+    @cached_property
+    def _mixed(self) -> list[str]:
+        """The question's words of letters with numbers, such as U-235."""
+        return [
+            f" {forms(word).spaced} "
+            for word in self._question.split()
+            if not word.isalpha() and word[0].isalpha() and _figure(word)
+        ]
+
+    @cached_property
+    def _named_numbers(self) -> set[tuple[str, str]]:
+        parts = [_stripped(word) for word in self._question.split()]
+        return {(a, b) for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
 
     def right(self, answer: str) -> bool:
         """Whether it is an accepted answer.
 
-        It may have a preposition or "it is" before it, another accepted one in brackets, and words
-        of the question beside a number, before a colon, behind a comma or in brackets; beside a
-        name, those that are no names (the city of Chad, Portuguese language, but not Panama City).
+        Allowed are a preposition or "it is" before it, another accepted answer in brackets, and
+        words of the question: beside a number, before a colon, after a comma or in brackets; beside
+        a name only words that are not names (the city of Chad, Portuguese language, but not Panama
+        City).
         """
-        return any(
-            self._is(core) and not (_figure(core) and _limited(before, after))
-            for core, before, after in self._readings(answer)
-        )
+        others = set[str]()  # readings that are not an accepted answer; they often repeat
+        for core, before, after in self._readings(answer):
+            if core in others:
+                continue
+            if not self._is(core):
+                others.add(core)
+            elif not (_figure(core) and _limited(before, after)):
+                return True
+        return False
 
     def _readings(self, answer: str) -> Iterator[tuple[str, str, str]]:
-        """An answer without what may stand before it and after it, in each way to read it."""
+        """All readings of an answer without the allowed words before and after it."""
         yield answer, "", ""
         yield self._unframed(answer)
-        name, *beside = re.split(r", | ?\(", answer, maxsplit=1)
+        name, *beside = _BESIDE.split(answer, maxsplit=1)
         if beside:
             other = _stripped(beside[0])
             if self._is(name) and self._is(other):
                 yield name, "", ""
-            yield f"{name} in {other}", "", ""  # where that is an accepted answer
+            yield f"{name} in {other}", "", ""  # in case that is an accepted answer
             if self._person and "(" not in answer:
                 yield f"{other} {name}", "", ""  # the last name first
-        if self.choice:
+        label, *rest = _LABELLED.split(answer, maxsplit=1)
+        if not (rest or beside) or self.choice:
             return
-        label, *rest = re.split(r"(?::| =) ", answer, maxsplit=1)
         if rest and self._named(label):
             yield rest[0], label, ""
         if self._named(*beside):
             yield name, "", beside[0]
 
     def _is(self, answer: str) -> bool:
-        if any(_stripped(answer).casefold() == _stripped(raw).casefold() for raw in self._words):
-            return True
+        if self._words:
+            bare = _stripped(answer).casefold()
+            if any(bare == _stripped(raw).casefold() for raw in self._words):
+                return True
         given = forms(answer)
-        name, number = (
-            Forms(*(lead.sub("", words) for words in given)) for lead in (_LEADING, _LEADING_NUMBER)
-        )
-        code = name if re.match("[Ii]t (?:is|was) [^ ]+$", answer.strip()) else given
+        name = _led_by(_LEADING, given)
         for gold in self.golds:
-            plain = number if _FIGURE.match(gold.spaced) else name if _long(gold) else code
-            if not set(gold).isdisjoint({*given, *plain}):
+            if _FIGURE.match(gold.spaced):
+                plain = _led_by(_LEADING_NUMBER, given)
+            else:
+                plain = name if _long(gold) or _IT_IS.match(answer.strip()) else given
+            if gold.joined in given + plain or gold.spaced in given + plain:
                 return True
             if self._counted(gold.spaced, plain.spaced) or self._respelled(gold, name):
                 return True
@@ -263,37 +352,39 @@ class Accepted:
 
     def _respelled(self, gold: Forms, given: Forms) -> bool:
         """Whether it is a person with initials for other names, or the plural of a currency."""
-        words, said = gold.spaced.split(), given.spaced.split()
-        if self._person and len(words) == len(said) > 1 and words[-1] == said[-1]:
-            return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
-        return self._money and _long(gold) and given.spaced == f"{gold.spaced}s"
+        if self._person:
+            words, said = gold.spaced.split(), given.spaced.split()
+            if len(words) == len(said) > 1 and words[-1] == said[-1]:
+                return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
+        return given.spaced == f"{gold.spaced}s" and _long(gold) and self._money
 
     def _isotope(self, symbol: str, mass: str) -> bool:
-        """Whether the accepted answers are an isotope, and this its symbol and mass."""
+        """Whether the accepted answers are an isotope, and these are its symbol and mass."""
         named = f"{symbol.casefold()} {mass}"
         golds = {gold.spaced for gold in self.golds}
         return named in golds and any(gold != named and gold.endswith(f" {mass}") for gold in golds)
 
     def paid(self, reward: str, answer: str) -> float:
-        """What "em", "f1" or "sub_em" pays.
+        """The reward "em", "f1" or "sub_em".
 
-        "sub_em": 1 for an answer with an accepted one, and beside it only words without
-        information: stop words and words of the question, no negation, no other number or name.
-        "f1": for the same answers that of SQuAD over words, so less the more words there are; a
-        part of a name, such as Sudan of South Sudan, is another one.
+        "sub_em": 1 for an answer with an accepted one and otherwise only words without information:
+        stop words and words of the question, but no negation, other number or other name.
+        "f1": for the same answers SQuAD's F1 of words, so more words give less; a part of a name,
+        such as Sudan of South Sudan, is a different name.
         """
-        right = self.right(answer)
-        if right or reward == "em" or self.choice:
-            return float(right)
-        if not self._held(answer.split()):
+        return 1.0 if self.right(answer) else self.paid_in_part(reward, answer)
+
+    def paid_in_part(self, reward: str, answer: str) -> float:
+        """The reward "em", "f1" or "sub_em" for an answer that is not `right`."""
+        if reward == "em" or self.choice or not self._held(answer.split()):
             return 0.0
         return max(_overlap(gold, forms(answer)) for gold in self.golds) if reward == "f1" else 1.0
 
     def shown(self, texts: Iterable[str]) -> bool:
-        """Whether one of the texts has an accepted answer as an answer of its own.
+        """Whether one of the texts shows an accepted answer.
 
-        In whole words, not as part of a path, codes and words such as "it" as they are written.
-        Never for a choice: the question has its answers, so that finding them shows nothing.
+        In whole words, not as part of a path; codes and words such as "it" must match as written.
+        Always False for a choice: the question contains its answers, so they are no evidence.
         """
         if self.choice:
             return False
@@ -307,20 +398,22 @@ class Accepted:
             first += 1
         while first < last and words[last - 1].islower() and self._plain(words[last - 1]):
             last -= 1
-        last = len(words) if answer.islower() and not _figure(words[first:last]) else last
+        if last < len(words) and answer.islower() and not _figure(words[first:last]):
+            last = len(words)
         return " ".join(words[first:last]), " ".join(words[:first]), " ".join(words[last:])
 
     def _plain(self, word: str) -> bool:
         """Whether the question has the word in lower case."""
-        return _stripped(word).casefold() in self._lower and not self._code(word)
+        bare = _stripped(word).casefold()
+        return bare in self._folded and bare in self._lower and not self._code(word)
 
     def _code(self, word: str) -> bool:
-        """Whether a word is in capitals that the question does not have, as the code IN is."""
+        """Whether a word has capitals that the question does not have, such as the code IN."""
         bare = _stripped(word)
         return bare.isupper() and len(bare) > 1 and bare not in self._written
 
     def _named(self, *texts: str) -> bool:
-        """Whether the question has all words of the texts, of which there are some."""
+        """Whether the question has all words of the texts, which must not be empty."""
         words = [word for text in texts for word in re.split("[ ,;:]+", text) if _stripped(word)]
         return not _STOPS.issuperset(_stripped(word).casefold() for word in words) and all(
             _stripped(word).casefold() in self._any and not self._code(word) for word in words
@@ -328,7 +421,7 @@ class Accepted:
 
     def _counted(self, gold: str, given: str) -> bool:
         """Whether the answer is a number, `gold`, with words of the question."""
-        if self.choice or not _FIGURE.match(gold):
+        if not _FIGURE.match(gold) or self.choice:
             return False
         before, found, after = f" {given} ".partition(f" {gold} ")
         if not found or _limited(before, after) or not self._counts(after):
@@ -340,13 +433,15 @@ class Accepted:
         return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
 
     def _counts(self, after: str) -> bool:
-        """Whether what follows a number is no unit, or the one that the question asks for."""
+        """Whether the words after a number are not a unit, or the unit of the question."""
         unit = next(iter(after.split()), "")
-        asked = (f" {word} {unit} " in self._question for word in ("many", "much", "in", "degrees"))
-        return unit not in _UNITS or any(asked)
+        if unit not in _UNITS:
+            return True
+        question = f" {forms(self._question).spaced} "
+        return any(f" {word} {unit} " in question for word in ("many", "much", "in", "degrees"))
 
     def _held(self, words: list[str]) -> bool:
-        """Whether some words are an accepted answer and all others have no information."""
+        """Whether words contain an accepted answer and otherwise no information."""
         idle = self._idle(words)
         if all(idle):
             return False
@@ -360,7 +455,7 @@ class Accepted:
         )
 
     def _alone(self, before: list[str], words: list[str], after: list[str]) -> bool:
-        """Whether words are an accepted answer that the words around them leave what it is."""
+        """Whether words are an accepted answer that the words around them do not change."""
         core = " ".join(words)
         if not self._is(core):
             return False
@@ -376,7 +471,7 @@ class Accepted:
                 and not _limited(" ".join(before), " ".join(after))
             )
         if not _long(forms(core)):
-            return _led(before) and not (_STOPS - _CODE).intersection(
+            return _led(before) and not _NOT_BY_CODE.intersection(
                 _stripped(word).casefold() for word in after
             )
         return self._separate(before[-1:], words[:1], before=True) and self._separate(
@@ -384,7 +479,7 @@ class Accepted:
         )
 
     def _separate(self, beside: list[str], word: list[str], *, before: bool) -> bool:
-        """Whether a word beside a name cannot make another name with it."""
+        """Whether a word beside a name cannot form another name with it."""
         if not beside:
             return True
         bare = _stripped(beside[0])
@@ -398,7 +493,7 @@ class Accepted:
         )
 
     def _idle(self, words: list[str]) -> list[bool]:
-        """Which words of an answer have no information: stop words, and words of the question."""
+        """For each word of an answer, whether it has no information (stop or question word)."""
         lower = all(word == word.lower() for word in words)
         return [
             self._says_nothing(word, first=not i, lower=lower)
@@ -423,32 +518,51 @@ def _stripped(word: str, ending: str = "") -> str:
 
 
 def _whole(word: str) -> bool:
-    """Whether a word has no sign in it that forms keep as a word."""
+    """Whether a word has no sign that `forms` makes a word."""
     return all(category(letter)[0] != "S" and letter not in "%&@#" for letter in word)
 
 
+def _led_by(lead: re.Pattern[str], given: Forms) -> Forms:
+    """An answer without its leading words."""
+    return Forms(*(lead.sub("", words, count=1) for words in given))
+
+
 def _long(gold: Forms) -> bool:
-    """Whether an answer has more than three letters; those of fewer may be codes."""
+    """Whether an answer has more than three letters; shorter ones may be codes."""
     return len(gold.joined) > 3  # noqa: PLR2004
 
 
 def _common(raw: str) -> bool:
-    """Whether an answer reads as a common word, as the code IN does."""
-    return _stripped(raw).casefold() in _STOPS | _TELLING
+    """Whether an answer is also a common word, such as the code IN."""
+    return _stripped(raw).casefold() in _COMMON
 
 
 def _shows(raw: str) -> bool:
-    """Whether an answer can be told from other words of a text."""
+    """Whether an answer can be distinguished from other words of a text."""
     if _common(raw):
         return raw[0] in ".+" or (raw.isupper() and len(raw) > 1)
     return len(raw) > 2 or not raw.islower()  # noqa: PLR2004 - "de" is part of many names
 
 
 def _shown(raw: str, text: str) -> bool:
-    """Whether a text has an accepted answer in whole words, a code as it is written."""
+    """Whether a text has an accepted answer in whole words; codes must match as written."""
     if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= 4):  # noqa: PLR2004
-        return re.search(rf"(?<![\w/]){re.escape(raw)}(?![\w/])", text) is not None
-    return _stands_in(forms(raw), forms(_PATH.sub(_one_word, text)))
+        return _stands_alone(raw, text)
+    if "/" in text or "_" in text:
+        text = _PATH.sub(_one_word, text)
+    return _stands_in(forms(raw), forms(text))
+
+
+def _stands_alone(raw: str, text: str) -> bool:
+    """Whether a text has some words as written, not as part of a word or path."""
+    at = text.find(raw)
+    while at >= 0:
+        end = at + len(raw)
+        beside = text[max(0, at - 1) : at] + text[end : end + 1]
+        if not _PART.search(beside):
+            return True
+        at = text.find(raw, at + 1)
+    return False
 
 
 def _one_word(path: re.Match[str]) -> str:
@@ -460,7 +574,7 @@ def _led(before: list[str]) -> bool:
     low = [_stripped(word).casefold() for word in before]
     if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
         return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
-    return not (_STOPS - _CODE).intersection(low)
+    return not _NOT_BY_CODE.intersection(low)
 
 
 def _figure(text: str | list[str]) -> bool:
@@ -470,16 +584,16 @@ def _figure(text: str | list[str]) -> bool:
 
 
 def _limited(before: str, after: str) -> bool:
-    """Whether a number between two texts is made another one by the next word of one of them."""
+    """Whether the word before or after a number changes its value."""
     for words in (forms(before).spaced.split()[::-1], forms(after).spaced.split()):
         kept = (word for word in words if word in _LIMITS or word not in _STOPS | {"year"})
-        if next(kept, "") in _LIMITS | _TELLING:
+        if next(kept, "") in _LIMITING:
             return True
     return False
 
 
 def _figures_of(words: re.Match[str]) -> str:
-    """A number below 100 that is written in words."""
+    """The digits of a number below 100 in words."""
     tens, unit, small = words.groups()
     if small:
         return str(_SMALL.index(small))
@@ -487,30 +601,31 @@ def _figures_of(words: re.Match[str]) -> str:
 
 
 def _numbers(text: str) -> str:
-    """The text with each number in one way of writing, its unit after it, its signs as words."""
+    """The text with normalised numbers, each followed by its unit, with signs as words."""
     written, done = list[str](), 0
     for run in _RUN.finditer(text):
         start, digits = run.start(), run[1]
         if text[start - 1 : start].isalpha():
-            continue  # as in u235
-        before = _BEFORE.search(text, max(done, start - _LONGEST), start)
-        sign, point = before.groups("") if before else ("", "")
-        start -= len(sign) + len(point)
+            continue  # such as u235
+        sign, point, odd = "", "", None
+        if _MARKED.match(text, start):
+            before = _BEFORE.search(text, max(done, start - _LONGEST), start)
+            sign, point = before.groups("") if before else ("", "")
+            start -= len(sign) + len(point)
+            odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
         first, *rest = _apart(point + digits)
-        odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
         written += [text[done:start], _SIGN if odd else "", "minus" if sign else ""]
         for number in rest:
             written += [_written(first, 0), " "]
             first = number
-        units = [f" {unit}" for i, unit in enumerate(_UNITS) if run[f"u{i}"] is not None]
-        written += [_written(first, _places(run)), *units]
+        written += [_written(first, _places(run)), _NAMED.get(run.lastgroup or "", "")]
         written += [_SIGN if _odd_after(text, start, run.end()) else ""]
         done = run.end()
     return "".join([*written, text[done:]])
 
 
 def _odd_after(text: str, start: int, end: int) -> bool:
-    """Whether a number has a sign after it, such as a quote that none opens."""
+    """Whether a number has a sign after it, such as an unopened quote."""
     quote = text[end : end + 1]
     if quote and quote in "'\"`":
         return quote not in (text[0], text[start - 1 : start])
@@ -518,7 +633,7 @@ def _odd_after(text: str, start: int, end: int) -> bool:
 
 
 def _apart(digits: str) -> list[str]:
-    """The numbers that digits with blanks, commas and points make."""
+    """The numbers in digits with spaces, commas and points."""
     if _WHOLE.fullmatch(digits):
         return [digits]
     return re.split("[, ]", digits)
@@ -526,18 +641,18 @@ def _apart(digits: str) -> list[str]:
 
 def _places(run: re.Match[str]) -> int:
     """The power of ten after a number."""
-    words = sum(_SCALES[word] for word in re.split("[ -]", run[4])[1:])
+    words = sum(_SCALES[word] for word in run[4].replace("-", " ").split(" ")[1:])
     return int(run[2] or run[3] or 0) + words + _PREFIXES.get(run["prefix"], 0)
 
 
 def _written(number: str, places: int) -> str:
-    """A number times a power of ten, digits alone; what is no number stays as it is."""
-    if not _WHOLE.fullmatch(number):
+    """A number times a power of ten as plain digits; other texts unchanged."""
+    if (number.isdecimal() and not places) or not _WHOLE.fullmatch(number):
         return number
     comma = _DECIMAL_COMMA.fullmatch(number)
     number = number.replace(",", ".") if comma else re.sub("[,' ’]", "", number)
     if "." not in number and not places:
-        return number  # with the zeros that a code may begin with
+        return number  # keeps leading zeros, which a code may have
     whole, _, part = f"{Decimal(f'{number}e{places}'):f}".partition(".")
     whole, part = whole.lstrip("0") or "0", part.rstrip("0")
     return f"{whole}point{part}" if part else whole
@@ -548,7 +663,7 @@ def _something(gold: Forms) -> bool:
 
 
 def _bare(golds: Iterable[Forms]) -> Iterator[Forms]:
-    """Percentages without the word, which their questions have; degrees where a number will do."""
+    """Percentages without the word, which their questions have; degrees as plain numbers."""
     golds = set(golds)
     for gold in sorted(golds):
         number, _, unit = gold.joined.partition(" ")

@@ -1,6 +1,6 @@
-"""Answers: how they are normalised and compared, as SQuAD and Search-R1 do.
+"""Answers: normalisation and comparison as in SQuAD and Search-R1.
 
-Left out: numbers in words, folding of diacritics.
+Not supported: numbers in words, folding of diacritics.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _CLOSED = {"yes", "no", "noanswer"}
 
 
-@lru_cache(maxsize=4096)  # the same passages come up again and again
+@lru_cache(maxsize=4096)  # the same passages are found repeatedly
 def normalised(text: str) -> str:
-    """`text` in lower case, less ASCII punctuation, articles and extra blanks, in that order."""
+    """Lower-case `text` and remove ASCII punctuation, articles and extra spaces, in this order."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def told(golds: Sequence[str] | str) -> list[str]:
-    """The normalised accepted answers, without those of which nothing is left, such as "the"."""
+    """The normalised accepted answers, without those that become empty, such as "the"."""
     golds = [golds] if isinstance(golds, str) else golds
     return [kept for kept in map(normalised, golds) if kept]
 
@@ -37,19 +37,19 @@ def exact_match(answer: str, golds: Sequence[str] | str) -> float:
 
 
 def sub_exact_match(answer: str, golds: Sequence[str] | str) -> float:
-    """1 if an accepted answer stands within the normalised answer, in whole words; else 0."""
+    """1 if the normalised answer contains an accepted answer, in whole words; else 0."""
     return float(any(stands_in(gold, normalised(answer)) for gold in told(golds)))
 
 
 def stands_in(gold: str, text: str) -> bool:
-    """Whether the words of `gold` stand in `text` one after the other, both normalised."""
+    """Whether `text` contains the words of `gold` in sequence, both normalised."""
     return f" {gold} " in f" {text} "
 
 
 def f1(answer: str, golds: Sequence[str] | str) -> float:
     """The best F1 of the answer's words with those of an accepted answer (Rajpurkar et al., 2016).
 
-    Where either is "yes", "no" or "noanswer" and the other is not it, 0 (Yang et al., HotpotQA).
+    0 if one of them is "yes", "no" or "noanswer" and the other differs (Yang et al., HotpotQA).
     """
     given = normalised(answer)
     return max((_overlap(given, gold) for gold in told(golds)), default=0.0)
@@ -64,7 +64,7 @@ def _overlap(given: str, gold: str) -> float:
 
 
 def in_any(golds: Sequence[str] | str, texts: Iterable[str]) -> bool:
-    """Whether an accepted answer stands in one of the texts, in whole words."""
+    """Whether one of the texts contains an accepted answer, in whole words."""
     accepted = told(golds)
     return any(stands_in(gold, normalised(text)) for text in texts for gold in accepted)
 

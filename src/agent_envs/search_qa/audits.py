@@ -1,7 +1,7 @@
-"""Players for the audits of SearchQA-v0 and WikiSearch-v0: odd ones for anchors, and non-solvers.
+"""Players for the audits of SearchQA-v0 and WikiSearch-v0: actors for anchors, and non-solvers.
 
-A non-solver follows a fixed script or copies what it was shown, and reads nothing. What it earns is
-what can be had without knowing. All of them see only what an agent sees.
+A non-solver follows a fixed script or copies observations without reading them. Its reward shows
+what does not require understanding. All players see only what an agent sees.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TITLES = {
     "search_pages": re.compile(r'"title": "(.*?)"'),
     "search": re.compile(r'Doc \d(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
 }
-"""How each way to search shows titles."""
+"""Patterns of titles in the results of each kind of search."""
 _ABOUT = re.compile(r".* (?:of|in|for) (?:the )?|(?:the )")
 _CHOICE = re.compile(r"([^,]*), (.*) or (.*)\?|\w+ (.*) and (.*?) (?:have|on) .*\?")
 
 
 def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
-    """The actor of an episode for the anchor audit: few different replies, so that states recur."""
+    """The actor of an episode for the anchor audit: few replies, so that states are revisited."""
     del env
     voice = _Voice()
 
@@ -49,7 +49,7 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
 
 
 class _Voice:
-    """Writes replies in the form that the opening asks for, and remembers what was shown last."""
+    """Writes replies in the form that the first observation requires; keeps the latest result."""
 
     def __init__(self) -> None:
         self.opening = self.shown = ""
@@ -84,14 +84,14 @@ class _Voice:
         return f"<{self.mind}>x</{self.mind}><answer>{text}</answer>"
 
     def onward(self) -> str:
-        """The call that leads from what was shown to a text; "" where this is one."""
+        """The call that leads from the latest result to a text; "" if it is a text."""
         section, page = _SECTION.search(self.shown), _PAGE.search(self.shown)
         if section:
             return self.call("read_section", section_id=json.loads(section[1]))
         return self.call("view_sections", page_id=json.loads(page[1])) if page else ""
 
     def any_of(self, rng: np.random.Generator, info: dict[str, Any]) -> str:
-        """A reply of any kind: searches that find much, again, or nothing, answers, odd ones."""
+        """A random reply: new, repeated or failing searches, answers, odd texts."""
         answer = info["answers"][0]
         mind = self.mind
         searches = [
@@ -127,7 +127,7 @@ class _Voice:
 
 
 def _scripted(*steps: Callable[[_Voice, dict[str, Any]], str]) -> Callable[[Any], Actor]:
-    """The maker of an actor that does the steps one after the other and the last one for ever."""
+    """Makes actors that take the steps in order and repeat the last one."""
 
     def made(rng: np.random.Generator) -> Actor:
         del rng
@@ -221,7 +221,7 @@ def _deny_the_entity(voice: _Voice, _: dict[str, Any]) -> str:
 
 
 def _candidates(question: str, between: str) -> str:
-    """Answers that are likely for the words with which a question begins or ends."""
+    """Likely answers for the words with which a question begins or ends."""
     kind = next((kind for kind in _CANDIDATES if re.search(kind, question)), "")
     return between.join(_CANDIDATES[kind].split(", ")) if kind else "yes"
 
@@ -255,7 +255,7 @@ _CANDIDATES = {
     r" point| temperature": "0, 100, 1000, 1538, 2000, 3000 degrees Celsius",
     r" proton| atomic number": "26, 74, 79, 82, 88, 92",
 }
-"""Lists of answers by kind of question, which somebody who knows the questions would recite."""
+"""Likely answers by pattern of the question."""
 
 
 def _choices(question: str) -> list[str]:

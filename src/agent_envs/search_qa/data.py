@@ -1,4 +1,4 @@
-"""Questions and their corpus: of a folder, of public formats, or the embedded encyclopaedia."""
+"""Questions and their corpus: from a folder, in public formats, or the embedded encyclopaedia."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
-_SHARD = re.compile(r"-\d+-of-\d+$")  # of a file that is a part of a split
+_SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
 
 
 class Question(NamedTuple):
     """A question with its accepted answers.
 
-    gold: ids of the passages that hold the answer, where they are known, in the order needed.
-    steps: the simpler questions that lead there, with their answers and passages, where known.
-    kind, split: as the data says, or "".
+    gold: ids of the passages with the answer, in the order needed; () if unknown.
+    steps: the simpler questions that lead to it, with their answers and passages; () if unknown.
+    kind, split: as given by the data, or "".
     """
 
     id: str
@@ -46,18 +46,18 @@ class Question(NamedTuple):
 
     @property
     def bridges(self) -> tuple[str, ...]:
-        """The answers of the steps before the last, where known."""
+        """The answers of the steps before the last; () if unknown."""
         told = (step.get("answer") for step in self.steps[:-1])
         return tuple(answer for answer in told if isinstance(answer, str))
 
 
 class Data:
-    """Questions by id in their order, and the corpus; one object serves all who ask for it.
+    """Questions by id, in order, and the corpus; one shared object per folder.
 
     Attributes:
-        folder: Where they come from, None for the embedded ones.
-        questions: By id.
-        corpus: None where the folder has none, and passages must come from a server.
+        folder: The folder, None for the embedded data.
+        questions: Questions by id.
+        corpus: None if the folder has none; then passages must come from a server.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class Data:
         self.questions = {question.id: question for question in questions}
 
     def panel(self, split: str, kinds: Sequence[str] = ()) -> Panel:
-        """The tasks of a split: as the questions name it, or tenths of them by a digest of the id.
+        """The tasks of a split, as named by the questions, or else tenths by a digest of the id.
 
-        With `kinds` only those of these kinds.
+        With `kinds`, only questions of these kinds.
 
         Raises:
-            ValueError: No such split or kind, or no question in it.
+            ValueError: No such split or kind, or it has no question.
         """
         there = dict.fromkeys(question.kind for question in self.questions.values())
         for kind in kinds:
@@ -102,10 +102,10 @@ class Data:
 
 
 def open_data(data: str | os.PathLike[str] = "auto") -> Data:
-    """The questions of "embedded", of a folder, or "auto": of `$SEARCH_QA_DATA` if that is set.
+    """The questions of "embedded", of a folder, or of "auto": `$SEARCH_QA_DATA` if that is set.
 
-    A folder has `qa.jsonl`, or any number of files of questions named by their split (JSON lines,
-    a JSON list, or parquet; packed with gzip or xz or not), and perhaps `corpus.jsonl`.
+    A folder has `qa.jsonl`, or files of questions named by their split (JSON lines, a JSON list or
+    parquet; plain, gzip or xz), and optionally `corpus.jsonl`.
 
     Raises:
         MissingAsset: A folder without questions. BadAsset: A broken file.
@@ -128,12 +128,12 @@ def _opened(folder: Path | None) -> Data:
         questions.extend(_questions(path, name, split))
     if not questions:
         raise MissingAsset(
-            f"no questions in {where}; put qa.jsonl there (a question a line: id, question, "
+            f"no questions in {where}; put qa.jsonl there (one question per line: id, question, "
             "answers), or use data='embedded'"
         )
     twice = [name for name, times in Counter(q.id for q in questions).items() if times > 1]
     if twice:
-        raise BadAsset(f"question {twice[0]!r} stands twice in {where}; give each its own id")
+        raise BadAsset(f"question {twice[0]!r} is twice in {where}; give each its own id")
     return Data(folder, questions, open_corpus(corpora[0]) if corpora else None)
 
 
@@ -144,7 +144,7 @@ def _files(folder: Path, name: str, endings: Iterable[str]) -> list[Path]:
 
 def _split_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise MissingAsset(f"no folder {folder}; name one with qa.jsonl, or use data='embedded'")
+        raise MissingAsset(f"no folder {folder}; give one with qa.jsonl, or use data='embedded'")
     return [
         path
         for path in sorted(folder.iterdir())
@@ -161,13 +161,13 @@ def _questions(path: Path, name: str, split: str) -> Iterator[Question]:
 
 
 def question_of(row: Any, name: str, split: str = "") -> Question:
-    """The question of a row of our own, of Search-R1's, FlashRAG's, verl's or a data set's format.
+    """The question in a row of our own format, or Search-R1's, FlashRAG's, verl's or a data set's.
 
     Raises:
-        TypeError: The row is no object. ValueError: It has no question or no answers.
+        TypeError: The row is not an object. ValueError: It has no question or no answers.
     """
     if not isinstance(row, Mapping):
-        raise TypeError(f"a question is an object, got {row!r:.60}")
+        raise TypeError(f"a question must be an object, got {row!r:.60}")
     extra = row.get("extra_info")  # verl
     inner = extra.get("question") if isinstance(extra, Mapping) else None
     text = row.get("question") or row.get("query") or inner
@@ -190,7 +190,7 @@ def question_of(row: Any, name: str, split: str = "") -> Question:
 
 
 def _answers(row: Mapping[str, Any]) -> list[Any]:
-    """The accepted answers, wherever the format has them."""
+    """The accepted answers, in any of the formats."""
     judged = row.get("reward_model")
     if isinstance(judged, Mapping):
         truth = judged.get("ground_truth")
@@ -205,7 +205,7 @@ def _answers(row: Mapping[str, Any]) -> list[Any]:
 
 
 def _list(value: Any) -> list[Any]:
-    """A value as a list: a list itself, one that a text holds as JSON (PopQA), or one of one."""
+    """A value as a list: the list itself, a JSON list in a text (PopQA), or [value]."""
     if value is None:
         return []
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""SearchQA-v0: questions answered with a search engine, several searches and an answer."""
+"""SearchQA-v0: questions answered with a search engine, by several searches and an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
+from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1, verl_agent
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Passage, Retriever
+    from agent_envs.retrieval.passages import Retriever
 
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
-"""How many searches each allows before the answer."""
+"""How many searches each protocol allows before the answer."""
 TURNS = {"search_r1": 5, "verl_agent": 4}
 REWARDS = (*METRICS, "format")
 ANCHORS = ("facts", "text")
@@ -35,23 +36,22 @@ class SearchQA(AgentEnv):
     """Questions for a search engine: search, read passages, search again, answer.
 
     Description:
-        The agent reads a question, searches a corpus as often as the protocol allows and answers.
-        `protocol="search_r1"` speaks as Search-R1 does, in one growing conversation (4 searches),
-        "verl_agent" as verl-agent, on which GiGPO and STAPO build (3 searches).
-        By default only the one answer that the agent gave counts, nothing in a question or passage
-        can pass for a tag or a control token, and searching too often is refused.
-        `strict_compat=True` is the public code to the byte, with its faults (docs/search_qa.md
-        lists them).
+        The agent reads a question, searches a corpus as often as the protocol allows, and answers.
+        `protocol="search_r1"` follows Search-R1, in one growing conversation (4 searches);
+        "verl_agent" follows verl-agent, on which GiGPO and STAPO build (3 searches).
+        By default only the agent's one answer counts, tags and control tokens in questions and
+        passages are escaped, and too many searches are refused. `strict_compat=True` is
+        byte-identical to the public code, with its faults (listed in docs/search_qa.md).
 
     Observation:
-        "search_r1": first the prompt with the question, then the passages found, as
+        "search_r1": first the prompt with the question, then the passages, as
         `<information>Doc 1(Title: "...") ...</information>`. "verl_agent": first the question,
         then `<information>{"result": "Doc 1: ..."}</information>`; the `Prompt` wrapper
         renders its prompt.
 
     Action:
         A whole reply: `<think>...</think>`, then `<search>words</search>` or
-        `<answer>text</answer>`. It is not wrapped in `ParseReply`.
+        `<answer>text</answer>`. Do not wrap the environment in `ParseReply`.
 
     Validity:
         "format" for a reply without exactly one search or answer outside its thoughts, or with an
@@ -59,45 +59,45 @@ class SearchQA(AgentEnv):
         `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
-        The share of the question's gold passages found so far; where these are not known, 1 once
-        an accepted answer stands in a passage found; so it can be 1 without success. 1 for a right
+        The share of the question's gold passages found so far. If these are not known, 1 once a
+        found passage contains an accepted answer; so it can be 1 without success. 1 for a right
         answer.
 
     Anchor:
-        "facts" (default): digest of the question, the set of passages seen, whether one showed the
+        "facts" (default): digest of the question, the set of passages seen, whether one had the
         answer, the searches left, and with `reward="format"` whether all replies were well formed.
-        With `strict_compat` of what the rewards will read of the conversation instead of the last
-        two. "text": the latest passages as shown, the question before any, for grouping by
-        likeness as published; it leaves state out.
+        With `strict_compat` the last two are replaced by everything in the conversation that the
+        rewards read. "text": the latest passages as displayed (before any search, the question),
+        for grouping by similarity as published; it misses part of the state.
 
     Reward:
-        With the answer: "em" (default) 1 for an accepted one (`accepted.Accepted`), "sub_em" also
-        for one among words that have no information, "f1" for the same the overlap of words,
-        "format" 1 for an accepted one (0.8 if a reply was not well formed) and 0.1 for another
-        after a passage that showed the answer. Where the question names the answer or asks for yes
-        or no, nothing but the answer itself is paid. Else 0. With `strict_compat` what the public
-        code pays, "format" at the end of any episode.
+        With the answer: "em" (default) 1 for an accepted answer (`accepted.Accepted`); "sub_em"
+        also for one among words without information; "f1" the word overlap of such an answer;
+        "format" 1 for an accepted answer (0.8 if a reply was not well formed) and 0.1 for another
+        answer after a passage with the right one. If the question names the answer or asks for yes
+        or no, only the answer alone is rewarded. Otherwise 0. With `strict_compat` the rewards of
+        the public code; "format" then also at an end without an answer.
 
     Ends:
         An answer terminates, a success if it is an accepted one. `max_turns` truncates.
 
     Tasks and splits:
-        A task id is a question's. Embedded: `train`, `val`, `test`, apart by what they ask about.
-        Other data: the splits of its questions or files; without any, tenths by a digest of the
-        ids: `train`, `val`, `test`. Always: `all`.
+        A task id is the id of a question. Embedded data: `train`, `val`, `test`, which ask about
+        different things. Other data: the splits of its questions or files; without splits, `train`,
+        `val`, `test` in tenths by a digest of the ids. Always: `all`.
 
     Data:
-        `data="auto"`: the folder that `$SEARCH_QA_DATA` names if it is set, otherwise the embedded
-        encyclopaedia. "embedded", or a folder with `qa.jsonl` and `corpus.jsonl` (packed or not;
-        Search-R1's corpus and parquet questions too), picks one.
+        `data="auto"`: the folder `$SEARCH_QA_DATA` if it is set, otherwise the embedded
+        encyclopaedia. "embedded" or a folder selects one. A folder has `qa.jsonl` and
+        `corpus.jsonl` (plain or compressed; also Search-R1's corpus and parquet questions).
         `retriever`: "bm25", "dense", "hybrid", the URL of a retrieval server, or any object with
         `search(queries, k)`.
-        `info` also has `answers`, the accepted ones; `action`, the tag that was acted on; `query`;
-        `answer`; `passages`, those found this turn; `gold_hits`, ids of the gold passages seen;
+        `info` also has `answers`, the accepted ones; `action`, the executed tag; `query`; `answer`;
+        `passages`, those of this turn; `gold_hits`, ids of the gold passages seen;
         `searches_left`; `turn_reward`, MT-GRPO's two rewards of a turn by name, for turn-level
-        credit: 0.2 for a search that finds a gold passage not yet seen, 0.5 for the first that
-        finds a gold passage with an accepted answer (all of them, where the question names the
-        answer or asks for yes or no). Where gold passages are not known, for the first passage with
+        credit: 0.2 for a search that finds a new gold passage, 0.5 for the first search that finds
+        a gold passage with an accepted answer (all gold passages, if the question names the answer
+        or asks for yes or no). If gold passages are not known, both are for the first passage with
         an accepted answer. With `strict_compat` 0.2 for any search.
 
     Source:
@@ -107,17 +107,17 @@ class SearchQA(AgentEnv):
     Args:
         split: see Tasks and splits.
         data: see Data.
-        kinds: only questions of these kinds, as the data names them in "type" or "dataset"; of the
-            embedded ones "single", "comparison", "2hop", "3hop". All by default.
+        kinds: only questions of these kinds, given by "type" or "dataset" in the data; in the
+            embedded data "single", "comparison", "2hop", "3hop". All by default.
         protocol: "search_r1" or "verl_agent".
         strict_compat: see Description.
         retriever: see Data.
-        model: encoder of a dense retriever, see `agent_envs.retrieval.opened.open_retriever`.
+        model: encoder of a dense retriever, see `agent_envs.retrieval.factory.open_retriever`.
         index: kind or folder of its index.
-        k: passages a search gives.
+        k: passages per search.
         reward: see Reward.
         anchor: see Anchor.
-        passage_characters: longer passages are cut there, one by one; not with `strict_compat`.
+        passage_characters: length to which passages are truncated; not with `strict_compat`.
         max_searches: None for the protocol's; not with `strict_compat`.
         max_turns: turn limit; None for the protocol's.
         render_mode: None or "ansi".
@@ -169,7 +169,7 @@ class SearchQA(AgentEnv):
             )
         if min(k, passage_characters) < 1:
             raise ValueError(
-                f"k and passage_characters are at least 1, got {k} and {passage_characters}"
+                f"k and passage_characters must be at least 1, got {k} and {passage_characters}"
             )
         self.data = open_data(data)
         panel = self.data.panel(split, kinds)
@@ -177,7 +177,7 @@ class SearchQA(AgentEnv):
         super().__init__(panel, max_turns=turns, render_mode=render_mode)
         allowed = PROTOCOLS[protocol] if max_searches is None else max_searches
         if allowed < 0:
-            raise ValueError(f"max_searches is at least 0, got {allowed}")
+            raise ValueError(f"max_searches must be at least 0, got {allowed}")
         self.max_searches = turns - 1 if strict_compat else allowed
         self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
         self.waits = bool(getattr(self.retriever, "waits", False))
@@ -196,7 +196,7 @@ class SearchQA(AgentEnv):
         return asked, self._turn(opening, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for; the state stays."""
+        """An invalid turn without effect; the state does not change."""
         return self._turn(notice, "", invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -213,8 +213,9 @@ class SearchQA(AgentEnv):
         if asked.kind == "answer":
             return self._turn("", tag, answer=asked.content)
         found = self._search(asked.content)
+        longest = self.passage_characters
         fit = [
-            p._replace(title=shown(p.title, 200), text=shown(p.text, self.passage_characters))
+            Passage(p.id, shown(p.title, 200), shown(p.text, longest), p.score, p.quoted)
             for p in found
         ]
         return self._turn(self._information(fit), tag, query=asked.content, found=found)
@@ -225,7 +226,7 @@ class SearchQA(AgentEnv):
         return max(0, self.max_searches - self.facts.searches)
 
     def _act_strictly(self, reply: str) -> Turn:
-        """One reply as the public code takes it."""
+        """One reply as the public code interprets it."""
         last = self.turn + 1 >= self.max_turns
         if self.protocol == "search_r1":
             kind, content = search_r1.action_in(search_r1.cut(reply))
@@ -252,11 +253,9 @@ class SearchQA(AgentEnv):
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], self.k)
         if self.strict:
             told = in_any(self.question.answers, map(whole, found))
-            self.facts = self.facts.after(found, answered=told)
         else:
-            self.facts = self.facts.after(
-                found, answered=self.facts.answer_in(found, self.accepted)
-            )
+            told = self.facts.answer_in(found, self.accepted)
+        self.facts = self.facts.after(found, answered=told)
         return found
 
     def _information(self, passages: list[Passage]) -> str:
@@ -282,6 +281,7 @@ class SearchQA(AgentEnv):
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
         right = answer is not None and self._right(answer)
+        paid = self._paid(answer, right=right) if ended else 0.0
         facts = self.facts
         return Turn(
             observation,
@@ -289,7 +289,7 @@ class SearchQA(AgentEnv):
             invalid_reason=invalid,
             progress=1.0 if right else facts.progress,
             anchor=facts.anchor(*self._else()) if self.by == "facts" else self._block,
-            reward=self._paid(answer) if ended else 0.0,
+            reward=paid,
             success=right,
             failure=answer is not None and not right,
             extra={
@@ -305,7 +305,7 @@ class SearchQA(AgentEnv):
         )
 
     def _turn_reward(self, *, searched: bool) -> dict[str, float]:
-        """MT-GRPO's rewards of a turn: for any search in strict mode, else for what it found."""
+        """MT-GRPO's rewards of a turn: for any search in strict mode, else for its results."""
         ran = searched and (self.strict or self.facts.gained)
         return {
             "tool_execution": WEIGHTS["tool_execution"] * ran,
@@ -314,7 +314,7 @@ class SearchQA(AgentEnv):
         }
 
     def _else(self) -> tuple[object, ...]:
-        """What decides on later turns besides the passages seen: the budget, what a reward reads.
+        """The state besides the passages seen: the search budget, and what the rewards read.
 
         With `strict_compat` the turn limit is the budget, and rewards read the whole conversation.
         """
@@ -327,13 +327,13 @@ class SearchQA(AgentEnv):
         return (search_r1.pending("".join(self._said)),)
 
     def _known(self) -> bool:
-        """Whether ids of passages mean something: those of the data's own corpus do."""
+        """Whether passage ids are known: those of the data's own corpus are."""
         return self.data.corpus is not None
 
     def _right(self, answer: str) -> bool:
         return self._strict_reward("em") == 1 if self.strict else self.accepted.right(answer)
 
-    def _paid(self, answer: str | None) -> float:
+    def _paid(self, answer: str | None, *, right: bool) -> float:
         if self.strict and self.reward != "f1":
             return self._strict_reward(self.reward)
         if answer is None:
@@ -341,12 +341,12 @@ class SearchQA(AgentEnv):
         if self.strict:
             return METRICS[self.reward](answer, self.question.answers)
         if self.reward == "format":
-            return self._form(answer)
-        return self.accepted.paid(self.reward, answer)
+            return self._form(right=right)
+        return 1.0 if right else self.accepted.paid_in_part(self.reward, answer)
 
-    def _form(self, answer: str) -> float:
-        """Search-R1's variant on what happened: form is paid with a right answer, not by itself."""
-        if self.accepted.right(answer):
+    def _form(self, *, right: bool) -> float:
+        """Search-R1's "format" by facts: form is rewarded only with a right answer."""
+        if right:
             return 1.0 if self._neat else 1.0 - search_r1.STRUCTURE
         return search_r1.RETRIEVAL * (self._neat and self.facts.answered)
 
@@ -382,16 +382,21 @@ def whole(passage: Passage) -> str:
 
 
 def listed(passage: Passage) -> dict[str, Any]:
-    """A passage as `info` has it."""
-    return {field: getattr(passage, field) for field in ("id", "title", "text", "score")}
+    """A passage as in `info`."""
+    return {
+        "id": passage.id,
+        "title": passage.title,
+        "text": passage.text,
+        "score": passage.score,
+    }
 
 
 class Facts(NamedTuple):
-    """What is known of an episode: the passages seen, and whether one showed the answer.
+    """The facts of an episode: the passages seen, and whether one had the answer.
 
-    gold: ids of the passages that tell the answer, where they are known.
-    gained, first_answered: whether the latest search found a gold passage that was not yet seen (or
-        the answer, where these are not known), and whether it was the first to show the answer.
+    gold: ids of the passages with the answer; () if unknown.
+    gained, first_answered: whether the latest search found a new gold passage (or the answer, if
+        gold passages are unknown), and whether it was the first with the answer.
     """
 
     question: str
@@ -403,14 +408,16 @@ class Facts(NamedTuple):
     first_answered: bool = False
 
     def answer_in(self, found: Sequence[Passage], accepted: Accepted) -> bool:
-        """Whether passages show the answer.
+        """Whether passages have the answer, or earlier ones had it.
 
-        Where the gold passages are known, only these can, as a word may be anywhere; when all have
-        been seen for an answer that no text can show, such as that of a choice.
+        If the gold passages are known, only these count, since a word can occur anywhere. For an
+        answer that no text can show, such as that of a choice, all of them must have been seen.
         """
-        if accepted.silent and self.gold:
-            return self.seen.union(passage.id for passage in found).issuperset(self.gold)
         able = [p for p in found if p.id in self.gold] if self.gold else found
+        if self.answered or not able:
+            return self.answered
+        if accepted.silent and self.gold:
+            return self.seen.union(passage.id for passage in able).issuperset(self.gold)
         return accepted.shown(map(whole, able))
 
     def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:
@@ -427,17 +434,17 @@ class Facts(NamedTuple):
 
     @property
     def helped(self) -> bool:
-        """Whether any search found a gold passage, or the answer where these are not known."""
+        """Whether any search found a gold passage, or the answer if these are unknown."""
         return not self.seen.isdisjoint(self.gold) if self.gold else self.answered
 
     @property
     def progress(self) -> float:
-        """Share of the gold passages seen; where these are not known, whether an answer was."""
+        """Share of the gold passages seen; if these are unknown, whether an answer was seen."""
         if self.gold:
             return len(self.seen.intersection(self.gold)) / len(set(self.gold))
         return float(self.answered)
 
     def anchor(self, *others: object) -> str:
-        """Digest of the question, the passages seen, whether one shows the answer, and `others`."""
+        """Digest of the question, the passages seen, whether one has the answer, and `others`."""
         facts = repr((self.question, sorted(self.seen), self.answered, others))
         return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

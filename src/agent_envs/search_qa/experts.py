@@ -1,8 +1,8 @@
-"""The expert of SearchQA and WikiSearch: an Oracle, which knows the answer and where it is told.
+"""The expert of SearchQA and WikiSearch: an Oracle, which knows the answer and its passages.
 
 It searches for the gold passages that it has not yet seen, one after the other, by the question
-that each of them answers or by its title. It answers when it has seen all of them or may search no
-more. Left out: an Explorer, which would have to understand questions and passages.
+that each of them answers or by its title. It answers when it has seen all of them or has no search
+left. There is no Explorer, since it would have to understand questions and passages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """An action and what it is for, in a few words."""
+    """An action and its reason in a few words."""
 
     action: str
     thought: str
@@ -36,11 +36,11 @@ class Oracle:
         self._env = cast("SearchQA | WikiSearch", playing(env, SearchQA, WikiSearch))
 
     def act(self) -> str:
-        """The next action; nothing is done."""
+        """The next action; it is not executed."""
         return self._next().action
 
     def think(self) -> str:
-        """What the next action is for."""
+        """The reason for the next action."""
         return self._next().thought
 
     def _next(self) -> Step:
@@ -55,7 +55,7 @@ class Oracle:
         return Step(f"<answer>{answer}</answer>", f"That is {answer}.")
 
     def _queries(self) -> list[str]:
-        """What is worth searching for, as long as it may be searched for."""
+        """The remaining useful queries, [] if no search is left."""
         env, corpus = self._env, self._env.data.corpus
         if isinstance(env, SearchQA) and env.searches_left == 0:
             return []
@@ -98,7 +98,7 @@ class Oracle:
 
 
 def _ways(passage: Passage, question: str) -> list[str]:
-    """Queries that should find a passage: what it answers, its title, then its beginning too."""
+    """Queries that should find a passage: its question, its title, then also its beginning."""
     beginning = " ".join(passage.text.split()[:12])
     ways = question, passage.title.strip(), f"{passage.title} {beginning}".strip()
     return [way for way in ways if way]

@@ -1,8 +1,8 @@
 """The two-turn protocol of MT-GRPO (Zeng et al., 2025): a tool call, then an answer.
 
-Parser, the tool's replies and the six rewards as the code at 7dbdd08b computes them, which differs
-from the paper's words in places (docs/search_qa.md has the table). A conversation is a list of
-`(role, text)` with the roles "assistant" and "user" after the opening prompt.
+Parser, tool replies and the six rewards follow the code at 7dbdd08b, which differs from the paper
+in some points (docs/search_qa.md has the table). A conversation is a list of `(role, text)` with
+the roles "assistant" and "user", after the first prompt.
 """
 
 from __future__ import annotations
@@ -71,22 +71,22 @@ Arguments:
 
 
 def field(tag: str, text: str) -> str | None:
-    """What the first <tag>…</tag> of a message holds, without the blanks around it."""
+    """The content of the first <tag>…</tag> of a message, stripped."""
     content, closed, _ = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
     return content.strip() if closed else None
 
 
 class Tool(NamedTuple):
-    """A tool of one text argument; `run` raises ToolError for what it refuses."""
+    """A tool with one text argument; `run` raises ToolError for arguments that it refuses."""
 
     parameter: str
     run: Callable[[str], str]
 
 
 class ToolError(Exception):
-    """The agent called a tool with what it does not take, and reads the message.
+    """The agent made an invalid call; the message is the observation.
 
-    reason: what makes the call invalid, "format" or "unknown".
+    reason: the `invalid_reason`, "format" or "unknown".
     """
 
     def __init__(self, message: str, reason: str = "unknown") -> None:
@@ -95,10 +95,10 @@ class ToolError(Exception):
 
 
 def call(command: str, tools: Mapping[str, Tool]) -> str:
-    """The result of the call that the JSON of a tool's tag describes.
+    """The result of the call in the JSON of a tool's tag.
 
     Raises:
-        ToolError: It describes none that can be made.
+        ToolError: It is not a valid call.
     """
     try:
         told = json.loads(command)
@@ -140,16 +140,16 @@ def cut(reply: str) -> str:
 def rewards(
     conversation: Conversation, golds: Sequence[str], answer: str | None
 ) -> dict[str, float]:
-    """The six rewards of a whole conversation by name, weighted; `answer` is what was answered.
+    """The six weighted rewards of a whole conversation by name; `answer` is the agent's answer.
 
-    tool_execution: 0.2 times the share of calls that ran, of those that were answered.
-    result_has_answer: 0.5 if an accepted answer stands in the first result, in either case.
-    answer_contains: 0.5 if one stands in the last answer. exact: 1 if that answer is one.
-    xml_format: 0.2 times the mean over messages of 0.4 for the fields used of reasoning and
-        tool or answer, 0.2, 0.2 for beginning with <reasoning>, 0.2 for ending with </tool> or
-        </answer>. xml_usage: 0.2 times the mean share of tags that open and close once.
+    tool_execution: 0.2 times the share of calls that ran, of those that got a reply.
+    result_has_answer: 0.5 if the first result contains an accepted answer, ignoring case.
+    answer_contains: 0.5 if the last answer contains one. exact: 1 if the last answer is one.
+    xml_format: 0.2 times the mean over messages of: 0.4 for the share of fields used (reasoning,
+        and tool or answer), 0.2 always, 0.2 for beginning with <reasoning>, 0.2 for ending with
+        </tool> or </answer>.
+    xml_usage: 0.2 times the mean share of tags that open and close once.
     """
-    messages = [text for role, text in conversation if role == "assistant"]
     lowered = [gold.lower() for gold in golds]
     result = first_result(conversation)
     shares = {
@@ -157,10 +157,18 @@ def rewards(
         "result_has_answer": float(result is not None and _holds(result, lowered)),
         "answer_contains": float(answer is not None and _holds(answer, lowered)),
         "exact": float(answer is not None and answer.lower() in [gold.strip() for gold in lowered]),
+        **form_shares(conversation),
+    }
+    return {name: WEIGHTS[name] * share for name, share in shares.items()}
+
+
+def form_shares(conversation: Conversation) -> dict[str, float]:
+    """The shares of xml_format and xml_usage, see `rewards`."""
+    messages = [text for role, text in conversation if role == "assistant"]
+    return {
         "xml_format": _mean([formed(text.strip()) for text in messages]),
         "xml_usage": max(0.0, _mean([used(text) for text in messages])),
     }
-    return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
 
 def forms(conversation: Conversation) -> list[tuple[float, float]]:
@@ -171,7 +179,7 @@ def forms(conversation: Conversation) -> list[tuple[float, float]]:
 
 
 def executed(conversation: Conversation) -> float:
-    """The share of calls whose reply is a result and no error, of those that got a reply."""
+    """The share of calls that got a result and not an error, of those that got a reply."""
     return _mean([_ran(reply) for reply in _replies(conversation)])
 
 
@@ -182,7 +190,7 @@ def first_result(conversation: Conversation) -> str | None:
 
 
 def _replies(conversation: Conversation) -> list[str]:
-    """What was replied to messages with a call."""
+    """The replies to messages with a call."""
     return [
         reply
         for (role, text), (next_role, reply) in pairwise(conversation)
@@ -196,7 +204,7 @@ def _ran(reply: str) -> float:
 
 
 def formed(text: str) -> float:
-    """The form of one message, at most 1 and, as spacing is never found wrong, at least 0.2."""
+    """The form of one message: at most 1, at least 0.2 since the spacing term is always given."""
     sets = (("reasoning",), ("tool", "answer"))
     fields = [any(_occurs(tag, text) for tag in names) for names in sets]
     parsed = any(field(tag, text) is not None for tag in TAGS)
@@ -206,7 +214,7 @@ def formed(text: str) -> float:
 
 
 def used(text: str) -> float:
-    """1 less how far the tags that occur in a message are from one opening and one closing."""
+    """1 minus the deviation of a message's tags from one opening and one closing each."""
     counts = [
         count for tag in TAGS if any(count := (text.count(f"<{tag}>"), text.count(f"</{tag}>")))
     ]
@@ -222,4 +230,4 @@ def _occurs(tag: str, text: str) -> bool:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return fsum(values) / len(values) if values else 0.0  # in any order the same to the last bit
+    return fsum(values) / len(values) if values else 0.0  # bit-identical in any order

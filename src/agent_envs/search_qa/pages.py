@@ -1,4 +1,4 @@
-"""Pages: the passages of a corpus by their titles, as articles with sections."""
+"""Pages: the passages of a corpus grouped by title, as articles with sections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent_envs.retrieval.passages import Passage
 if TYPE_CHECKING:
     from agent_envs.retrieval.corpus import Corpus
 
-FOUND = 10  # pages that a search gives
+FOUND = 10  # pages per search
 WHOLE, INTRODUCTION = "full", "Introduction"
 
 
 class Section(NamedTuple):
-    """A part of a page; `id` is its page's and its own name's, with a colon between."""
+    """A part of a page; `id` is "<page id>:<slug of the section's name>"."""
 
     id: str
     name: str
@@ -25,9 +25,9 @@ class Section(NamedTuple):
 
 
 class Pages:
-    """All passages of one title, in their order, are one page; its id is that of the first.
+    """Pages made of all passages with the same title, in order; the id is that of the first.
 
-    A passage without a title is a page by itself, titled by its id.
+    A passage without a title is its own page, with its id as the title.
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -39,7 +39,7 @@ class Pages:
 
     @cached_property
     def titles(self) -> BM25:
-        """A search of titles alone, made when first asked for."""
+        """A BM25 index of the titles, made on first use."""
         return BM25([Passage(page, title, "") for page, title in self._title.items()])
 
     def search(self, query: str) -> list[Passage]:
@@ -47,18 +47,18 @@ class Pages:
         return self.titles.search([query], FOUND)[0]
 
     def titled(self, title: str) -> list[Passage]:
-        """The passages of the page of that title; none where there is no such page."""
+        """The passages of the page with that title; [] if there is none."""
         return [self.corpus[place] for place in self._titled.get(title, ())]
 
     def passages(self, page: str) -> list[Passage] | None:
-        """The passages of a page by its id; None for no such page."""
+        """The passages of the page with that id; None if there is none."""
         return self.titled(self._title[page]) if page in self._title else None
 
     def sections(self, page: str) -> list[Section] | None:
-        """A page's sections, one for each line that begins with #, or the whole; None for no page.
+        """A page's sections, one for each line that begins with #, or the whole; None if no page.
 
-        Text before the first heading is the section "Introduction". Of sections of one name only
-        the first can be read.
+        Text before the first heading is the section "Introduction". If sections have the same
+        name, only the first can be read.
         """
         passages = self.passages(page)
         return None if passages is None else split(page, "\n".join(p.text for p in passages))
@@ -85,11 +85,11 @@ def split(page: str, text: str) -> list[Section]:
 
 
 def slug(name: str) -> str:
-    """A section's name as its id has it."""
+    """A section's name as written in its id."""
     return name.lower().replace(" ", "_")
 
 
 @lru_cache(maxsize=2)
 def pages_of(corpus: Corpus) -> Pages:
-    """The pages of a corpus, made once."""
+    """The pages of a corpus, cached."""
     return Pages(corpus)

@@ -1,4 +1,4 @@
-"""What a reply asks for, and what of a text the agent may be shown."""
+"""Parsing of replies, and escaping of texts that the agent sees."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MARK = re.compile(
     r"|\[(?=[/|@]|(?:[a-z]\w{1,40}|\w{0,20}[A-Z_]{2}\w{0,40})\]|\w~)|\](?=~)"
     r"|\|(?=\|\|\w{1,40}\|\|\|)"
 )
-"""What may begin a control token of some chat template or tokenizer, or a tag of the protocols.
+"""Characters that may begin a control token of a chat template or tokenizer, or a protocol's tag.
 
-Every `<` before a letter, a digit or a mark, so that it takes no list of names (`<s>`, `</s>`,
-`<|im_end|>`, `<｜User｜>`, `<start_of_turn>`, `<tool_call>`, `<<SYS>>`, `>>A<<`); `[` of one word
+Every `<` before a letter, a digit or a mark, so that no list of names is needed (`<s>`, `</s>`,
+`<|im_end|>`, `<｜User｜>`, `<start_of_turn>`, `<tool_call>`, `<<SYS>>`, `>>A<<`); `[` with one word
 or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but not of chemistry
 (`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
 """
@@ -24,9 +24,9 @@ _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
 class Asked(NamedTuple):
-    """What a reply asks for: `kind` is a tag and `content` what is in it; "" for nothing.
+    """The request in a reply: `kind` is a tag and `content` its text; "" for none.
 
-    neat: the reply is a thought and the block, nothing else.
+    neat: the reply is exactly a thought and the block.
     """
 
     kind: str = ""
@@ -35,29 +35,30 @@ class Asked(NamedTuple):
 
 
 def asked_for(reply: str, kinds: tuple[str, ...], results: str) -> Asked:
-    """The one block among `kinds` outside of thoughts; none where there are several or no content.
+    """The one block of `kinds` outside of thoughts; empty if there are several or no content.
 
-    `results` is the tag that only the environment writes; a reply with it asks for nothing. So
-    neither an answer in a thought, nor one of several answers, nor what the agent wrote as if it
-    had been found, ever counts.
+    `results` is the tag that only the environment writes; a reply with it has no request. So an
+    answer in a thought, one of several answers, or results written by the agent never count.
     """
     reply = _opened(reply)
-    said = _THOUGHT.sub(" ", reply)  # so that what stood around it makes no tag
+    said = _THOUGHT.sub(" ", reply)  # so that the text around it cannot form a tag
     opened = [(kind, said.count(f"<{kind}>"), said.count(f"</{kind}>")) for kind in kinds]
     tagged = [kind for kind, opens, closes in opened if opens or closes]
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:
         return Asked()
     (kind,) = tagged
-    block = re.search(f"<{kind}>(.*?)</{kind}>", said, re.DOTALL)
-    if block is None or (kind, 1, 1) not in opened or not block[1].strip():
+    before, _, rest = said.partition(f"<{kind}>")
+    content, closed, after = rest.partition(f"</{kind}>")
+    if not closed or (kind, 1, 1) not in opened or not content.strip():
         return Asked()
     thought = _THOUGHT.match(reply.lstrip())
-    neat = thought is not None and thought[0].endswith(">") and said.strip() == block[0]
-    return Asked(kind, block[1].strip(), neat)
+    alone = not (before.strip() or after.strip())
+    neat = thought is not None and thought[0].endswith(">") and alone
+    return Asked(kind, content.strip(), neat)
 
 
 def _opened(reply: str) -> str:
-    """The reply, with the beginning of its thought if the prompt had that."""
+    """The reply, with `<think>` prepended if the prompt ended with it."""
     for tag in ("think", "reasoning"):
         before, closed, _ = reply.partition(f"</{tag}>")
         if closed and f"<{tag}>" not in before:
@@ -65,9 +66,9 @@ def _opened(reply: str) -> str:
     return reply
 
 
-@lru_cache(maxsize=4096)  # the same passages come up again and again
+@lru_cache(maxsize=4096)  # the same passages are found repeatedly
 def shown(text: str, limit: int) -> str:
-    """At most `limit` characters of a text, cut at a blank, in which no tag or chat mark is one."""
+    """At most `limit` characters of a text, cut at a space, with tags and chat marks escaped."""
     if len(text) > limit:
         blank = text.rfind(" ", limit // 2, limit)
         text = f"{text[: blank if blank >= 0 else limit]} ..."
@@ -75,5 +76,5 @@ def shown(text: str, limit: int) -> str:
 
 
 def harmless(text: str) -> str:
-    """A text from outside in which no tag, chat mark or control token is one, see `_MARK`."""
+    """A text from outside with tags, chat marks and control tokens escaped, see `_MARK`."""
     return _MARK.sub(lambda mark: _SHOWN[mark[0]], text)

@@ -1,7 +1,7 @@
-"""The protocol of Search-R1 (Jin et al., 2025), as its code at a14dc3a4 has it, faults included.
+"""The protocol of Search-R1 (Jin et al., 2025), as in its code at a14dc3a4, including its faults.
 
-Texts to the byte, and rewards that read the whole conversation again. `SearchQA` uses the texts
-always, the rest only with `strict_compat=True`.
+The texts are byte-identical; the rewards read the whole conversation. `SearchQA` always uses the
+texts, and the rest only with `strict_compat=True`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INVALID = (
 )
 ASSISTANT = "<|im_start|>assistant"
 STRUCTURE, FINAL, RETRIEVAL = 0.2, 0.1, 0.1
-"""What the format variant pays for structure, for an answer at all, and for a passage with it."""
+"""Rewards of the format variant for structure, for any answer, and for a passage with it."""
 
 _ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
@@ -52,13 +52,13 @@ _NEXT = {
 
 
 def asked(question: str) -> str:
-    """A question with its mark at the end."""
+    """A question with a question mark at the end."""
     question = question.strip()
     return question if question.endswith("?") else question + "?"
 
 
 def prompt(question: str) -> str:
-    """The message that opens a conversation."""
+    """The first message of a conversation."""
     return PROMPT.format(question=asked(question))
 
 
@@ -78,13 +78,13 @@ def action_in(reply: str) -> tuple[str, str]:
 
 
 def information(passages: Sequence[Passage]) -> str:
-    """The block that answers a search."""
+    """The block with the results of a search."""
     docs = (f"Doc {i}(Title: {p.heading}) {p.text}\n" for i, p in enumerate(passages, 1))
     return f"\n\n<information>{''.join(docs).strip()}</information>\n\n"
 
 
 def answer_in(text: str) -> str | None:
-    """The last answer in prompt and conversation; None where there is but one, the prompt's own."""
+    """The last answer in prompt and conversation; None if there is only the prompt's own."""
     found = _ANSWER.findall(text)
     return found[-1].strip() if len(found) > 1 else None
 
@@ -96,7 +96,7 @@ def em_reward(text: str, golds: Sequence[str]) -> float:
 
 
 def sub_em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if an accepted answer is part of the last answer in `text`, be it of a word."""
+    """1 if the last answer in `text` contains an accepted one, also within a word."""
     answer = answer_in(text)
     return float(answer is not None and any(normalised(g) in normalised(answer) for g in golds))
 
@@ -109,7 +109,7 @@ def format_reward(
     final: float = FINAL,
     retrieval: float = RETRIEVAL,
 ) -> float:
-    """The reward that also pays for the form (variant v0.3); `text` has Qwen's chat marks."""
+    """The reward with a bonus for the form (variant v0.3); `text` has Qwen's chat marks."""
     answer, formed = answer_in(text), well_formed(text)
     if answer is not None and normalised(answer) in map(normalised, golds):
         return 1.0 if formed else 1.0 - structure
@@ -119,12 +119,12 @@ def format_reward(
 
 
 def well_formed(text: str) -> bool:
-    """Whether what follows the assistant's mark is think, (search, information, think)*, answer."""
+    """Whether the assistant's text is think, (search, information, think)*, answer."""
     return _form(text) == "end"
 
 
 def _form(text: str) -> str:
-    """Where in that order a conversation is; "" for out of it."""
+    """The position of a conversation in that order; "" if it violates it."""
     _, marked, said = text.partition(ASSISTANT)
     state = "start" if marked else ""
     for part in _SPLIT.split(said):
@@ -136,9 +136,9 @@ def _form(text: str) -> str:
 
 
 def pending(text: str, tag: str = "answer") -> str:
-    """What follows a tag that was opened and not closed, with the tag; "" for none.
+    """An opened and unclosed tag with the text after it; "" for none.
 
-    Together with what comes next it decides what the rewards read as an answer.
+    Together with later text it determines the answer that the rewards read.
     """
     opens, closes = f"<{tag}>", f"</{tag}>"
     at = text.find(opens)
@@ -148,7 +148,7 @@ def pending(text: str, tag: str = "answer") -> str:
 
 
 def pending_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:
-    """All of a conversation without an answer that decides what `format_reward` will pay."""
+    """Everything in a conversation without an answer that `format_reward` will depend on."""
     form = _form(text)
     if not form:
         return form, pending(text)
@@ -157,6 +157,6 @@ def pending_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:
 
 
 def retrieved(text: str, golds: Sequence[str]) -> bool:
-    """Whether a block of information, whoever wrote it, holds an accepted answer."""
+    """Whether a block of information, also one written by the agent, has an accepted answer."""
     blocks = [normalised(block) for block in _INFORMATION.findall(text)]
     return any(normalised(gold) in block for block in blocks for gold in golds)

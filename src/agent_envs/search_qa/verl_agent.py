@@ -1,6 +1,6 @@
-"""The search protocol of verl-agent, on which GiGPO and STAPO build, with its faults.
+"""The search protocol of verl-agent, on which GiGPO and STAPO build, including its faults.
 
-`SearchQA` uses its texts always, the rest only with `strict_compat=True`.
+`SearchQA` always uses its texts, and the rest only with `strict_compat=True`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def projected(reply: str) -> tuple[str, bool]:
-    """The action of a reply, "" where there is none, and whether the reply is a valid one."""
+    """The action of a reply ("" if there is none), and whether the reply is valid."""
     opened = [len(re.findall(f"<{kind}>", reply, re.IGNORECASE)) for kind in _BLOCKS]
     for kind, block in _BLOCKS.items():
         found = block.search(cut(reply))
@@ -38,7 +38,7 @@ def projected(reply: str) -> tuple[str, bool]:
 def action_in(action: str) -> tuple[str, str]:
     """("search" or "answer", its content) of a projected action, or ("", "").
 
-    An answer within a search ends the episode as one by itself does.
+    An answer within a search ends the episode, too.
     """
     if "<answer>" in action and "</answer>" in action:
         return "answer", answer_in(action) or ""
@@ -46,7 +46,7 @@ def action_in(action: str) -> tuple[str, str]:
 
 
 def information(passages: Sequence[Passage], *, ascii_only: bool, nothing: str = "") -> str:
-    """The block that answers a search: one JSON string of all passages, or of `nothing`."""
+    """The block with the results of a search: one JSON string of all passages, or of `nothing`."""
     docs = [f"Doc {i}: {p.heading}\n{p.text}".strip() + "\n" for i, p in enumerate(passages, 1)]
     told = json.dumps({"result": "".join(docs) or nothing}, ensure_ascii=ascii_only)
     return f"<information>{told}</information>"
@@ -65,6 +65,6 @@ def em_reward(text: str, golds: Sequence[str]) -> float:
 
 
 def sub_em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if an accepted answer is part of the last answer in `text`, be it of a word."""
+    """1 if the last answer in `text` contains an accepted one, also within a word."""
     answer = answer_in(text)
     return float(answer is not None and any(normalised(g) in normalised(answer) for g in golds))

@@ -1,4 +1,4 @@
-"""WikiSearch-v0: questions answered with tools, in the two turns of MT-GRPO or by reading pages."""
+"""WikiSearch-v0: questions answered with tools, in MT-GRPO's two turns or by reading pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from agent_envs.assets import MissingAsset
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
 from agent_envs.search_qa import mt_grpo
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
@@ -59,58 +59,58 @@ tags; or give your final answer inside <answer> tags, in a few words.""",
 
 
 class WikiSearch(AgentEnv):
-    """Questions for an encyclopaedia with tools: call one as JSON, read its result, answer.
+    """Questions for an encyclopaedia with tools: call a tool as JSON, read its result, answer.
 
     Description:
-        `protocol="mt_grpo"` is the environment of MT-GRPO: one call of `wiki_search`, which gives
+        `protocol="mt_grpo"` is the environment of MT-GRPO: one call of `wiki_search`, which returns
         the best article, then an answer, with verifiable rewards of the turn and of the outcome.
-        "wiki_pages" has three tools to find pages, list their sections and read one.
-        By default only the one answer that the agent gave counts and nothing in a question or
-        article can pass for a tag or a control token. `strict_compat=True` is MT-GRPO's public
-        code, with its faults (docs/search_qa.md lists them).
+        "wiki_pages" has three tools: find pages, list their sections, read a section.
+        By default only the agent's one answer counts, and tags and control tokens in questions and
+        articles are escaped. `strict_compat=True` follows MT-GRPO's public code, with its faults
+        (listed in docs/search_qa.md).
 
     Observation:
-        First the prompt with the tools and the question, then `<result>...</result>` of a call, in
-        which an error begins with "Error:", or what was wrong with the reply.
+        First the prompt with the tools and the question, then the `<result>...</result>` of a call
+        (an error begins with "Error:"), or a notice of what was wrong with the reply.
 
     Action:
         A whole reply: `<reasoning>...</reasoning>`, then
         `<tool>{"name": "wiki_search", "args": {"query": "..."}}</tool>` or
-        `<answer>text</answer>`. It is not wrapped in `ParseReply`.
+        `<answer>text</answer>`. Do not wrap the environment in `ParseReply`.
 
     Validity:
         "format" for a reply without exactly one call or answer outside its reasoning, with a
-        `<result>` of its own, or for a call that is no JSON object with a name; "unknown" for a
-        tool, argument, page or section that there is not; "refused" for "mt_grpo"'s second call.
+        `<result>` of its own, or for a call that is not a JSON object with a name; "unknown" for a
+        tool, argument, page or section that does not exist; "refused" for "mt_grpo"'s second call.
         With `strict_compat` a reply takes effect as in the public code although it is invalid.
 
     Progress:
-        The share of the question's gold passages read so far; where these are not known, 1 once
-        an accepted answer stands in a text read; so it can be 1 without success. 1 for a right
-        answer.
+        The share of the question's gold passages read so far. If these are not known, 1 once a
+        text that was read contains an accepted answer; so it can be 1 without success. 1 for a
+        right answer.
 
     Anchor:
-        Digest of the question, the set of passages read, whether one showed the answer, with
+        Digest of the question, the set of passages read, whether one had the answer, with
         "mt_grpo" whether the call was made, and with "outcome" and "merged" the form of the replies
         so far.
 
     Reward:
-        At the end: "em" (default), "f1" or "sub_em" of the answer, as of `SearchQA-v0`; "outcome"
-        the sum of MT-GRPO's four outcome rewards, at most 1.9; "merged" of all six, at most 2.6.
-        Before it 0. `info["turn_reward"]` has the two rewards of the turn by name, as of
-        `SearchQA-v0`, and `info["outcome_reward"]` the four, 0 until the end ("mt_grpo" only): 0.5
-        for what "sub_em" pays, 1 for what "em" pays, and with either up to 0.2 for the form of the
-        replies and 0.2 for the use of tags. With `strict_compat` as in the public code.
+        At the end: "em" (default), "f1" or "sub_em" of the answer, as in `SearchQA-v0`; "outcome":
+        the sum of MT-GRPO's four outcome rewards, at most 1.9; "merged": the sum of all six, at
+        most 2.6. Before the end 0. `info["turn_reward"]` has the two rewards of the turn by name,
+        as in `SearchQA-v0`, and `info["outcome_reward"]` the four, 0 until the end ("mt_grpo"
+        only): 0.5 times "sub_em", 1 times "em", and if one of these is 1, up to 0.2 for the form of
+        the replies and 0.2 for the use of tags. With `strict_compat` as in the public code.
 
     Ends:
         An answer terminates, a success if it is an accepted one. A second call of "mt_grpo"
         terminates in failure. `max_turns` truncates.
 
     Tasks and splits:
-        As of `SearchQA-v0`.
+        As in `SearchQA-v0`.
 
     Data:
-        As of `SearchQA-v0`, with a corpus, whose passages of one title are one article.
+        As in `SearchQA-v0`, with a corpus; its passages with the same title are one article.
         `info` also has `answers`, `action`, `answer` and `gold_hits` as there.
 
     Source:
@@ -121,19 +121,19 @@ class WikiSearch(AgentEnv):
     Args:
         split: see Tasks and splits.
         data: see Data.
-        kinds: as of `SearchQA-v0`.
+        kinds: as in `SearchQA-v0`.
         protocol: "mt_grpo" or "wiki_pages".
         strict_compat: see Description; "mt_grpo" only.
-        retriever: what `wiki_search` asks, as of `SearchQA-v0`; "wiki_pages" searches titles.
+        retriever: that of `wiki_search`, as in `SearchQA-v0`; "wiki_pages" searches titles.
         model: encoder of a dense retriever.
         index: kind or folder of its index.
         reward: see Reward.
-        article_characters: a longer result is cut there; not with `strict_compat`.
+        article_characters: length to which a result is truncated; not with `strict_compat`.
         max_turns: turn limit; None for the protocol's, 8 with `strict_compat`.
         render_mode: None or "ansi".
 
     Raises:
-        ValueError: an unknown option, one that the protocol has not got, a split without questions.
+        ValueError: an unknown option, one that the protocol lacks, a split without questions.
         MissingAsset, BadAsset: a folder without questions or corpus, a broken file.
         ImportError: the packages of the extra [search] are not installed.
         RetrievalError: later, from `step`, a retrieval server that gives no passages.
@@ -164,14 +164,14 @@ class WikiSearch(AgentEnv):
         one_of("reward", reward, REWARDS)
         if protocol == "wiki_pages" and (strict_compat or reward in MERGED):
             raise ValueError(
-                f"strict_compat and the rewards {MERGED} are MT-GRPO's; use "
+                f"strict_compat and the rewards {MERGED} are for MT-GRPO; use "
                 "protocol='mt_grpo', or leave them"
             )
         if article_characters < 1:
-            raise ValueError(f"article_characters is at least 1, got {article_characters}")
+            raise ValueError(f"article_characters must be at least 1, got {article_characters}")
         self.data = open_data(data)
         if self.data.corpus is None:
-            raise MissingAsset(f"no corpus.jsonl in {self.data.folder}; pages are read from there")
+            raise MissingAsset(f"no corpus.jsonl in {self.data.folder}; the pages need it: add one")
         turns = (8 if strict_compat else TURNS[protocol]) if max_turns is None else max_turns
         super().__init__(self.data.panel(split, kinds), max_turns=turns, render_mode=render_mode)
         self.protocol, self.strict, self.reward = protocol, strict_compat, reward
@@ -193,7 +193,7 @@ class WikiSearch(AgentEnv):
         return asked, self._turn(f"{PROMPTS[self.protocol]}\n\nQuestion: {asked}\n", first=True)
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing was asked for; the state stays."""
+        """An invalid turn without effect; the state does not change."""
         return self._turn(notice, invalid=reason)
 
     def act(self, action: str) -> Turn:
@@ -227,7 +227,7 @@ class WikiSearch(AgentEnv):
         return self._turn(result, action=tag, invalid=invalid, call=True)
 
     def _say(self, reply: str, result: str | None = None, *, invalid: bool = False) -> None:
-        """Keep a reply for the rewards of form, and its result; by default not one that failed."""
+        """Keep a reply and its result for the rewards of form; by default no failed result."""
         if self.strict or not invalid:
             self._said.append(("assistant", reply))
             if result is not None and self.turn + 1 < self.max_turns:
@@ -243,7 +243,7 @@ class WikiSearch(AgentEnv):
         }
 
     def _wiki_search(self, query: str) -> str:
-        """The article that has the best passage."""
+        """The article with the best passage."""
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], 1)
         if not found:
             return mt_grpo.MISS
@@ -307,44 +307,48 @@ class WikiSearch(AgentEnv):
             "answers": list(golds),
             "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
         }
-        paid = self._paid(answer, extra, ended=ended, call=call)
+        six = dict.fromkeys(mt_grpo.WEIGHTS, 0.0)
+        if self.protocol == "mt_grpo":
+            six = self._six(answer, right=right) if ended else six
+            extra["turn_reward"] = self._turn_reward(call=call)
+            extra["outcome_reward"] = {name: six[name] for name in mt_grpo.OUTCOME}
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else self.facts.progress,
             anchor=self.facts.anchor(*self._else()),
-            reward=paid if ended else 0.0,
+            reward=self._paid(answer, six, right=right) if ended else 0.0,
             success=right,
             failure=over and not right,
             extra=extra,
         )
 
     def _else(self) -> tuple[object, ...]:
-        """What decides on later turns besides the pages read: the one call, what the sums read."""
+        """The state besides the pages read: the one call, and what the summed rewards read."""
         if self.protocol != "mt_grpo":
             return ()
         if self.reward not in MERGED:
             return (self.called,)
-        six = mt_grpo.rewards(self._said, self.question.answers, None)
-        turn = [six[name] for name in mt_grpo.TURN] if self.strict else []
+        turn = []
+        if self.strict:
+            six = mt_grpo.rewards(self._said, self.question.answers, None)
+            turn = [six[name] for name in mt_grpo.TURN]
         return self.called, turn, mt_grpo.forms(self._said)
 
-    def _paid(self, answer: str | None, extra: dict[str, Any], *, ended: bool, call: bool) -> float:
-        """What the end pays; `extra` gets MT-GRPO's rewards by name."""
-        if self.protocol == "mt_grpo":
-            six = self._six(answer)
-            extra["turn_reward"] = self._turn_reward(call=call)
-            extra["outcome_reward"] = {name: six[name] * ended for name in mt_grpo.OUTCOME}
-            if self.reward in MERGED:
-                names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
-                return sum(six[name] for name in names)
+    def _paid(self, answer: str | None, six: dict[str, float], *, right: bool) -> float:
+        """The reward of the end; `six` has MT-GRPO's rewards by name."""
+        if self.reward in MERGED:
+            names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
+            return sum(six[name] for name in names)
         if self.strict:
             return METRICS[self.reward](answer or "", self.question.answers)
-        return self.accepted.paid(self.reward, answer or "")
+        if right or answer is None:
+            return float(right)
+        return self.accepted.paid_in_part(self.reward, answer)
 
     def _turn_reward(self, *, call: bool) -> dict[str, float]:
-        """MT-GRPO's two rewards of the turn; by default for what was found, not for the call."""
+        """MT-GRPO's two rewards of the turn; by default for the result, not for the call."""
         if self.strict:
             latest = mt_grpo.rewards(self._said[-2:] if call else [], self.question.answers, None)
             return {name: latest[name] for name in mt_grpo.TURN}
@@ -354,21 +358,22 @@ class WikiSearch(AgentEnv):
             for name, share in zip(mt_grpo.TURN, shares, strict=True)
         }
 
-    def _six(self, answer: str | None) -> dict[str, float]:
-        """MT-GRPO's rewards.
+    def _six(self, answer: str | None, *, right: bool) -> dict[str, float]:
+        """MT-GRPO's rewards at the end.
 
-        By default of what happened: the turn's for what was found, and those of form only with an
-        answer that has an accepted one in it.
+        By default the turn's rewards are for the results, and those of form require an answer that
+        contains an accepted one.
         """
-        six = mt_grpo.rewards(self._said, self.question.answers, answer)
         if self.strict:
-            return six
-        contains = answer is not None and self.accepted.paid("sub_em", answer)
+            return mt_grpo.rewards(self._said, self.question.answers, answer)
+        partly = answer is not None and not right and self.accepted.paid_in_part("sub_em", answer)
+        contains = right or bool(partly)
+        none = {"xml_format": 0.0, "xml_usage": 0.0}
         shares = {
             "tool_execution": self.facts.helped,
             "result_has_answer": self.facts.answered,
             "answer_contains": contains,
-            "exact": answer is not None and self.accepted.right(answer),
+            "exact": right,
+            **(mt_grpo.form_shares(self._said) if contains else none),
         }
-        form = {name: six[name] * bool(contains) for name in ("xml_format", "xml_usage")}
-        return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()} | form
+        return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()}

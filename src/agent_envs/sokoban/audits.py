@@ -1,4 +1,4 @@
-"""Audits of Sokoban: walks that come back to their states, and players that do not look."""
+"""Audits of Sokoban: walks that return to earlier states, and players that ignore the board."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 ODD = ("", "xyzzy", "3", "push", " UP ", "upp")
-"""Words that mostly are no action."""
+"""Texts that are mostly not actions."""
 
 
 def actions(env: Env, rng: np.random.Generator) -> Actor:
-    """An actor that goes a solution's way for a share of its turns, and else steps to and fro."""
+    """An actor that follows a solution in some turns, and else steps back and forth."""
     share, solution = float(rng.choice((0.0, 0.5, 0.9))), Explorer(env).plan()
     last = ""
 
@@ -42,7 +42,7 @@ def actions(env: Env, rng: np.random.Generator) -> Actor:
 
 
 def _told(*directions: str) -> Callable[[np.random.Generator], Actor]:
-    """The same directions again and again."""
+    """Repeats the same directions."""
     return scripted(directions * 100)
 
 

@@ -1,8 +1,9 @@
 """Room and its rules: one transition function on integer cells for text, images and solver.
 
-A cell is a number, row by row from the top left; a set of cells is an integer with a bit for each.
-A state is the player's cell and the set of boxes, `(player, boxes)`. What cannot be reached even
-without boxes is wall, so that floor never touches the border and a shift never leaves its row.
+A cell is a number, counted row by row from the top left; a set of cells is an integer with one bit
+per cell. A state is the player's cell and the set of boxes, `(player, boxes)`. Cells that the
+player could not reach even without boxes are wall. So floor never touches the border, and a bit
+shift never leaves its row.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 State = tuple[int, int]
 
 MAX_SIDE = 64
-"""Longest side of a room: its text has to fit an observation, its image a screen."""
+"""Longest side of a room, limited by the length of observations and the size of images."""
 
 DIRECTIONS = ("up", "down", "left", "right")
 LAYOUTS = {"compact": "{}", "spaced": " {} ", "tabbed": " {} \t"}
-"""How a cell is written: as in RAGEN, in VAGEN, in verl-agent."""
+"""Format of a cell: as in RAGEN, in VAGEN, in verl-agent."""
 
 WALL, FLOOR, TARGET, BOX_ON_TARGET, BOX, PLAYER, PLAYER_ON_TARGET = range(7)
 SYMBOLS = "#_O√XPS"
@@ -30,10 +31,10 @@ SYMBOLS = "#_O√XPS"
 
 @dataclass(frozen=True)
 class Room:
-    """Walls, targets and where boxes and player start; equal iff all of these are.
+    """Walls, targets and initial boxes and player; equal iff all of these are equal.
 
     height, width: sides in cells, walls included.
-    floor, targets, boxes: sets of cells; boxes and targets are as many and lie on the floor.
+    floor, targets, boxes: sets of cells; as many boxes as targets, all of them on the floor.
     player: cell where the player starts.
     """
 
@@ -46,18 +47,18 @@ class Room:
 
     @property
     def start(self) -> State:
-        """The first state."""
+        """The initial state."""
         return self.player, self.boxes
 
     @cached_property
     def steps(self) -> tuple[int, int, int, int]:
-        """How a cell's number changes up, down, left and right."""
+        """The change of a cell's number for up, down, left and right."""
         return -self.width, self.width, -1, 1
 
     def after(self, state: State, direction: int, *, push: bool = True) -> State:
-        """The state after a step; the same object where a wall or box is in the way.
+        """The state after a step; the same object if a wall or box blocks the step.
 
-        push: whether a box ahead is pushed, if what lies behind it is free.
+        push: whether a box ahead is pushed, if the cell behind it is free.
         """
         player, boxes = state
         step = self.steps[direction]
@@ -72,7 +73,7 @@ class Room:
         return ahead, boxes
 
     def kinds(self, state: State) -> bytes:
-        """What is in each cell, a byte of WALL to PLAYER_ON_TARGET: [height * width]."""
+        """The content of each cell, a byte from WALL to PLAYER_ON_TARGET: [height * width]."""
         player, boxes = state
         kinds = bytearray(self.bare)
         for box in cells(boxes):
@@ -82,7 +83,7 @@ class Room:
 
     @cached_property
     def bare(self) -> bytes:
-        """What is in each cell without boxes and player."""
+        """The content of each cell without boxes and player."""
         return bare(self.height * self.width, self.floor, self.targets)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Room:
@@ -90,12 +91,12 @@ class Room:
 
 
 def bare(size: int, floor: int, targets: int) -> bytes:
-    """Walls, floor and targets, a byte a cell."""
+    """Walls, floor and targets, one byte per cell."""
     return bytes([(floor >> cell & 1) + (targets >> cell & 1) for cell in range(size)])
 
 
 def text(kinds: bytes, width: int, layout: str = "compact") -> str:
-    """The board in the symbols # _ O √ X P S, a line a row."""
+    """The board in the symbols # _ O √ X P S, one line per row."""
     written = kinds.decode("latin-1").translate(writing(layout))
     row = len(written) // len(kinds) * width
     return "\n".join([written[at : at + row] for at in range(0, len(written), row)])
@@ -103,7 +104,7 @@ def text(kinds: bytes, width: int, layout: str = "compact") -> str:
 
 @cache
 def writing(layout: str) -> dict[int, str]:
-    """How each kind of cell is written."""
+    """The text of each kind of cell."""
     return {kind: LAYOUTS[layout].format(symbol) for kind, symbol in enumerate(SYMBOLS)}
 
 
@@ -121,7 +122,7 @@ def cells(of: int) -> Iterator[int]:
 
 
 def waves(start: int, free: int, width: int) -> Iterator[int]:
-    """Cells where walks over `free` are first after no step, one step, two steps, ..."""
+    """The sets of cells of `free` at walking distance 0, 1, 2, ... from `start`."""
     front = reached = start
     while front:
         yield front
@@ -130,7 +131,7 @@ def waves(start: int, free: int, width: int) -> Iterator[int]:
 
 
 def folded(kinds: bytes, width: int) -> bytes:
-    """A form that is the same for all turned, mirrored and shifted copies of a board."""
+    """A canonical form, the same for all rotated, mirrored and shifted copies of a board."""
     rows = [kinds[at : at + width] for at in range(0, len(kinds), width)]
     used = [y for y, row in enumerate(rows) if any(row)]
     columns = [x for x in range(width) if any(row[x] for row in rows)]
@@ -142,7 +143,7 @@ def folded(kinds: bytes, width: int) -> bytes:
 
 @cache
 def _turns(height: int, width: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The eight symmetries of a rectangle: the new width, and the old cells in their new order."""
+    """The eight symmetries of a rectangle: the new width, and the old cells in the new order."""
     grid = [tuple(range(y * width, (y + 1) * width)) for y in range(height)]
     grids = []
     for _ in range(4):

@@ -1,8 +1,7 @@
-"""Remaining actions of every state of a room, found once by playing backwards from the end.
+"""Remaining actions of every state of a room, by one search backwards from the solved states.
 
-A breadth-first search from the solved states over (player, boxes) as NumPy arrays: one bit of work
-a state and level, whatever is asked later. For rooms with few enough states; `solver` searches the
-others from one state at a time.
+A breadth-first search over (player, boxes) as NumPy arrays, done once per room. It is used for
+rooms with few enough states; for others `solver` searches from one state at a time.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from agent_envs.sokoban.board import Room, State
 
 FEWEST, MOST = 2_000, 2_000_000
-"""A room's states from which on, and up to which, all of them are searched at once."""
+"""Smallest and largest number of states of a room for which all states are searched at once."""
 
 BYTES_KEPT = 2**27
-"""Of the rooms searched last; about 900 rooms of 10x10 cells with 4 boxes."""
+"""Size limit of the cache of searched rooms; about 900 rooms of 10x10 cells with 4 boxes."""
 
 _UNREACHED = -1
 
@@ -37,8 +36,8 @@ _UNREACHED = -1
 class Distances:
     """The remaining actions of all states of one room; every answer is exact.
 
-    A box that no push can bring to a target is a dead end, so only arrangements on live cells have
-    a row. An arrangement's row is its colexicographic rank among them.
+    A box on a cell from which no pushes lead to a target is a dead end, so only arrangements on
+    the other ("live") cells have a row. The row is the arrangement's colexicographic rank.
     """
 
     def __init__(self, room: Room) -> None:
@@ -55,11 +54,11 @@ class Distances:
 
     @property
     def size(self) -> int:
-        """Bytes of what was found."""
+        """Size of the result in bytes."""
         return self._remaining.nbytes + self._column.nbytes
 
     def remaining(self, state: State) -> Remaining:
-        """What remains to be done from a state."""
+        """The remaining actions of a state."""
         player, boxes = state
         rank = 0
         for k, cell in enumerate(cells(boxes)):
@@ -78,7 +77,7 @@ class Distances:
         return _distances, (self.room,)
 
     def _search(self, live: NDArray[np.int64], boxes: int) -> NDArray[np.signedinteger[Any]]:
-        """Actions to the end: [F player cells, C arrangements], -1 where none leads there."""
+        """Actions to the end: [F player cells, C arrangements], -1 if the end cannot be reached."""
         places = np.array(list(combinations(range(len(live)), boxes)))  # [C, boxes]
         places = places[np.argsort(self._rank(places))]  # rows in order of rank
         count = len(places)
@@ -111,7 +110,7 @@ class Distances:
         return ranks
 
     def _walks(self) -> list[tuple[list[int], list[int]]]:
-        """For each direction the rows of cells that a step leads to, and those it comes from."""
+        """For each direction, the rows of the cells after a step, and of those before it."""
         walks = []
         for step in self.room.steps:
             pairs = [
@@ -123,7 +122,7 @@ class Distances:
     def _pulls(
         self, live: NDArray[np.int64], places: NDArray[np.int64], free: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All pushes backwards: flat indices of the states after and before each of them."""
+        """All pushes, reversed: flat indices of the states after and before each push."""
         count, boxes = places.shape
         lookup = np.full(self.room.height * self.room.width, -1)
         lookup[live] = np.arange(len(live))
@@ -132,7 +131,7 @@ class Distances:
         after, before = [], []
         for box in range(boxes):
             for step in self.room.steps:
-                player = live[places[:, box]] - step  # after the push: where the box was before
+                player = live[places[:, box]] - step  # after the push: the box's cell before it
                 behind = player - step  # before the push
                 where = np.flatnonzero((rows[player] >= 0) & (lookup[player] >= 0))
                 where = where[rows[behind[where]] >= 0]
@@ -169,8 +168,8 @@ def _solver(room: Room, budget: int) -> Solver:
 
 
 def solver_of(room: Room, budget: int) -> Solver | Distances:
-    """What tells the remaining actions of a room's states, one for all environments of the process.
+    """The source of a room's remaining actions, shared by all environments of the process.
 
-    Which of the two it is depends on the room alone, except that a budget of 0 searches nothing.
+    Which of the two is used depends on the room alone, except that a budget of 0 never searches.
     """
     return _distances(room) if budget and FEWEST <= states(room) <= MOST else _solver(room, budget)

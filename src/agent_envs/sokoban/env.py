@@ -32,7 +32,7 @@ _NINE = {
     **{f"move {word}": (direction, False) for direction, word in enumerate(DIRECTIONS)},
 }
 ACTIONS = {"text": _FOUR, "discrete4": _FOUR, "discrete9": _NINE}
-"""The words of each action space: a direction, -1 for none, and whether it pushes."""
+"""The words of each action space -> direction (-1 for none), and whether it pushes."""
 
 GOAL = (
     "Push every box onto a target. The board: {} wall, {} floor, {} target, {} box on target, "
@@ -45,38 +45,38 @@ class Sokoban(AgentEnv):
 
     Description:
         The agent walks up, down, left and right in a room, and pushes the box in front of it if
-        the cell behind that is free. Pushed into the wrong corner a box stays there for good.
+        the cell behind the box is free. A box in a wrong corner can never be moved again.
 
     Observation:
-        The board, a line a row: `#` wall, `_` floor, `O` target, `√` box on a target, `X` box, `P`
-        player, `S` player on a target. `layout`: "compact" (as RAGEN), "spaced", a blank on both
-        sides (as VAGEN), "tabbed", a tab behind that too (as verl-agent). Where an action was
-        refused, a line before the board says why.
+        The board, one line per row: `#` wall, `_` floor, `O` target, `√` box on a target, `X` box,
+        `P` player, `S` player on a target. `layout`: "compact" (as RAGEN); "spaced", with a space
+        on both sides of a symbol (as VAGEN); "tabbed", also with a tab after it (as verl-agent).
+        After a refused action, a line before the board gives the reason.
 
     Action:
         "text" and "discrete4": up, down, left, right; a box ahead is pushed. "discrete9": noop,
-        push up to push right (which walk where there is nothing to push), move up to move right
+        push up to push right (which walk if there is nothing to push), move up to move right
         (which do not push). In the discrete spaces these are numbered from 0, and the words are
-        understood too. Case and blanks around do not matter.
+        accepted, too. Case and surrounding whitespace do not matter.
 
     Validity:
-        "format" for what is not letters and blanks, "unknown" for other words. A step against a
-        wall, or a box that does not give way, is valid but has no effect; with `wall="invalid"` it
-        is "refused". `info["effective"]`: the board changed.
+        "format" for text other than letters and spaces, "unknown" for other words. A step against
+        a wall or a blocked box is valid but has no effect; with `wall="invalid"` it is "refused".
+        `info["effective"]`: whether the board changed.
 
     Progress:
-        1 - remaining actions of a shortest solution / those at the start, at least 0; 0 where
-        there is no solution any more, with `info["dead_end"]`. `info["remaining"]` has the number,
-        -1 at a dead end. It is exact in rooms of up to 2 million states. In larger ones a search
-        that looked at `solver_budget` positions gives up: then the number is a lower bound,
-        `info["exact"]` is False, and progress may be too high. Where the search at the start gave
-        up, progress may be too low later on.
+        1 - remaining actions of a shortest solution / those at the start, at least 0. At a dead
+        end it is 0, and `info["dead_end"]` is True. `info["remaining"]` is the number of remaining
+        actions, -1 at a dead end. It is exact in rooms of up to 2 million states. In larger rooms
+        the search stops after `solver_budget` positions: then the number is a lower bound,
+        `info["exact"]` is False, and progress may be too high. If the search at the start stopped,
+        progress may be too low later on.
 
     Anchor:
         Digest of walls, targets, boxes and player.
 
     Reward:
-        "sokoban": -0.1 for each turn, 1 for a box pushed onto a target, -1 for one pushed off, 10
+        "sokoban": -0.1 per turn, 1 for a box pushed onto a target, -1 for one pushed off it, 10
         for the end (gym-sokoban). "success": 1 for the end, else 0.
 
     Ends:
@@ -84,13 +84,13 @@ class Sokoban(AgentEnv):
 
     Tasks and splits:
         `train` (1,000 rooms), `val` and `test` (100 each), or as many as `rooms`. A room's split
-        is decided by its walls and targets, up to symmetry, so that splits do not even share
-        these; within a split no room is another turned, mirrored or shifted. With `levels` all of
-        the files, and by the same digest `train`, `val` and `test`.
+        is determined by its walls and targets, up to symmetry, so two splits never share even
+        these. Within a split no room is a rotated, mirrored or shifted copy of another. With
+        `levels`, all levels of the files, or their `train`, `val` and `test` by the same digest.
 
     Data:
-        None is needed: rooms are made when asked for, the same on every machine. `levels`: a file
-        of Boxoban or XSB levels, or a folder of such; a gzip file will do.
+        None is needed: rooms are generated on demand, the same on every machine. `levels`: a file
+        of Boxoban or XSB levels, plain or gzip, or a folder of such files.
         `info` also has `boxes_on_target`.
 
     Source:
@@ -104,18 +104,18 @@ class Sokoban(AgentEnv):
         width: columns likewise.
         boxes: boxes in a generated room, 1 to 8.
         min_solution: fewest actions of its shortest solution.
-        max_solution: most likewise. Large rooms with many boxes want 30 to 100, and more turns.
+        max_solution: most actions. Large rooms with many boxes need 30 to 100, and more turns.
         rooms: how many to generate; None for the numbers above.
         layout: see Observation.
         reward: see Reward.
         action_space: see Action.
         wall: see Validity.
-        solver_budget: see Progress; 0 leaves only the bound of pushes that each box needs.
+        solver_budget: see Progress; 0 uses only the lower bound of each box's pushes.
         max_turns: turn limit.
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
-        ValueError: an unknown option, or settings that no room meets; the message says which.
+        ValueError: an unknown option, or settings that no room satisfies; the message says which.
         MissingAsset, BadAsset: no levels, a broken level.
     """
 
@@ -149,7 +149,7 @@ class Sokoban(AgentEnv):
         one_of("wall", wall, WALLS)
         if solver_budget < 0:
             raise ValueError(
-                f"solver_budget counts positions and is at least 0, got {solver_budget}"
+                f"solver_budget, a number of positions, must be at least 0, got {solver_budget}"
             )
         self.source: Levels | Made
         if levels is not None:
@@ -176,8 +176,8 @@ class Sokoban(AgentEnv):
         """One action, a word or, in a discrete space, its number.
 
         Raises:
-            ResetNeeded, TypeError: as every environment's.
-            ValueError: in a discrete space, neither a word nor a number of it.
+            ResetNeeded, TypeError: as in `AgentEnv.step`.
+            ValueError: in a discrete space, neither one of its words nor one of its numbers.
         """
         if self.numbered and not isinstance(action, str):
             action = self._word(action)
@@ -199,7 +199,7 @@ class Sokoban(AgentEnv):
         return self._turn(before[1], effective=self.state is not before)
 
     def reject(self, reason: str, notice: str) -> Turn:
-        """A turn in which nothing happens; it costs what a turn costs."""
+        """A turn without effect; it has the usual reward of a turn."""
         turn = self._turn()
         told = f"{notice}\n{turn.observation}"
         return turn._replace(observation=told, valid=False, invalid_reason=reason)
@@ -211,21 +211,21 @@ class Sokoban(AgentEnv):
         return super().render()
 
     def image(self) -> Image:
-        """The board as it stands, in the size of the largest room: uint8 [16 H, 16 W, 3]."""
+        """The current board, in the size of the largest room: uint8 [16 H, 16 W, 3]."""
         shape = self.room.height, self.room.width
         return image(self.room.kinds(self.state), shape, self.source.shape)
 
     def _word(self, number: Any) -> str:
-        """The word of a number of a discrete space."""
+        """The word for a number of a discrete space."""
         if number in self.action_space:
             return [*self.actions][int(number)]
         raise ValueError(
-            f"an action is an integer from 0 to {len(self.actions) - 1}, which counts "
-            f"{', '.join(self.actions)}, or one of these itself; got {number!r:.60}"
+            f"an action must be one of {', '.join(self.actions)}, or its number from 0 to "
+            f"{len(self.actions) - 1}; got {number!r:.60}"
         )
 
     def _turn(self, boxes_before: int | None = None, *, effective: bool = False) -> Turn:
-        """The board as it stands, after a step from `boxes_before` or none."""
+        """The turn of the current board, after a step from `boxes_before` or without a step."""
         room, (_, boxes) = self.room, self.state
         kinds, left = room.kinds(self.state), self.solver.remaining(self.state)
         on_target = (boxes & room.targets).bit_count()
@@ -251,7 +251,7 @@ class Sokoban(AgentEnv):
         )
 
     def _admissible(self) -> list[str]:
-        """All words, or with `wall="invalid"` those that change the board, and noop."""
+        """All words; with `wall="invalid"` only noop and those that change the board."""
         if self.wall == "valid":
             return list(self.actions)
         state, after = self.state, self.room.after

@@ -1,7 +1,7 @@
-"""Makes rooms: a walk digs the floor, then play in reverse pulls the boxes off their targets.
+"""Makes rooms: a walk digs the floor, then reverse play pulls the boxes off their targets.
 
-Only the generator that is passed is drawn from, and of it only `random`, so that a seed gives the
-same room on every machine.
+All randomness comes from the method `random` of the generator that is passed, so that a seed gives
+the same room on every machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TRIES = 1_000
 WIDTH = 24
-"""Positions that reverse play goes on from after each pull, those of the highest score."""
+"""Beam width of reverse play: positions with the highest score that are kept after each pull."""
 
 TURN = 0.35
 """How often the digging walk turns, as in the public generator (gym-sokoban)."""
@@ -41,14 +41,14 @@ _BRUSHES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What rooms to make.
+    """Size and difficulty of generated rooms.
 
     height, width: sides in cells, walls included.
-    boxes: boxes, and targets.
+    boxes: number of boxes, and of targets.
     min_solution, max_solution: fewest and most actions of a shortest solution.
 
     Raises:
-        ValueError: a number outside its limits.
+        ValueError: a number out of range.
     """
 
     height: int = 6
@@ -67,8 +67,8 @@ class Settings:
                 )
 
 
-class Draft(NamedTuple):
-    """Floor and targets of a room to be."""
+class RoomPlan(NamedTuple):
+    """Floor and targets of a room without boxes and player."""
 
     floor: int
     targets: int
@@ -77,11 +77,11 @@ class Draft(NamedTuple):
 class Position(NamedTuple):
     """A position of reverse play.
 
-    score: sum of the boxes' displacements times how often another box was taken.
-    cost: actions from here to the end, back the way that was played.
-    player: set of the cells where the player can be without a step.
+    score: sum of the boxes' displacements times the number of changes of the pulled box.
+    cost: actions from here to the end, by reversing the play.
+    player: set of the player's possible cells, all at the same cost.
     places: cells of the boxes, in the order of their targets.
-    last, changes: which box was pulled last, and how often it was another.
+    last, changes: the box that was pulled last, and how often the pulled box changed.
     """
 
     score: int
@@ -98,10 +98,10 @@ class Position(NamedTuple):
 
 
 def generate(rng: np.random.Generator, settings: Settings) -> Room:
-    """A room by the settings.
+    """A random room with these settings.
 
     Raises:
-        ValueError: none in `TRIES` tries; the message says which setting stood in the way.
+        ValueError: no room in `TRIES` tries; the message says which settings prevented it.
     """
     failed = Counter[str]()
     for _ in range(TRIES):
@@ -113,13 +113,13 @@ def generate(rng: np.random.Generator, settings: Settings) -> Room:
 
 
 def nothing_found(failed: Counter[str], settings: Settings) -> str:
-    """Which settings stood in the way of a room."""
+    """The message about which settings prevented a room."""
     reasons = ", ".join(f"{times} times {why}" for why, times in failed.most_common())
     return f"no room for {settings} in {failed.total()} tries: {reasons or 'too small'}"
 
 
-def draft(rng: np.random.Generator, settings: Settings) -> Draft:
-    """Floor dug by a walk that turns now and then, and targets that a box could be pulled from."""
+def draft(rng: np.random.Generator, settings: Settings) -> RoomPlan:
+    """Floor dug by a random walk, and targets from which a box can be pulled."""
     height, width, length = settings.height, settings.width, _length(settings)
     brushes = [sum(1 << (y + 1) * width + x + 1 for y, x in brush) for brush in _BRUSHES]
     draws = iter(rng.random(3 + 2 * length + settings.boxes).tolist())
@@ -137,7 +137,7 @@ def draft(rng: np.random.Generator, settings: Settings) -> Draft:
     free, targets = list(cells(fit)), 0
     for draw in draws:
         targets |= 1 << free.pop(int(draw * len(free))) if free else 0
-    return Draft(floor, targets)
+    return RoomPlan(floor, targets)
 
 
 def _length(settings: Settings) -> int:
@@ -145,12 +145,12 @@ def _length(settings: Settings) -> int:
 
 
 def _two(floor: int, step: int) -> int:
-    """Cells beside two cells of floor in a row."""
+    """Cells next to two floor cells in one line."""
     return floor << step & floor << 2 * step | floor >> step & floor >> 2 * step
 
 
-def furnish(rng: np.random.Generator, settings: Settings, plan: Draft) -> Room | str:
-    """The draft with boxes and player in one of its best places, or why there is none."""
+def furnish(rng: np.random.Generator, settings: Settings, plan: RoomPlan) -> Room | str:
+    """The plan with boxes and player at one of the best positions, or why there is none."""
     floor, targets = plan
     if targets.bit_count() < settings.boxes:
         return f"there was too little floor for boxes={settings.boxes}"
@@ -176,8 +176,8 @@ def furnish(rng: np.random.Generator, settings: Settings, plan: Draft) -> Room |
     return room
 
 
-def _reverse_play(settings: Settings, plan: Draft) -> Iterator[Position]:
-    """Positions breadth first by pulls, going on from the `WIDTH` best after each."""
+def _reverse_play(settings: Settings, plan: RoomPlan) -> Iterator[Position]:
+    """Positions by beam search over pulls, keeping the `WIDTH` best after each."""
     homes = tuple(cells(plan.targets))
     positions = [Position(0, 0, plan.floor & ~plan.targets, homes, -1, 0)]
     seen = set[tuple[int, int]]()
@@ -217,7 +217,7 @@ def _pulls(
 
 
 def _displacement(places: tuple[int, ...], homes: tuple[int, ...], width: int) -> int:
-    """Sum of the rows and columns between places and homes."""
+    """Sum of the Manhattan distances between places and homes."""
     return sum(
         abs(place // width - home // width) + abs(place % width - home % width)
         for place, home in zip(places, homes, strict=True)

@@ -1,6 +1,6 @@
-"""Levels from files: Boxoban and XSB, plain or packed with gzip, one or many in a file.
+"""Levels from files: Boxoban and XSB, plain or gzip, one or several per file.
 
-A row begins with one of `# @ $ . * +`; anything else, such as a title, stands between levels.
+A row begins with one of `# @ $ . * +`; any other line, such as a title, separates levels.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ROWS = tuple("#@$.*+")
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of some files, or those that belong to a split.
+    """The levels of some files, optionally only those of one split.
 
-    panel: ids "<file>/<number in it, from 0>", files in the order of their names.
+    panel: ids "<file>/<number in the file, from 0>", files sorted by name.
     rooms: by id. shape: height and width of the largest.
     """
 
@@ -50,12 +50,12 @@ class Levels:
 def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
     """The levels of a file, or of all files below a folder.
 
-    split: "all", or those that belong to "train", "val" or "test" by the digest of their walls and
-        targets, which is also that of generated rooms.
+    split: "all", or "train", "val" or "test" by the digest of walls and targets, as for generated
+        rooms.
 
     Raises:
         MissingAsset: no such file, or a folder without any.
-        BadAsset: a file that is broken; the message has the line and what is wrong.
+        BadAsset: a broken file; the message has the line and what is wrong.
         ValueError: an unknown split, or one without levels.
     """
     one_of("split", split, ("all", *SHARES))
@@ -78,7 +78,7 @@ def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
 def _opened(
     folder: Path, files: tuple[Path, ...], split: str, _stamps: tuple[tuple[int, int], ...]
 ) -> Levels:
-    """The levels of files; `_stamps` reads them anew when they change."""
+    """The levels of files; `_stamps` invalidates the cache when a file changes."""
     rooms = {
         f"{file.relative_to(folder).as_posix()}/{number}": room
         for file in files
@@ -96,7 +96,7 @@ def read_levels(file: Path) -> list[Room]:
     """All levels of a file.
 
     Raises:
-        BadAsset: it has none, or a broken one.
+        BadAsset: no level, or a broken one.
     """
     try:
         packed = file.read_bytes()
@@ -106,7 +106,7 @@ def read_levels(file: Path) -> list[Room]:
     rooms = [parsed(rows, f"{file}, line {line}") for line, rows in _blocks(content)]
     if not rooms:
         raise BadAsset(
-            f"{file} has no level: a level is rows of the symbols # @ $ . * + and blanks"
+            f"{file} has no level: a level has rows of the symbols # @ $ . * + and blanks"
         )
     return rooms
 
@@ -124,10 +124,10 @@ def _blocks(content: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def parsed(rows: list[str], source: str) -> Room:
-    """The room that rows draw; what the player cannot reach is wall.
+    """The room that the rows draw; cells that the player cannot reach become wall.
 
     Raises:
-        BadAsset: it is no level; the message begins with `source`.
+        BadAsset: not a valid level; the message begins with `source`.
     """
     height, width = len(rows), max(map(len, rows))
     if max(height, width) > MAX_SIDE:
@@ -148,7 +148,7 @@ def parsed(rows: list[str], source: str) -> Room:
             )
     for row, column in (divmod(cell, width) for cell in cells((boxes | targets) & ~floor)):
         raise BadAsset(
-            f"{source}: walls keep the player from the box or target at row {row + 1}, "
+            f"{source}: the player cannot reach the box or target at row {row + 1}, "
             f"column {column + 1}"
         )
     return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
@@ -162,7 +162,7 @@ def _counted(board: str, source: str) -> tuple[int, int, int]:
     if not boxes or boxes.bit_count() != targets.bit_count():
         raise BadAsset(
             f"{source}: {boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets "
-            "(. or * or +), there must be as many, and at least one"
+            "(. or * or +), there must be equally many, and at least one"
         )
     if boxes == targets:
         raise BadAsset(f"{source}: all boxes are on targets already, nothing is left to do")

@@ -1,7 +1,7 @@
-"""Generated rooms as tasks: numbered for good, no two alike, each split its own walls and targets.
+"""Generated rooms as tasks: fixed numbers, no duplicates, no shared walls and targets of splits.
 
-Rooms are made when they are asked for and kept by the process. Which room a number names depends
-on the settings alone, not on what was asked for before.
+Rooms are generated on demand and cached by the process. The room of a number depends only on the
+settings, not on the rooms that were generated before.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agent_envs.sokoban.generate import Settings, draft, furnish, nothing_found
 
 SHELVES = 20
 SHARES = {"train": range(4, 20), "val": range(2, 4), "test": range(2)}
-"""Which twentieths of all walls with targets, by a digest of them, are a split's."""
+"""The twentieths of all rooms, by a digest of walls and targets, that belong to each split."""
 
 ROOMS = {"train": 1000, "val": 100, "test": 100}
 DRAFTS = 20_000
-"""Drafts looked through for one more room of a twentieth."""
+"""Room plans that are tried for one more room of a twentieth."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Made:
     rooms: how many; None for `ROOMS`.
 
     Raises:
-        ValueError: an unknown split, a number below 1, or settings that no room meets.
+        ValueError: an unknown split, a number below 1, or settings that no room satisfies.
     """
 
     settings: Settings
@@ -43,7 +43,7 @@ class Made:
     def __post_init__(self) -> None:
         one_of("split", self.split, tuple(SHARES))
         if self.rooms is not None and self.rooms < 1:
-            raise ValueError(f"rooms counts the tasks and is at least 1, got {self.rooms}")
+            raise ValueError(f"rooms, the number of tasks, must be at least 1, got {self.rooms}")
         self.load(self.panel.task_ids[0])
 
     @property
@@ -63,7 +63,7 @@ class Made:
         """The room of a task.
 
         Raises:
-            ValueError: too few rooms meet the settings.
+            ValueError: too few rooms satisfy the settings.
         """
         shares, number = SHARES[self.split], int(task_id.rpartition("/")[2])
         position, share = divmod(number, len(shares))
@@ -71,19 +71,19 @@ class Made:
 
 
 def twentieth(kinds: bytes, width: int) -> int:
-    """Which twentieth, 0 to 19, walls and targets belong to, the same for all their symmetries."""
+    """The twentieth, 0 to 19, of walls and targets; the same for all symmetric copies."""
     digest = blake2b(folded(kinds, width), digest_size=8).digest()
     return int.from_bytes(digest, "big") % SHELVES
 
 
 def split_of(room: Room) -> str:
-    """The split that a room belongs to, wherever it comes from."""
+    """The split that a room, generated or from a file, belongs to."""
     share = twentieth(room.bare, room.width)
     return next(split for split, shares in SHARES.items() if share in shares)
 
 
 class Shelves:
-    """The rooms of some settings, a shelf for each twentieth, in the order of their drafts."""
+    """The rooms of some settings, a shelf for each twentieth, in the order of their plans."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -93,17 +93,17 @@ class Shelves:
         self._known: list[set[bytes]] = [set() for _ in range(SHELVES)]
 
     def room(self, share: int, position: int) -> Room:
-        """The room at a place of a shelf.
+        """The room at a position of a shelf.
 
         Raises:
-            ValueError: `DRAFTS` drafts had no further room for it.
+            ValueError: `DRAFTS` plans gave no further room for it.
         """
         while len(self._rooms[share]) <= position:
             self._add(share)
         return self._rooms[share][position]
 
     def _add(self, share: int) -> None:
-        """Put one more room on a shelf."""
+        """Add one more room to a shelf."""
         failed, last, waiting = Counter[str](), self._drafts + DRAFTS, self._waiting[share]
         while waiting or self._drafts < last:
             if not waiting:
@@ -116,7 +116,7 @@ class Shelves:
         raise ValueError(nothing_found(failed, self.settings))
 
     def _sort_in(self) -> None:
-        """Note the next draft at its shelf."""
+        """Add the number of the next plan to its shelf."""
         settings, number = self.settings, self._drafts
         plan = draft(self._generator(number), settings)
         kinds = bare(settings.height * settings.width, *plan)
@@ -124,7 +124,7 @@ class Shelves:
         self._drafts += 1
 
     def _place(self, share: int, number: int) -> str:
-        """Put the room of a draft on its shelf, or say why not."""
+        """Add the room of a plan to its shelf, or return why not."""
         rng = self._generator(number)
         room = furnish(rng, self.settings, draft(rng, self.settings))
         if isinstance(room, str):

@@ -1,8 +1,8 @@
 """Shortest solutions, exact in the number of actions: A* over pushes, within a budget.
 
-A position is looked at once for all walks of the player: they spread as a wave over sets of cells.
-Left out is all deadlock detection but the cheapest: cells that no push leaves for a target, and
-four boxes or walls in a square.
+All walks of the player in a position are found at once, as a wave over sets of cells. Deadlock
+detection covers only the cheapest cases: cells from which no pushes lead to a target, and squares
+of four boxes or walls.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from agent_envs.sokoban.board import Room, State
 
 BUDGET = 10_000
-"""Positions that one search looks at before it gives up."""
+"""Positions that one search expands before it stops."""
 
 KEPT = 1_000
-"""States of a room whose remaining actions are kept."""
+"""How many states of a room have their remaining actions cached."""
 
 
 class Remaining(NamedTuple):
-    """How far a state is from its end.
+    """The distance of a state from the end.
 
-    actions: of a shortest solution; where the search gave up, so many at least.
-    solvable: False where there is none. exact: whether the search came to an end.
+    actions: length of a shortest solution; a lower bound if the search stopped early.
+    solvable: False if there is no solution. exact: whether the search was complete.
     """
 
     actions: int
@@ -40,10 +40,10 @@ class Remaining(NamedTuple):
 
 
 class Solver:
-    """The solutions of one room; what it found is kept, but no answer depends on what was asked.
+    """The solutions of one room, cached; no result depends on earlier queries.
 
-    room: the room. budget: positions that a search may look at, then it gives up once no position
-        is as promising as the last. 0 leaves only the bound that counts each box's pushes.
+    room: the room. budget: after so many positions the search stops at the next position with a
+        higher bound. 0 uses only the lower bound of each box's pushes.
     """
 
     def __init__(self, room: Room, budget: int = BUDGET) -> None:
@@ -51,7 +51,7 @@ class Solver:
         self._kept: dict[State, Remaining] = {}
 
     def remaining(self, state: State) -> Remaining:
-        """What remains to be done from a state."""
+        """The remaining actions of a state."""
         known = self._kept.get(state)
         if known is None:
             if len(self._kept) > KEPT:
@@ -70,16 +70,16 @@ class Solver:
         return Solver, (self.room, self.budget)
 
     def bound(self, boxes: int) -> int:
-        """Pushes needed at least, from wherever the player is; all boxes are on live cells."""
+        """Lower bound of the pushes for any player cell; all boxes must be on live cells."""
         return sum(self.needed[box] for box in cells(boxes))
 
     def plan(self, state: State) -> list[int]:
-        """Directions of a shortest solution; empty where there is none, or the search gave up."""
+        """Directions of a shortest solution; [] if there is none or the search stopped."""
         return self._search(state)[1]
 
     @cached_property
     def needed(self) -> dict[int, int]:
-        """As `needed_pushes` of the room."""
+        """`needed_pushes` of the room."""
         return needed_pushes(self.room)
 
     @cached_property
@@ -93,12 +93,12 @@ class Solver:
         return {c: tuple(square << d for d in (c - w - 1, c - w, c - 1, c)) for c in self.needed}
 
     def _stuck(self, boxes: int, box: int) -> bool:
-        """Whether a box has come into a square of boxes and walls, not all of them on targets."""
+        """Whether a box is in a square of boxes and walls whose boxes are not all on targets."""
         free, astray = self.room.floor & ~boxes, boxes & ~self.room.targets
         return any(not square & free and square & astray for square in self._squares[box])
 
     def _search(self, state: State) -> tuple[Remaining, list[int]]:
-        """What remains, and the directions of a shortest solution."""
+        """The remaining actions, and the directions of a shortest solution."""
         needed, targets = self.needed, self.room.targets
         player, boxes = state
         if boxes & ~self._alive or any(self._stuck(boxes, box) for box in cells(boxes)):
@@ -126,7 +126,7 @@ class Solver:
         return Remaining(0, solvable=False), []
 
     def _pushes(self, boxes: int, player: int) -> Iterator[tuple[int, int, int]]:
-        """Each push from here: actions with the walk to it, the box's cell before and after."""
+        """Each possible push: actions including the walk, the box's cell before and after."""
         width, steps = self.room.width, self.room.steps
         free, into = self.room.floor & ~boxes, self._alive & ~boxes
         stands = (
@@ -148,7 +148,7 @@ class Solver:
     def _directions(
         self, came: dict[tuple[int, int], tuple[int, int]], end: tuple[int, int]
     ) -> list[int]:
-        """The steps through all positions that led to the end."""
+        """The steps through all positions on the way to the end."""
         way = [end]
         while way[-1] in came:
             way.append(came[way[-1]])
@@ -175,7 +175,7 @@ class Solver:
 
 
 def needed_pushes(room: Room) -> dict[int, int]:
-    """Pushes from a cell to the nearest target for a box alone, where there is a way."""
+    """Cell -> pushes to the nearest target for a single box, for cells with a way."""
     floor = room.floor
     needed = dict.fromkeys(cells(room.targets), 0)
     queue = list(needed)

@@ -1,4 +1,4 @@
-"""Our own drawings of the cells, 16 by 16 pixels each, and the images put together from them."""
+"""Our own drawings of the cells, 16 by 16 pixels each, and the images composed of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SKIN, _INK = (58, 104, 190), (16, 26, 52)
 
 
 def image(kinds: bytes, shape: tuple[int, int], canvas: tuple[int, int]) -> Image:
-    """Cells `shape` = (height, width) as a picture of `canvas` cells, wall where it is larger.
+    """An image of `canvas` cells with a board of `shape` = (height, width); the rest is wall.
 
     Returns:
         uint8 [16 * canvas height, 16 * canvas width, 3].
@@ -42,7 +42,7 @@ def sprites() -> Image:
     """The drawing of each kind of cell, in their order: uint8 [7, 16, 16, 3]."""
     y, x = np.mgrid[:SIDE, :SIDE]
     radius, reach = np.hypot(y - 7.5, x - 7.5), np.maximum(abs(y - 7.5), abs(x - 7.5))
-    courses = (x + y // 8 * 8) % SIDE  # two of bricks, the lower one shifted by half a brick
+    courses = (x + y // 8 * 8) % SIDE  # two rows of bricks, the lower one shifted by half a brick
     joint = np.isin(y % 8, 7) | np.isin(courses, 7)
     speck = np.isin((7 * x + 11 * y) % 23, 0)
     ring = abs(radius - 6.6) < 1

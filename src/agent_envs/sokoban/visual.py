@@ -19,9 +19,9 @@ class VisualSokoban(Sokoban):
         As `Sokoban`'s.
 
     Observation:
-        The board in drawings of 16 by 16 pixels a cell: uint8 [16 height, 16 width, 3]. Smaller
-        ones of several `levels` have wall below and on the right. `info["text"]` is what `Sokoban`
-        shows.
+        The board as an image with 16 by 16 pixels per cell: uint8 [16 height, 16 width, 3]. If
+        `levels` have several sizes, smaller ones are padded with wall below and on the right.
+        `info["text"]` is the observation of `Sokoban`.
 
     Action:
         As `Sokoban`'s.
@@ -45,7 +45,7 @@ class VisualSokoban(Sokoban):
         As `Sokoban`'s.
 
     Data:
-        As `Sokoban`'s; the drawings are made by the package.
+        As `Sokoban`'s; the package draws the images.
 
     Source:
         As `Sokoban`'s.

@@ -1,4 +1,4 @@
-"""A scripted character who looks for a friend in common: it answers questions about its friends."""
+"""A scripted character looking for a friend in common; it answers questions about its friends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Manner(NamedTuple):
-    """How someone talks to strangers.
+    """How a character talks to strangers.
 
-    patience: idle turns it bears. names: wrong names it bears. hurry: from which turn on each one
-    costs patience. counts: whether it says how many friends fit; hints: whether it adds something.
+    patience: idle turns that it tolerates. names: wrong names that it tolerates. hurry: turn from
+    which on each turn costs patience. counts: whether it says how many friends fit. hints: whether
+    it adds a hint.
     """
 
     patience: int
@@ -37,11 +38,11 @@ MANNERS = {
     "impatient": Manner(3, 2, 5, False, False),
     "fair": Manner(5, 2, _NEVER, True, False),
 }
-_TRAITS = 2  # that it bears to be asked about at once
+_TRAITS = 2  # most traits in one question that it tolerates
 
 
 class Mood(NamedTuple):
-    """All that its next answer depends on, besides the talk."""
+    """The state that its next answer depends on, besides the talk."""
 
     patience: int
     names: int
@@ -63,13 +64,13 @@ class Acquaintance:
 
     @property
     def state(self) -> str:
-        """What its next answers depend on, as text; of the turns as with a `Negotiator`."""
+        """The state that its next answers depend on, as text; turns as in `Negotiator.state`."""
         matters = min(self.mood.turn, self.manner.hurry if self.manner.hurry < _NEVER else 1)
         mood = self.mood._replace(turn=matters, asked=frozenset())
         return repr(mood) + repr(sorted(self.mood.asked))
 
     def reply(self, talk: Talk) -> Act:
-        """Its next act; remembers the mood it is in."""
+        """Its next act; updates its mood."""
         self.mood = mood = self.mood._replace(turn=self.mood.turn + 1)
         if talk.taken is not None:
             done, self.mood = mood.settled, mood._replace(settled=True)
@@ -82,14 +83,14 @@ class Acquaintance:
         if self.mood.patience <= 0 and not self.mood.settled:
             return Act("leave")
         greeting = self.scene.openings[self.side] if mood.turn == 1 else ""
-        idle = 1 + (mood.turn + 1 >= self.manner.hurry)  # what an idle turn costs next
+        idle = 1 + (mood.turn + 1 >= self.manner.hurry)  # cost of the next idle turn
         warning = "I have to go soon." if self.mood.patience <= idle else ""
         said = speak(" ".join(filter(None, (greeting, line, warning))))
         known = (self.game.shared,) if self.mood.settled else None
         return said._replace(offer=known, worded=True)
 
     def _line(self, talk: Talk, act: Act) -> str:
-        """The answer to what was said."""
+        """The answer to an act."""
         text = act.argument if act.kind == "speak" else ""
         words = heard(text)
         self._lose(2 * harm(act.argument, deed=act.kind != "speak").rude)
@@ -117,7 +118,7 @@ class Acquaintance:
         return _UNKNOWN[self.wording % len(_UNKNOWN)].format(name=name)
 
     def _about_traits(self, traits: list[str]) -> str:
-        """Whether a friend has all of them; more than two at once are tiresome."""
+        """Whether a friend has all of the traits; more than two at once cost patience."""
         self._lose(max(0, len(traits) - _TRAITS))
         self.mood = self.mood._replace(asked=self.mood.asked | {" ".join(traits)})
         known = [self.game.friends[place] for place in sorted(self.game.known[self.side])]

@@ -1,4 +1,4 @@
-"""Acts: what a character does in its turn, how an act is written and how the others read it."""
+"""Acts: what a character does in a turn, their JSON and their displayed text."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MARKED = re.compile(r"\[(action|non-verbal communication)\]\s*(.*)", re.DOTALL)
 class Act(NamedTuple):
     """One act; `leave` and `none` need no argument.
 
-    offer, accept: what a speaker binds itself to beside its words; None for neither.
-    worded: the argument states the offer or the acceptance, so that it is not shown again.
+    offer, accept: the binding fields beside the words; None for neither.
+    worded: the argument states the offer or the acceptance, so that it is not displayed again.
     """
 
     kind: str
@@ -37,11 +37,11 @@ class Act(NamedTuple):
 
     @property
     def structured(self) -> bool:
-        """Whether the act itself says what it offers or accepts, and its words need no reading."""
+        """Whether fields say what the act offers or accepts, so that its words are not read."""
         return self.offer is not None or self.accept is not None
 
     def told(self, name: str, terms: str = "") -> str:
-        """The act as the others read it; its own quotation marks cannot end what is said.
+        """The displayed text of the act; quotation marks in it cannot end the quoted line.
 
         terms: the act's offer in words.
         """
@@ -60,7 +60,7 @@ class Act(NamedTuple):
         return " [accepts the offer]" if self.accept else " [does not accept]"
 
     def written(self, game: Game | None = None, side: int = 0) -> str:
-        """The act as JSON, which `read` reads; an offer needs the game and whose it is."""
+        """The act as JSON for `read`; an offer needs the game and the side that makes it."""
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers
@@ -71,18 +71,18 @@ class Act(NamedTuple):
 
 
 def speak(text: str) -> Act:
-    """Something said."""
+    """A spoken line."""
     return Act("speak", text)
 
 
 def read(text: str, game: Game | None = None, side: int = 0) -> Act:
-    """The act that a text stands for: JSON where it begins with a brace, else something said.
+    """The act of a text: JSON if it begins with a brace, else a spoken line.
 
-    Plain text written as others' acts are shown (`[action] ...`, `left the conversation`) is that.
-    Offers are read in the terms of `game`, as made by `side`.
+    The displayed forms of acts (`[action] ...`, `left the conversation`) are accepted as these
+    acts. Offers are in the terms of `game`, made by `side`.
 
     Raises:
-        ValueError: it is none; the message says how one is written.
+        ValueError: not an act; the message has the form of one.
     """
     text = text.strip()
     if text.startswith("{"):
@@ -95,10 +95,10 @@ def read(text: str, game: Game | None = None, side: int = 0) -> Act:
 
 
 def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
-    """The act of JSON fields, on one line: a second line could pass for another's act.
+    """The act of JSON fields, on one line: a second line could look like the other's act.
 
     Raises:
-        ValueError: no such kind, no argument where one is needed, or no possible offer.
+        ValueError: an unknown kind, a missing argument, or an impossible offer.
     """
     if not isinstance(fields, dict) or "action_type" not in fields:
         raise ValueError(f"The field action_type is missing. {HOW}")
@@ -106,7 +106,7 @@ def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
     if kind not in KINDS:
         raise ValueError(f"{kind!r:.60} is no kind of act. {HOW}")
     if not isinstance(argument, str):
-        # the agent's mistake, told like the others
+        # the agent's mistake, reported like the others
         raise ValueError(  # noqa: TRY004
             f"The argument must be text, got {argument!r:.60}. {HOW}"
         )
@@ -117,7 +117,7 @@ def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
 
 
 def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:
-    """The act with its offer and acceptance, where it has such fields."""
+    """The act with its offer and acceptance, if it has these fields."""
     offer, accept = fields.get("offer"), fields.get("accept")
     if offer is None and accept is None:
         return act

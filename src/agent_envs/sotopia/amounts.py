@@ -1,4 +1,4 @@
-"""Scenes about an amount of money: a price to bargain over, a donation to ask for."""
+"""Scenes about an amount of money: bargaining over a price, asking for a donation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from agent_envs.sotopia.indexed import compiled
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, no_offer
 
@@ -21,22 +22,22 @@ _FIGURE = re.compile(
     r"(?P<named>\s?(?:dollars?|bucks?|quid|pounds?|euros?)\b)?(?!\w|[.,]?\d|\s\d{3}\b)",
     re.IGNORECASE,
 )
-_RANGE = re.compile(  # of amounts, of which none is the one that is offered
+_RANGE = re.compile(  # a range of amounts, none of which is an offer
     r"\d+\s?k?\s?(?:dollars\s)?(?:-|–|−|/|or|or maybe|or even)\s?\$?\d"
     r"|\bbetween\s(?:\w+\s){0,2}\$?\d\S*(?:\s\w+)?\sand\s\$?\d"
     r"|(?<![\d$.,])\$?\d[\d,.]*\s?k?\s?(?:to|till|until)\s\$?\d",
     re.IGNORECASE,
 )
-_MOVES = re.compile(  # "down from $60 to $45" is $45
+_MOVES = compiled(  # "down from $60 to $45" is $45
     r"\b(?:go|come|came|went|move|raise|lower|drop|increase|reduce|up|down|change)\b[^.,;!?]*?"
     r"\bfrom \$?\d[\d,.]* (?=to\b)",
-    re.IGNORECASE,
+    any_case=True,
 )
-_SHARE = re.compile(  # what is said of another amount, or of an item that has it
-    r"(?:\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some"
-    r"|all"
-    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*|%(?: of)?),?\s*$",
-    re.IGNORECASE,
+_SHARE = compiled(  # words before a number that make it a share of something
+    r"\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some|all"
+    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*,?\s*$"
+    r"|%(?: of)?,?\s*$",
+    any_case=True,
 )
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
 _PERIODS = re.compile(
@@ -48,8 +49,8 @@ _UNITS = re.compile(
     r"|fine"
     r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
 )  # fmt: skip
-_BEFORE = re.compile(  # a number without a mark may be an amount after these
-    r"(?:(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
+_BEFORE = compiled(  # a number without $ may be an amount after these
+    r"(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*\s*$|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
     r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
     r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
     r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
@@ -65,19 +66,19 @@ _BEFORE = re.compile(  # a number without a mark may be an amount after these
     r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
     r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
     r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
-    r" at))\s*$",
-    re.IGNORECASE,
+    r" at)\s*$",
+    any_case=True,
 )
-_NO_AMOUNT = re.compile(  # and never after these
+_NO_AMOUNT = compiled(  # a number is never an amount after these
     r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
     r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
     r"|home"
     r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
     r"|will be"
     r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
-    re.IGNORECASE,
+    any_case=True,
 )
-_BEHIND = re.compile(  # and before these
+_BEHIND = re.compile(  # a number without $ may be an amount before these
     r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"
     r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with"
     r"|without|deal"
@@ -90,16 +91,16 @@ _BEHIND = re.compile(  # and before these
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
-_SLACK = 0.05  # of the range: what a side does not even hope for
+_SLACK = 0.05  # share of the range beyond a side's target
 _HIGHEST = 10_000_000
 
 
 @dataclass(frozen=True)
 class Amount:
-    """One amount; each side wants it as far as can be from its own limit, towards the other's.
+    """One amount; each side wants it as far as possible from its own limit, towards the other's.
 
-    limits: what sides 0 and 1 can just live with. unit: what stands behind an amount.
-    gains: whether each side's own money is at stake. name: of the amount in a written offer.
+    limits: the limits of sides 0 and 1. unit: the text after an amount.
+    gains: whether each side's own money is involved. name: field name of the amount in an offer.
     """
 
     asks: ClassVar[bool] = False
@@ -110,16 +111,16 @@ class Amount:
 
     @cached_property
     def deals(self) -> tuple[Deal, ...]:
-        """Every amount between the limits, at most some two hundred of them."""
+        """Amounts between the limits, at most about two hundred."""
         low, high = sorted(self.limits)
         return tuple((amount,) for amount in range(low, high + 1, 1 + (high - low) // 200))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both speak of money alike
-        """The last amount of dollars, else the last number where only an amount can be.
+        """The last amount of dollars, else the last number at a place where only an amount can be.
 
-        A number that counts, measures, dates or orders something is none, and neither is a share, a
-        range, what is below 0 or what is a year's. Cents do not count. None for what is written
-        otherwise, as $12,50 or $1.000.
+        Counts, measures, dates and ordinals are not amounts, and neither are shares, ranges,
+        negative sums and yearly sums. Cents are dropped. None for other notations, such as $12,50
+        or $1.000.
         """
         text = _MOVES.sub("go ", text)
         found = [match for match in _FIGURE.finditer(text) if self._amounts(text, match)]
@@ -168,18 +169,18 @@ class Amount:
         return (amount,)
 
     def value(self, deal: Deal, side: int) -> float:
-        """0 at the side's own limit, 1 just before the other's; beyond the limit below 0."""
+        """0 at the side's own limit, 1 just before the other's limit; negative beyond its own."""
         own, other = self.limits[side], self.limits[1 - side]
         return (deal[0] - own) / ((1 - _SLACK) * (other - own))
 
     def inferred(self, hoped: int, side: int) -> Amount:
-        """The game as a side can infer it from its own limit and the amount that it hopes for."""
+        """The game as a side can infer it from its own limit and target."""
         own = self.limits[side]
         other = round(own + (hoped - own) / (1 - _SLACK))
         return replace(self, limits=(own, other) if side == 0 else (other, own))
 
     def material(self, deal: Deal, side: int) -> float:
-        """The value where a price is agreed; a gift costs its giver its share of the limit."""
+        """The value of an agreed price; a gift costs its giver the share of the limit."""
         if not self.gains[side]:
             return 0.0
         if self.gains[1 - side]:

@@ -1,7 +1,7 @@
-"""Players for the audits of Sotopia-v0: odd actors that revisit states, and who do not listen.
+"""Players for the audits of Sotopia-v0: actors that revisit states, and non-solvers.
 
-They see what an agent sees, nothing else. `deaf` reads its own goal and concedes step by step
-without a look at what the other side says; the other baselines do not even read their goal.
+They see only what an agent sees. `deaf` reads its own goal and concedes step by step, ignoring the
+other side; the other non-solvers do not even read their goal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Actor = Callable[[str, dict[str, Any]], str]
     Valued = tuple[dict[str, Any], float]
 
-_POOL, _CHOICES = 6, 3  # lines an actor has, and offers among them
+_POOL, _CHOICES = 6, 3  # number of an actor's lines, and of offers among them
 _LEAVES, _IDLES = 0.02, 0.35
 _LINES = (
     "Hm.", "I see.", "Well, well.", "Thank you, that is kind.", "What matters to you?",
@@ -33,7 +33,7 @@ _FIELDS = (
     '{"action_type": "speak", "argument": "So be it.", "accept": true}',
     '{"action_type": "speak", "argument": "Rather not.", "accept": false}',
 )
-_NO_ACTS = (  # which the other does not notice
+_NO_ACTS = (  # invalid acts, which the other does not notice
     '{"action_type": "speak", "argument": "Hm.", "offer": {"price": -1}}',
     '{"action_type": "sing", "argument": "La."}',
     "",
@@ -49,14 +49,14 @@ _REASONS = (
     "I cannot do more because my means are small.",
     "Please think about it because I like to settle things.",
 )
-_BEYOND = 200  # amounts that are looked at on the way from the limit to the hope
+_BEYOND = 200  # most amounts considered between limit and target
 
 
 def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
-    """An actor of one episode that says a few lines of a task's small set, in any order.
+    """An actor that uses a small set of lines per task, in any order.
 
-    Two episodes of a task often come to the same state by different ways: lines in another order,
-    nothing done between, offers made and taken back.
+    Two episodes of a task often reach the same state in different ways: lines in another order,
+    idle acts in between, offers that are made and withdrawn.
     """
     del env
     chosen: list[str] = []
@@ -80,9 +80,9 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
 
 
 def deaf(rng: np.random.Generator) -> Actor:
-    """Offers its best deal first, 0.62 of what it hopes for from the fourth on, and fixed reasons.
+    """Offers its best deal first, 0.62 of its target from the fourth on, with fixed reasons.
 
-    It reads its own goal and the form of an offer, and not a word of the other's.
+    It reads its own goal and the form of an offer, but nothing of the other side.
     """
     del rng
     made: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ def deaf(rng: np.random.Generator) -> Actor:
 
 
 def _saying(lines: tuple[str, ...]) -> Callable[[np.random.Generator], Actor]:
-    """A player that says these lines in turn, numbered so that none is a repetition."""
+    """A player that says these lines in order, numbered so that none is a repetition."""
 
     def begin(rng: np.random.Generator) -> Actor:
         del rng
@@ -130,7 +130,7 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "courtesy only": _saying((_PLEASE,)),
     "goal": _saying(("{goal}", "{goal} {turn}")),
 }
-"""Players that do not listen: one that reads its own goal, and fixed lines."""
+"""Players that ignore the other side: one reads its own goal, the others say fixed lines."""
 
 
 def _offering(offer: dict[str, Any], reason: str = "") -> str:
@@ -144,9 +144,9 @@ def _dollars(text: str) -> list[int]:
 
 
 def _valued(observation: str, goal: str) -> list[Valued]:
-    """The offers that an agent can make by the form it was shown, and what its goal says of them.
+    """The possible offers by the displayed form, with their values by the goal.
 
-    0 is what it can just live with and 1 what it hopes for.
+    0 is the limit in the goal and 1 the target.
     """
     form = _FORM.search(observation)
     if form is None:

@@ -1,8 +1,8 @@
-"""Conduct: insults, slurs, threats and violence in what someone says or does.
+"""Conduct: insults, slurs, threats and violence in words and deeds.
 
-A lexicon by category, read clause by clause: who does it, to whom, and whether it is denied. "You
-are no fool" insults nobody, "I am a fool" only oneself, "my brother is a fool" nobody who is here.
-Left out: irony, and insults that only a story makes one.
+A lexicon by category, applied clause by clause: who does it, to whom, and whether it is denied.
+"You are no fool" insults nobody, "I am a fool" only oneself, "my brother is a fool" nobody present.
+Not detected: irony, and insults that are only implied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Harm(NamedTuple):
-    """What a line or a deed does to the other."""
+    """The harm of a line or a deed to the other."""
 
     insults: bool = False
     slurs: bool = False
@@ -30,13 +30,14 @@ class Harm(NamedTuple):
 
     @property
     def rude(self) -> int:
-        """How much the other minds: 1 for an insult, 2 for a slur or a threat, 4 for violence."""
+        """Severity: 1 for an insult, 2 for a slur or a threat, 4 for violence."""
         return self.insults + 2 * self.slurs + 2 * self.threatens + 4 * self.violent
 
 
 _LEXICON = Lexicon("conduct")
 _NAMES = _LEXICON.words("names")
 _TRAITS = _LEXICON.words("traits")
+_CALLS = _NAMES | _TRAITS
 _MILD = _LEXICON.words("mild")
 _BETWEEN = _LEXICON.words("between")
 _YOU = _LEXICON.words("you")
@@ -47,7 +48,7 @@ _FOLK = _LEXICON.words("folk")
 _CALLED = _LEXICON.words("called")
 _THAN_YOU = _LEXICON.pattern("than_you")
 _POINTED = _LEXICON.pattern("pointed")
-_LIKE_YOU = (["like", "you"], ["as", "you"])  # after a name; whatever is denied of such a one
+_LIKE_YOU = (["like", "you"], ["as", "you"])  # after a name; a negation does not remove the insult
 _VEILED = _LEXICON.pattern("veiled")
 _INCAPABLE = _LEXICON.pattern("incapable")
 _RUDE = _LEXICON.pattern("rude")
@@ -64,11 +65,12 @@ _PEACEFUL = _LEXICON.pattern("peaceful")
 _FALSE = _LEXICON.pattern("false")
 _DOER = _LEXICON.pattern("doer")
 _ELSE = _LEXICON.pattern("else")
+_WORD = re.compile(r"[a-z0-9$'-]+")
 
 
 @lru_cache(maxsize=8192)
 def harm(text: str, *, deed: bool = False) -> Harm:
-    """What a line does, or with `deed` what an action or a gesture does."""
+    """The harm of a line, or with `deed` of an action or a gesture."""
     found = [_harm(clause.form, deed=deed) for clause in clauses(text)]
     if not found:
         return Harm()
@@ -95,11 +97,11 @@ def _harm(clause: Clause, *, deed: bool) -> Harm:
 
 
 def _insults(text: str, *, deed: bool) -> bool:
-    """Whether a clause calls the other names; of a deed only what is rude by itself."""
+    """Whether a clause insults the other; in a deed only what is rude by itself counts."""
     if _RUDE.search(text):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
-    words = re.findall(r"[a-z0-9$'-]+", text)
-    named = [place for place, word in enumerate(words) if _root(word) in _NAMES | _TRAITS]
+    words = _WORD.findall(text)
+    named = [place for place, word in enumerate(words) if _root(word) in _CALLS]
     if deed or not named:
         return False
     if any(words[place + 1 : place + 3] in _LIKE_YOU for place in named):
@@ -114,12 +116,12 @@ def _shown(text: str) -> bool:
     """Whether a deed writes or shows a name."""
     words = re.findall(r"[a-z'-]+", text)
     shows = re.search(r"\b(?:says|reads|sign|writes?|written|shouts?|calls?|note)\b", text)
-    return bool(shows) and any(_root(word) in _NAMES | _TRAITS for word in words)
+    return bool(shows) and any(_root(word) in _CALLS for word in words)
 
 
 @lru_cache(maxsize=4096)
 def _root(word: str) -> str:
-    """A name or a trait without the ending of a plural or a superlative."""
+    """A name or a trait without plural or superlative ending."""
     if word in _NAMES or word in _TRAITS:
         return word
     for ending in ("s", "es", "est", "er", "iest", "ier"):
@@ -131,13 +133,13 @@ def _root(word: str) -> str:
 
 
 def _called(words: Sequence[str], place: int) -> bool:
-    """Whether the name at a place is what the other is called.
+    """Whether the name at a place is applied to the other.
 
-    Going back from it over what may stand between, one comes to "you", or to the beginning, and
-    then nothing follows that it could belong to.
+    Going back from it over allowed words leads to "you", or to the beginning without a following
+    word that the name could belong to.
     """
     start = place - 1
-    while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _NAMES | _TRAITS):
+    while start >= 0 and (words[start] in _BETWEEN or _root(words[start]) in _CALLS):
         start -= 1
     trait = _root(words[place]) in _TRAITS and _root(words[place]) not in _NAMES
     follows = words[place + 1] if place + 1 < len(words) else ""
@@ -156,10 +158,10 @@ def _called(words: Sequence[str], place: int) -> bool:
 
 
 def _threatens(text: str) -> bool:
-    if _IDIOMS.search(text) and not _LIMBS.search(text):
-        return False
     found = _THREATS.search(text)
-    return found is not None and not _DENIED.search(text[: found.start()])
+    if found is None or _DENIED.search(text[: found.start()]):
+        return False
+    return not _IDIOMS.search(text) or bool(_LIMBS.search(text))
 
 
 def _or_else(clause: Clause) -> bool:

@@ -1,11 +1,12 @@
-"""Scenes about things to divide: each side has its own worth for each thing."""
+"""Scenes about things to divide; each side has its own points for each thing."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _NUMBERS = {"no": 0, "a": 1, "an": 1, "the": 1, "one": 1, "two": 2, "three": 3, "four": 4}
 _MANY = {"all": 9, "every": 9, "both": 2}
 _PERSON = re.compile(r"\b(i(?:['’]\w+)?|me|my|you(?:['’]\w+)?|your|yours)\b", re.IGNORECASE)
-_GIVES = re.compile(  # behind a person: who gets what follows
+_GIVES = re.compile(  # after a person: the words that assign the following things
     r"\W*(?:(?:will|would|can|could|may|shall|should|must|have to|also|just|only|then|gladly"
     r"|happily"
     r"|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to"
@@ -33,12 +34,12 @@ _GIVES = re.compile(  # behind a person: who gets what follows
     r"|\d+)\b(?=.)",
     re.IGNORECASE | re.DOTALL,
 )
-_SHARED = re.compile(r"\W*(?:share|part|half|portion|side|pile)\b", re.IGNORECASE)  # behind "my"
+_SHARED = re.compile(r"\W*(?:share|part|half|portion|side|pile)\b", re.IGNORECASE)  # after "my"
 _BELOW = re.compile(r"[-−–]\d")
 
 
 class Thing(NamedTuple):
-    """One kind of thing: singular, plural and how many there are."""
+    """One kind of thing: singular, plural and number."""
 
     one: str
     many: str
@@ -53,8 +54,8 @@ class Thing(NamedTuple):
 class Division:
     """A deal is how many of each thing side 0 gets; side 1 gets the rest.
 
-    worth: points of one of each thing, for each side. least, hoped: points a side can just live
-    with, and hopes for.
+    worth: points of each thing, for each side. least, hoped: limit and target of each side in
+    points.
     """
 
     asks: ClassVar[bool] = False
@@ -69,9 +70,9 @@ class Division:
         return tuple(product(*(range(thing.total + 1) for thing in self.things)))
 
     def read(self, text: str, side: int) -> Deal | None:
-        """What the line's last word on each thing says who gets; the rest goes to the other.
+        """The division by the line's last mention of each thing; the rest goes to the other.
 
-        None where nothing is given to anyone, or more or less than there is.
+        None if the line assigns nothing, or counts do not match the things.
         """
         if _BELOW.search(text):
             return None
@@ -91,7 +92,7 @@ class Division:
         return tuple(got)
 
     def _shares(self, text: str) -> tuple[dict[int, int], dict[int, int]]:
-        """Counts of things that the speaker and the listener are said to get."""
+        """Counts of things for the speaker and the listener, as stated."""
         mine: dict[int, int] = {}
         yours: dict[int, int] = {}
         parts = _PERSON.split(text)
@@ -104,7 +105,7 @@ class Division:
 
     def _counts(self, text: str) -> dict[int, int]:
         counts = {}
-        for count, name in self._pattern.findall(text.lower()):
+        for count, name in _counted(self._names).findall(text.lower()):
             place = next(i for i, t in enumerate(self.things) if name in (t.one, t.many))
             thing = self.things[place]
             number = min(_MANY[count], thing.total) if count in _MANY else _number(count)
@@ -114,10 +115,8 @@ class Division:
         return counts
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        names = "|".join(re.escape(name) for t in self.things for name in (t.many, t.one))
-        counts = "|".join((*_NUMBERS, *_MANY))
-        return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({names})\b")
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for thing in self.things for name in (thing.many, thing.one))
 
     def tell(self, deal: Deal, side: int) -> str:
         """`I keep 2 lamps and 1 rug, you get 1 vase`."""
@@ -141,7 +140,7 @@ class Division:
         return {"keep": {t.one: n for t, n in zip(self.things, kept, strict=True)}}
 
     def offered(self, offer: object, side: int) -> Deal:
-        """The division; what is not named goes to the other.
+        """The division; things that are not named go to the other.
 
         Raises:
             ValueError: no such things, or more than there are.
@@ -162,18 +161,31 @@ class Division:
         return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
     def points(self, deal: Deal, side: int) -> int:
-        """What a side's things are worth to it."""
-        counts = (n if side == 0 else t.total - n for t, n in zip(self.things, deal, strict=True))
-        return sum(n * w for n, w in zip(counts, self.worth[side], strict=True))
+        """The points of a side's things."""
+        points: int = sum(map(mul, deal, self.worth[side]))
+        return points if side == 0 else self._points_of_all - points
+
+    @cached_property
+    def _points_of_all(self) -> int:
+        """The points of all things for side 1."""
+        return sum(t.total * w for t, w in zip(self.things, self.worth[1], strict=True))
 
     def value(self, deal: Deal, side: int) -> float:
-        """0 for the points it can just live with, 1 for those it hopes for."""
+        """0 at the side's limit of points, 1 at its target."""
         least = self.least[side]
         return (self.points(deal, side) - least) / (self.hoped[side] - least)
 
     def material(self, deal: Deal, side: int) -> float:
-        """The value, kept within [-1, 1]."""
+        """The value, clipped to [-1, 1]."""
         return max(-1.0, min(1.0, self.value(deal, side)))
+
+
+@lru_cache(maxsize=256)
+def _counted(names: tuple[str, ...]) -> re.Pattern[str]:
+    """A number followed by one of these names."""
+    counts = "|".join((*_NUMBERS, *_MANY))
+    known = "|".join(map(re.escape, names))
+    return re.compile(rf"\b({counts}|\d{{1,6}})\s+(?:of\s+)?(?:the\s+)?({known})\b")
 
 
 def _number(text: str) -> int:
@@ -217,7 +229,7 @@ _LEAST, _HOPED = 0.25, 0.85  # of all points
 
 
 def divide(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
-    """Three kinds of things between two who value them differently."""
+    """Three kinds of things for two people who value them differently."""
     occasion, things = _OCCASIONS[number]
     names = [(name, _PLURALS.get(name, f"{name}s")) for name in things.split()]
     game = _drawn(names, tight, rng)
@@ -237,7 +249,7 @@ def divide(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
 
 
 def _drawn(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
-    """Counts and worths; drawn again until both can do well, in tight ones only just."""
+    """Random counts and points, such that both sides can do well (in tight scenes only just)."""
     low, high = (0.68, 0.86) if tight else (0.86, 9.0)
     while True:
         things = tuple(Thing(one, many, rng.randint(1, 3)) for one, many in names)

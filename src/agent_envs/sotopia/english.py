@@ -1,43 +1,48 @@
-"""English sentences as clauses: contractions written out, number words as digits, who and how.
+"""English sentences as clauses, with contractions expanded and number words as digits.
 
-A clause has a connector (`but`, `if`, `because`, ...) and is a question or not. Left out: spelling
-mistakes, other languages and anything that needs a parser.
+A clause has a connector (`but`, `if`, `because`, ...) and is a question or not. Not supported:
+spelling mistakes, other languages and anything that needs a parser.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-_IS = (
-    r"\b(it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)'s\b"
+from agent_envs.sotopia.indexed import compiled, indexed
+
+_any = partial(indexed, any_case=True)
+_PRONOUN = "i|you|we|they|he|she|it|that|there|who"
+_IS = _any(
+    "it|that|he|she|there|here|what|who|where|how|when|why|this|everything|nothing|one"
+    "|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 )
-_IS_TOO = (  # where it cannot be a possessive
+_IS_TOO = (  # words whose 's is never a possessive
     r"\b(\w+)'s(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?"
     r"|the|far|way"
     r"|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
 )
-_CONTRACTED = tuple(
-    (re.compile(pattern, re.IGNORECASE), full)
-    for pattern, full in (
-        (r"\b(?:can't|cannot|cant)\b", "can not"),
-        (r"\bwon't\b", "will not"),
-        (r"\bshan't\b", "shall not"),
-        (r"\bain't\b", "is not"),
-        (r"\b(\w+)n't\b", r"\1 not"),
-        (r"\blet's\b", "let us"),
-        (r"\b(i|you|we|they|he|she|it|that|there|who|this)'ll\b", r"\1 will"),
-        (r"\b(i|you|we|they|he|she|it|that|there|who|what|how)'d\b", r"\1 would"),
-        (r"\b(\w+)'ve\b", r"\1 have"),
-        (r"\b(\w+)'re\b", r"\1 are"),
-        (r"\bi'm\b", "I am"),
-        (_IS, r"\1 is"),
-        (_IS_TOO, r"\1 is"),
-        (r"\by'all\b", "you all"),
+_CONTRACTED = tuple(  # by the letter behind the apostrophe
+    (letter, re.compile(pattern, re.IGNORECASE), full)
+    for letter, pattern, full in (
+        ("", r"\b(?:can't|cannot|cant)\b", "can not"),
+        ("t", r"\bwon't\b", "will not"),
+        ("t", r"\bshan't\b", "shall not"),
+        ("t", r"\bain't\b", "is not"),
+        ("t", r"n(?<=\w\w)'t\b", " not"),
+        ("s", r"\blet's\b", "let us"),
+        ("l", rf"\b({_any(f'{_PRONOUN}|this')})'ll\b", r"\1 will"),
+        ("d", rf"\b({_any(f'{_PRONOUN}|what|how')})'d\b", r"\1 would"),
+        ("v", r"\b(\w+)'ve\b", r"\1 have"),
+        ("r", r"\b(\w+)'re\b", r"\1 are"),
+        ("m", r"\bi'm\b", "I am"),
+        ("s", rf"\b({_IS})'s\b", r"\1 is"),
+        ("s", _IS_TOO, r"\1 is"),
+        ("a", r"\by'all\b", "you all"),
     )
 )
+_BEHIND = re.compile(r"'(.)")
 _SPOKEN = {
     "cannot": "can not", "cant": "can not", "dont": "do not", "doesnt": "does not", "im": "I am",
     "isnt": "is not", "wont": "will not", "didnt": "did not", "ive": "I have", "thats": "that is",
@@ -48,8 +53,8 @@ _SPOKEN = {
     "a couple of": "two", "a couple": "two", "half a dozen": "six", "a dozen": "twelve",
     "lets": "let us", "youre": "you are", "its a deal": "it is a deal", "its yours": "it is yours",
 }  # fmt: skip
-_SPEAKING = re.compile(
-    rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", re.IGNORECASE
+_SPEAKING = compiled(
+    rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", any_case=True
 )
 _ONES = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -63,60 +68,62 @@ _TENS = {
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _DIGITS = range(1, 10)
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
-_NUMBERS = re.compile(
+_NUMBERS = compiled(
     rf"\b(?:an?\s+(?=hundred|thousand"
     rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
-    re.IGNORECASE,
+    any_case=True,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;…])[\"')\]]*\s+|\s+[–—-]+\s+|—|\n|:\s+(?!\d)")
-_SUBJECT = (
-    r"(?:i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make)"
+_SUBJECT = _any(
+    "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
+)
+_LINKED = _any(
+    "but|because|unless|though|although|provided|as long as|so long as|however|yet|if|since"
+    "|except that|only if"
 )
 _CLAUSE = re.compile(
-    r",\s+(?:and\s+|so\s+|then\s+)?(?=(?P<after>but|because|since|if|unless|provided|though"
-    r"|although|as long as|so long as|however|yet|while|except|only)\b)?"
-    r"|\s+(?=(?:but|because|unless|though|although|provided|as long as|so long as|however|yet|if"
-    r"|since|except that|only if)\s)"
-    rf"|\s+(?:and|so|or)\s+(?={_SUBJECT}\s)|\s+(?=(?:once|assuming)\s+{_SUBJECT}\s)",
+    r",\s+(?:and\s+|so\s+|then\s+)?"
+    rf"|\s+(?:(?=(?:{_LINKED})\s)|(?:and|so|or)\s+(?=(?:{_SUBJECT})\s)"
+    rf"|(?=(?:once|assuming)\s+(?:{_SUBJECT})\s))",
     re.IGNORECASE,
 )
 _JOINS = re.compile(r"\b(?:and|so|or|then)\b")
-_LINKS = re.compile(
-    r"(but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
-    r"|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
-    r"|except(?: that)?|as)\b[\s,]*",
-    re.IGNORECASE,
+_LINK = _any(
+    "but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
+    "|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
+    "|except(?: that)?|as"
 )
-_ASKING = re.compile(
-    r"(?:(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+)*"
-    r"(?:(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
+_LINKS = re.compile(rf"({_LINK})\b[\s,]*", re.IGNORECASE)
+_BEFORE = _any(r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+")
+_QUESTION = _any(
+    r"(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
     r"(?:i|you|we|he|she|it|they|that|this|these|those|there|the|your|my|our|any|anyone|anybody"
-    r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b)",
-    re.IGNORECASE,
+    r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b"
 )
-_TAG = re.compile(
+_ASKING = re.compile(rf"(?:{_BEFORE})*(?:{_QUESTION})", re.IGNORECASE)
+_TAG = compiled(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"
     r"|how does that sound|how about it|does that work(?: for you)?|how is that(?: for .*)?"
     r"|what about that|fair|sound good"
     r"|sounds? (?:good|fair|ok)|(?:is|would) that (?:be )?(?:ok|fine|fair|good)(?: with you)?)"
     r"(?: then)?",
-    re.IGNORECASE,
+    any_case=True,
 )
 
 
-_LONGEST = 300  # letters of a clause that are read; nobody says more in one
-_FRAGMENT = 4  # words of a question without a verb, at most
+_LONGEST = 300  # letters of a clause that are read
+_FRAGMENT = 4  # most words of a question without a verb
 _DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Clause(NamedTuple):
-    """One clause: its words in small letters, as they were spelt, and how it stands to the others.
+    """One clause: its words in lower case, as spelt, and its relation to other clauses.
 
-    link: the connector that makes it depend on another, or a contrast. joined: "and", "so" or "or"
-    where it is joined by that. question: whether it asks.
+    link: the connector that makes it subordinate, or a contrast. joined: "and", "so" or "or" before
+    it. question: whether it asks.
     """
 
     text: str
@@ -127,7 +134,7 @@ class Clause(NamedTuple):
 
     @property
     def form(self) -> Clause:
-        """The clause with every number the same: what it does is what others of its form do."""
+        """The clause with all numbers replaced by one number, which its class depends on."""
         if not _DIGITS_IN.search(self.text):
             return self
         return self._replace(
@@ -146,7 +153,7 @@ def clauses(line: str) -> tuple[Clause, ...]:
 
 
 def inquires(line: str) -> bool:
-    """Whether a line wants to know something: a question mark behind "please" does not."""
+    """Whether a line is a question; a question mark after "please" does not count."""
     return any(
         _ASKING.match(clause.text)
         or (len(clause.text.split()) <= _FRAGMENT and not _TAG.fullmatch(clause.text))
@@ -156,23 +163,22 @@ def inquires(line: str) -> bool:
 
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
-    """The clauses of a sentence; a tag at its end makes what stands before it a question."""
+    """The clauses of a sentence; a question tag at its end makes it a question."""
     cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
     cut = [(part, word) for part, word in cut if part]
-    parts = [part for part, _ in cut]
     found: list[Clause] = []
     for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
         rest = (spelt[link.end() :] if link and link.end() < len(spelt) else spelt)[:_LONGEST]
-        last = place == len(parts) - 1 or all(_TAG.fullmatch(tag) for tag in parts[place + 1 :])
-        question = bool(_ASKING.match(rest)) or (asked and last)
+        asks = asked and all(_TAG.fullmatch(tag) for tag, _ in cut[place + 1 :])
+        question = asks or bool(_ASKING.match(rest))
         word = link[1].lower() if link and link.end() < len(spelt) else ""
         found.append(Clause(rest.lower(), rest, word, joined, question))
     return found
 
 
 def _parts(sentence: str) -> list[tuple[str, str]]:
-    """A sentence cut at connectors and commas, and the "and", "so" or "or" before each part."""
+    """A sentence split at connectors and commas, with the "and", "so" or "or" before each part."""
     parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
         parts.append((sentence[start : cut.start()], word))
@@ -182,17 +188,19 @@ def _parts(sentence: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=8192)
 def written_out(line: str) -> str:
-    """A line with contractions written out and number words as digits."""
+    """A line with contractions expanded and number words as digits."""
     line = line.replace("’", "'").replace("…", "... ").replace("“", '"').replace("”", '"')
     if "'" in line:
-        for pattern, full in _CONTRACTED:
-            line = pattern.sub(full, line)
+        letters = {"", *_BEHIND.findall(line.casefold())}
+        for letter, pattern, full in _CONTRACTED:
+            if letter in letters:
+                line = pattern.sub(full, line)
     line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
     return _NUMBERS.sub(_digits, line)
 
 
 def _digits(found: re.Match[str]) -> str:
-    """The digits of number words; a lone "one" may be a pronoun and stays."""
+    """The digits of number words; a single "one" may be a pronoun and is kept."""
     words = [w for w in re.split(r"[\s-]+", found[0].lower()) if w not in ("and", "a", "an")]
     if words == ["one"] or (words[0] in _SCALES and len(words) == 1 and " " not in found[0]):
         return found[0]
@@ -203,7 +211,7 @@ def _digits(found: re.Match[str]) -> str:
             if word != "hundred":
                 total, part = total + part, 0
         elif word in _TENS:
-            # "one fifty" is said for 150, "two twenty" for 220
+            # "one fifty" means 150, "two twenty" means 220
             part = part * (100 if part in _DIGITS else 1) + _TENS[word]
         else:
             number = _ONES[word]

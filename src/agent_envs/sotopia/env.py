@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from os import environ
 from typing import TYPE_CHECKING, Any
@@ -30,90 +31,89 @@ REWARDS = ("goal", "weighted", "success")
 ON_JUDGE_ERROR = ("raise", "flag")
 ACTS = 20
 _UNKNOWN = float("nan")
-SUCCESS = 6.0  # iStar's threshold: a goal score above it
+SUCCESS = 6.0  # iStar's threshold: success is a goal score above it
 
 
 class Sotopia(AgentEnv):
-    """Talks between two characters with private goals, each of whom knows only part of the other.
+    """Talks between two characters with private goals and partial knowledge of each other.
 
     Description:
-        The agent plays one side of a scene: it has a character, a secret and a goal, sees of the
-        other what their relationship allows, and talks, acts or leaves. The other side is a
-        scripted character, a model behind an endpoint, an echo, or also the caller's (self-chat);
-        then the goal changes from turn to turn, to that of the side whose turn it is. At the end a
-        judge gives seven scores: rules for generated scenes, or a model.
+        The agent plays one side of a scene: it has a character, a secret and a goal, sees as much
+        of the other as their relationship allows, and talks, acts or leaves. The other side is a
+        scripted character, a model behind an endpoint, an echo, or played by the caller, too
+        (self-chat); then the goal changes from turn to turn, to that of the side whose turn it is.
+        At the end a judge gives seven scores: rules for generated scenes, or a model.
 
     Observation:
-        At first the situation, the own character, what is known of the other, the goal, and the
-        other's first act where it begins (side 0 begins). Then what the other did, as
+        First the situation, the agent's own character, what is known of the other, the goal, and
+        the other's first act if it begins (side 0 begins). Then the other's acts, such as
         `Adele said: "..."`, `Adele [action] ...`, `Adele left the conversation`.
 
     Action:
         JSON `{"action_type": "speak", "argument": "..."}` with the types speak, non-verbal
-        communication, action, leave and none, or plain text, which is said.
+        communication, action, leave and none; or plain text, which is a spoken line.
 
-        In generated scenes who speaks can bind itself by a field. `"accept": true` takes the
-        other's open offer, `"accept": false` declines it and takes back one's own, and `"offer"`
-        proposes:
+        In generated scenes the speaker can make binding statements by fields. `"accept": true`
+        accepts the other's open offer, `"accept": false` declines it and withdraws one's own, and
+        `"offer"` proposes:
         `{"price": 40}` (bargain), `{"monthly": 20}` (donation), `{"keep": {"lamp": 2, "rug": 0}}`
         (divide; the rest goes to the other), `{"hours": 3, "return": "dinner"}` (favour),
         `{"day": "Tuesday", "hour": 15}` (schedule), `{"friend": "Anouk"}` (friend). The first
-        observation says which form is the scene's. Fields bind at once, and the words beside them
-        are then only words.
+        observation shows the form for the scene. Fields are binding at once, and the words beside
+        them are not interpreted.
 
-        Words alone bind nobody at once. What they offer or accept is read (see `reading`). When
-        both sides have taken the same terms, each side that did so in words is told, as `You agreed
-        to this: $40. Say otherwise in your next turn to withdraw.` The deal binds when each of
-        these sides has agreed again, named the same terms, done nothing or left. A refusal, a
-        hedge, other terms and what is unclear withdraw; everything else keeps it open. Newer terms
-        of either side replace what is not yet agreed.
+        Words alone are not binding at once. They are interpreted (see `reading`). When both sides
+        have accepted the same terms, each side that did so in words gets a notice, such as `You
+        agreed to this: $40. Say otherwise in your next turn to withdraw.` The deal is binding when
+        each of these sides has agreed again, named the same terms, done nothing or left. A refusal,
+        a hedge, other terms and unclear words withdraw; everything else keeps it open. Newer terms
+        of either side replace terms that are not yet binding.
 
     Validity:
-        "format" for what is no act, lacks its argument or has an impossible offer, and "refused"
-        for accepting where nothing is on offer; the other does not notice either. Also "refused"
-        for saying or doing again word by word what the own side did before; a repetition takes
-        effect, the other hears it.
+        "format" for a text that is not an act, lacks its argument or has an impossible offer, and
+        "refused" for accepting without an open offer; the other notices neither. Repeating an
+        earlier act of one's own verbatim is also "refused", but takes effect: the other hears it.
 
     Progress:
-        The rule judge's goal score so far as a share of 6, which a success exceeds; at most 1. The
-        goal score is that of the deal, or a quarter of what the open terms would bring. It can be 1
-        without success: before the talk has ended, and where the score is just 6. With another
-        judge it is 0 until the end, and `info["progress_known"]` is False.
+        The rule judge's current goal score divided by 6, at most 1. The goal score is that of the
+        deal, or a quarter of the score of the open terms. It can be 1 without success: before the
+        talk has ended, and if the score is exactly 6 (a success exceeds it). With another judge it
+        is 0 until the end, and `info["progress_known"]` is False.
 
     Anchor:
-        Digest of all that can change what an act does: open offers, who is bound to what, the
-        scripted partner's mood, and the own acts so far, since repeating one is invalid; under
-        `reward="weighted"` also how often each was done and which facts the other told. With other
-        partners digest of the conversation.
+        Digest of everything that can change the effect of an act: open and binding terms, the
+        scripted partner's mood, and the agent's acts so far, since repeating one is invalid. With
+        `reward="weighted"` also the count of each act and the facts that the other told. With
+        other partners, digest of the conversation.
 
     Reward:
-        At the end, else 0. "goal" (default): the goal score in tenths. "weighted": the mean of all
-        scores, each brought to [0, 1] by its range, weighted by `weights`, times the share of a
-        talk that took place: three different lines of one's own with an answer, or a deal, are all
-        of it, so that leaving at once pays nothing. "success": 1 for a goal score above 6. NaN
-        where the judge failed and `on_judge_error="flag"`.
+        At the end, else 0. "goal" (default): the goal score / 10. "weighted": the mean of all
+        scores, each scaled to [0, 1] by its range, weighted by `weights`, times the completed share
+        of a talk. A deal, or three different lines of one's own that were answered, complete a
+        talk; leaving at once gives 0. "success": 1 for a goal score above 6. NaN if the judge
+        failed and `on_judge_error="flag"`.
 
     Ends:
-        Someone leaves or both do nothing one after the other: terminated. 20 acts in all, which are
-        10 turns, or 20 in self-chat: truncated, unless it is a success, a goal score above 6.
+        If a side leaves or both do nothing in a row: terminated. After 20 acts in total (10 turns,
+        or 20 in self-chat): truncated, unless it is a success, a goal score above 6.
 
     Tasks and splits:
         A task is a scene and a side. Generated: `family-number-side`, families bargain, divide,
         donation, favour, friend, schedule; `train`, `val` and `test` share no subject, `hard` are
-        those of `test` with little room and a stubborn or impatient partner, `all` is everything.
+        those of `test` with a small range and a stubborn or impatient partner, `all` is everything.
         Public data: `pairing-side`; `train`, `val`, `test` by a digest of the situation, `hard`
-        as the paper's, `all`.
+        as in the paper, `all`.
 
     Data:
-        `data="auto"`: the folder that `$SOTOPIA_DATA` names if it is set, otherwise generated
-        scenes. "embedded", or a folder with the public profiles, picks one. No rule judges and no
-        script plays the public scenes, so they need `partner` and `judge`.
+        `data="auto"`: the folder `$SOTOPIA_DATA` if it is set, otherwise generated scenes.
+        "embedded" or a folder with the public profiles selects one. The rule judge and scripted
+        partners do not support the public scenes, so these need `partner` and `judge`.
         `info` also has `scores`, `reasons` (a sentence for each) and `partner_scores`, empty until
-        known; `overall`, the mean of the scores; `partner_reward` and `partner_progress`, as reward
-        and progress are for the task's side, 0 until known (in self-chat with the rules progress is
-        known at every turn; a model judges the other side in self-chat only, and else
-        `partner_reward` is NaN at the end); `agreed`, the terms that bind; `pending`, those that
-        can still bind and that someone can still take back; `speaker`, the side whose turn it is;
+        known; `overall`, the mean of the scores; `partner_reward` and `partner_progress`, reward
+        and progress of the other side, 0 until known (in self-chat with the rules, progress is
+        known at every turn; a model judges the other side only in self-chat, otherwise
+        `partner_reward` is NaN at the end); `agreed`, the binding terms; `pending`, terms that
+        wait for a confirmation and can be withdrawn; `speaker`, the side whose turn it is;
         `progress_known`; `judge_error`.
 
     Source:
@@ -129,14 +129,14 @@ class Sotopia(AgentEnv):
             or a table of its options, or a `Partner`.
         judge: "rules", "none", "openai:<model>@<base url>", an `Endpoint` or a table of its
             options, or a `Judge`.
-        on_judge_error: "raise", or "flag" to go on without scores, with `info["judge_error"]`.
+        on_judge_error: "raise", or "flag" to continue without scores, with `info["judge_error"]`.
         reward: see Reward.
-        weights: of "weighted", by dimension; those not named count 1.
-        max_turns: turn limit; None for 20 acts in all.
+        weights: weights of "weighted" by dimension, 1 by default.
+        max_turns: turn limit; None for 20 acts in total.
         render_mode: None or "ansi".
 
     Raises:
-        ValueError: an unknown option, or a partner or judge that cannot do these scenes.
+        ValueError: an unknown option, or a partner or judge that does not support these scenes.
         MissingAsset: a folder without the files. BadAsset: a broken file.
     """
 
@@ -213,7 +213,7 @@ class Sotopia(AgentEnv):
         return self._turn(self._noted(notice), reason)
 
     def _clocked(self, turns: int) -> Talk:
-        """The talk where it is the caller's turn, of which `turns` are left."""
+        """The talk at the caller's turn, with `turns` turns left."""
         ahead = turns if self.external else 2 * turns - (self.side == 1)
         return self.talk._replace(ahead=max(0, ahead))
 
@@ -225,7 +225,7 @@ class Sotopia(AgentEnv):
         return families.scene(family, int(number)), int(side)
 
     def _check(self, task_id: str) -> None:
-        """Refuse a judge or a partner that cannot do the scenes, before the first of them."""
+        """Refuse a judge or a partner that does not support the scenes, before the first one."""
         scene, _ = self._scene(task_id)
         if self.judge is not None:
             self.judge.check(scene)
@@ -233,7 +233,7 @@ class Sotopia(AgentEnv):
             self.partner.check(scene)
 
     def _answer(self) -> None:
-        assert self.speaker is not None  # noqa: S101  asked only where there is one
+        assert self.speaker is not None  # noqa: S101  only called if there is one
         act: Act = self.speaker.reply(self.talk)
         wrong = self.talk.impossible(1 - self.side, act)
         if wrong:
@@ -247,7 +247,7 @@ class Sotopia(AgentEnv):
         return "\n".join([self.talk.scene.background(self.next), *self.talk.script(self.next)])
 
     def _seen(self, side: int) -> str:
-        """What whose turn it is now reads: the other's act, in self-chat at first everything."""
+        """The observation of the side to act: the other's act; in self-chat first everything."""
         if self.external and len(self.talk.said) == 1:
             return self._opening()
         latest = self.talk.said[-1]
@@ -256,7 +256,7 @@ class Sotopia(AgentEnv):
         return self._noted(self.talk.told(latest, 1 - latest.side))
 
     def _noted(self, text: str) -> str:
-        """A text, and below it what can still be taken back."""
+        """A text, followed by the notice of terms that can still be withdrawn."""
         notice = self.talk.notice(self.next)
         return f"{text}\n{notice}" if notice else text
 
@@ -265,7 +265,7 @@ class Sotopia(AgentEnv):
         over = ended or (not first and self._last())
         live = self.judge is not None and self.judge.live
         verdict, error = self._judged(self.side, wanted=over or live)
-        # the other side's where they cost nothing, or where it is the caller's too
+        # the other side's scores if they cost nothing, or if the caller plays it, too
         both = over and not error and (live or self.external)
         others, failed = self._judged(1 - self.side, wanted=both)
         goal = verdict.scores.get("goal", 0.0)
@@ -300,7 +300,7 @@ class Sotopia(AgentEnv):
         )
 
     def _judged(self, side: int, *, wanted: bool) -> tuple[Verdict, str]:
-        """The scores of a side now, where they are wanted, and the judge's error."""
+        """The current scores of a side, if wanted, and the judge's error."""
         if self.judge is None or not wanted:
             return Verdict({}, {}), ""
         try:
@@ -315,16 +315,16 @@ class Sotopia(AgentEnv):
         return game.terms(deal, self.side) if game is not None and deal is not None else ""
 
     def _anchor(self) -> str:
-        """Digest of all that can change what an act does, valid, reward and end included.
+        """Digest of everything that can change the effect of an act, including valid, reward, end.
 
-        With a scripted partner that is what both can take or take back, its mood, and what was said
-        before, which would be a repetition; for scores of the manner of talking also how often, and
-        what was learnt. Otherwise it is the whole conversation.
+        With a scripted partner: the terms that both can accept or withdraw, its mood, and earlier
+        acts, which would be repetitions; if scores of the conversation count, also their numbers
+        and the facts learnt. Otherwise the whole conversation.
         """
         talk, side = self.talk, self.side
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
         if self.speaker is not None and self.speaker.state:
-            own = sorted(repr(act) for who, act in talk.said if who == side and act.argument)
+            own = sorted(_shown(act) for who, act in talk.said if who == side and act.argument)
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
             facts += talk.accepted_by, self.speaker.state
             facts += (own if self.reward == "weighted" else sorted(set(own)),)
@@ -345,8 +345,13 @@ class Sotopia(AgentEnv):
         return goal / RANGES["goal"][1] if self.reward == "goal" else float(goal > SUCCESS)
 
 
+@lru_cache(maxsize=1024)
+def _shown(act: Act) -> str:
+    return repr(act)
+
+
 def _progress(scores: Mapping[str, float]) -> float:
-    """How near the goal score is to what a success needs: 1 at 6."""
+    """The goal score as a share of the threshold of success: 1 at 6."""
     return min(1.0, scores.get("goal", 0.0) / SUCCESS)
 
 
@@ -354,15 +359,15 @@ def _weights(given: Mapping[str, float]) -> dict[str, float]:
     for name, weight in given.items():
         one_of("weight", name, tuple(RANGES))
         if not 0 <= weight < float("inf"):
-            raise ValueError(f"a weight is at least 0, got {weight} for {name!r}")
+            raise ValueError(f"a weight must be at least 0, got {weight} for {name!r}")
     weights = dict.fromkeys(RANGES, 1.0) | {name: float(w) for name, w in given.items()}
     if not sum(weights.values()):
-        raise ValueError("one weight at least must be above 0, got none")
+        raise ValueError("at least one weight must be above 0, got none")
     return weights
 
 
 def _weighted(scores: dict[str, float], weights: dict[str, float]) -> float:
-    """The weighted mean of the scores, each brought to [0, 1] by its range."""
+    """The weighted mean of the scores, each scaled to [0, 1] by its range."""
     shares = {n: (scores[n] - low) / (high - low) for n, (low, high) in RANGES.items()}
     return sum(weights[n] * shares[n] for n in RANGES) / sum(weights.values())
 

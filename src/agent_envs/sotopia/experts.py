@@ -1,7 +1,7 @@
-"""The experts of Sotopia: an Explorer that listens, an Oracle that knows the partner's mind.
+"""The experts of Sotopia: an Explorer that listens, an Oracle that knows the partner's state.
 
-The Explorer reads its own goal and what was said. The Oracle looks into the scripted partner to see
-what it would take: an upper bound, not to be imitated.
+The Explorer reads its own goal and the conversation. The Oracle simulates the scripted partner to
+find out what it would accept: an upper bound, not suited for imitation.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.talk import Talk
 
 _PACES = (0.03, 0.05, 0.08, 0.12, 0.2, 0.3)
-"""By how much the Oracle may better its offers, in value for the other."""
-_HASTE = 0.004  # value that a turn less is worth to it
+"""Speeds of concession of the Oracle, in value for the other per offer."""
+_HASTE = 0.004  # value of a saved turn to the Oracle
 _START, _STEP, _LEAST = 1.0, 0.07, 0.62
-"""Where the Explorer begins, how it concedes and where it stops, in value for itself."""
+"""Start, step and end of the Explorer's concessions, in value for itself."""
 _GOODBYE = Act("leave")
 _DOLLARS = re.compile(r"\$(\d+)")
 
 
 class Explorer:
-    """Concedes step by step from the best to what still is a success, and gives reasons.
+    """Concedes step by step from the best deal to the threshold of success, and gives reasons.
 
-    With strangers it asks whether they have friends who fit, until a single one is left.
+    It asks strangers whether they have friends with certain traits, until one candidate is left.
 
     Raises:
-        ValueError: nothing but the text of the scene is known.
+        ValueError: a public scene, which consists only of text.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -52,7 +52,7 @@ class Explorer:
             )
 
     def act(self) -> str:
-        """The next act; nothing is done."""
+        """The next act; it is not executed."""
         talk, side = self._env.talk, self._env.next
         if talk.taken is not None:
             return _GOODBYE.written()
@@ -62,12 +62,12 @@ class Explorer:
         return _conceding(game, talk, side)
 
     def think(self) -> str:
-        """Nothing: its rules have no reasons that are worth imitating."""
+        """Always "": its rules have no reasons that are worth imitating."""
         return ""
 
 
 class Oracle:
-    """Tries paces of conceding against the scripted partner's mind, and takes the best.
+    """Simulates several speeds of concession against the scripted partner, and uses the best.
 
     Raises:
         ValueError: the partner is not a scripted one.
@@ -78,25 +78,25 @@ class Oracle:
         speaker = self._env.speaker
         if speaker is None or not speaker.state:
             raise ValueError(
-                "the Oracle of Sotopia reads a scripted partner's mind, and this partner has none; "
-                "use partner='scripted', or the Explorer"
+                "the Oracle of Sotopia needs a scripted partner, this partner is another; use "
+                "partner='scripted', or the Explorer"
             )
 
     def act(self) -> str:
-        """The next act; nothing is done."""
+        """The next act; it is not executed."""
         env = self._env
         return _privileged(env).written(env.talk.scene.game, env.side)
 
     def think(self) -> str:
-        """Nothing: its reasons are the partner's secrets."""
+        """Always "": its reasons are the partner's secrets."""
         return ""
 
 
 def _shown(scene: Scene, side: int) -> Game:
-    """The game as a side is shown it.
+    """The game as shown to a side.
 
-    The Explorer reads only its own half of a game, which its goal states. What an amount of money
-    is worth also depends on the other's limit: this is inferred from the amount that it hopes for.
+    The Explorer only reads its own half of a game, which its goal states. The value of an amount of
+    money also depends on the other's limit, which is inferred from its own target.
     """
     game = cast("Game", scene.game)
     if isinstance(game, Amount):
@@ -117,14 +117,14 @@ def _privileged(env: Sotopia) -> Act:
 
 
 class _Plan(NamedTuple):
-    """What a plan brings, and its first act."""
+    """The value of a plan, and its first act."""
 
     value: float
     first: Act
 
 
 def _pressed(talk: Talk, other: Negotiator, turns: int, pace: float) -> _Plan:
-    """Better the offers at a pace, and settle in the turn in which that brings most."""
+    """Concede at a speed, and settle in the turn with the highest value."""
     side, other = 1 - other.side, copy.copy(other)
     first, best = None, _Plan(-1.0, _GOODBYE)
     for passed in range(turns):
@@ -149,7 +149,7 @@ def _pressed(talk: Talk, other: Negotiator, turns: int, pace: float) -> _Plan:
 
 
 def _settled(talk: Talk, other: Negotiator, *, answered: bool) -> Deal | None:
-    """The best deal that can be had now: one that the other takes, or its open offer."""
+    """The best possible deal now: one that the other accepts, or its open offer."""
     side, game = 1 - other.side, other.game
     offer = talk.standing[other.side]
     if answered:
@@ -161,7 +161,7 @@ def _settled(talk: Talk, other: Negotiator, *, answered: bool) -> Deal | None:
 
 
 def _bettered(talk: Talk, other: Negotiator, pace: float) -> Act:
-    """An offer that is better for the other, with a reason as long as there is one."""
+    """An offer that is better for the other, with a reason if one is left."""
     side, game = 1 - other.side, other.game
     better = [d for d in game.deals if game.value(d, other.side) >= other.mood.best + pace]
     offer = max(better or game.deals, key=lambda deal: game.value(deal, side))
@@ -176,13 +176,13 @@ def _offer(game: Game, deal: Deal, side: int, words: str) -> Act:
 
 
 def _untold(talk: Talk, side: int) -> list[str]:
-    """Facts that a side may tell and has not told."""
+    """Facts of a side that it has not told yet."""
     told = " ".join(talk.lines(side))
     return [fact for fact in talk.scene.facts[side] if fact not in told]
 
 
 def _conceding(game: Game, talk: Talk, side: int) -> str:
-    """Take what is good enough, else offer something new, near to what the other wants."""
+    """Accept a good enough offer, else propose something new, close to the other's offer."""
     turns = len(talk.lines(side))
     aim = max(_LEAST, _START - _STEP * turns)
     offered = talk.standing[1 - side]
@@ -205,9 +205,9 @@ def _distance(deal: Deal, other: Deal | None) -> int:
 
 
 def _searching(game: Friends, talk: Talk, side: int) -> str:
-    """Ask for two traits that about half of the likely friends have, or name a single one.
+    """Ask about two traits that about half of the likely friends have, or name the only one left.
 
-    A "no" rules out who has both; after a "yes" those are likely, though it may be another's.
+    A "no" excludes friends with both traits; after a "yes" these are likely, but not certain.
     """
     asked, named = _answers(game, talk, side)
     known = [game.friends[place] for place in sorted(game.known[side])]
@@ -232,7 +232,7 @@ def _searching(game: Friends, talk: Talk, side: int) -> str:
 
 
 def _answers(game: Friends, talk: Talk, side: int) -> tuple[dict[frozenset[str], bool], set[str]]:
-    """The traits that a side asked about, with whether the answer was yes, and whom it named."""
+    """The traits that a side asked about with the answers, and the names it mentioned."""
     acts = [one.act.argument for one in talk.said]
     asked: dict[frozenset[str], bool] = {}
     named: set[str] = set()
@@ -245,6 +245,6 @@ def _answers(game: Friends, talk: Talk, side: int) -> tuple[dict[frozenset[str],
 
 
 def _pairs(friends: list[Friend]) -> list[frozenset[str]]:
-    """Pairs of traits that some of them have, in a fixed order."""
+    """Pairs of traits of these friends, in a fixed order."""
     pairs = (pair for one in friends for pair in combinations(sorted(one.traits), 2))
     return [frozenset(pair) for pair in dict.fromkeys(pairs)]

@@ -28,7 +28,7 @@ TEMPERS = ("stubborn", "generous", "impatient", "fair")
 SUBJECTS = 20
 """How many subjects a family has: goods, causes, occasions."""
 VARIANTS = 16
-"""How many scenes there are about a subject: each temper, wide and tight, twice."""
+"""Number of scenes per subject: each temper, wide and tight, twice."""
 _SPLITS = {"train": range(14), "val": range(14, 17), "test": range(17, 20)}
 """The subjects of each split."""
 SPLITS = (*_SPLITS, "hard", "all")
@@ -36,7 +36,7 @@ _DIFFICULT = ("stubborn", "impatient")
 
 
 def open_panel(split: str, family: str) -> Panel:
-    """The tasks `family-number-side` of a split, one family after the other at each number.
+    """The tasks `family-number-side` of a split, ordered by number and then by family.
 
     `hard` are the tight scenes of `test` with a stubborn or an impatient partner.
 
@@ -72,7 +72,7 @@ def _temper(number: int, side: int) -> str:
 
 @lru_cache(maxsize=8192)
 def scene(family: str, number: int) -> Scene:
-    """The scene of a number, always the same: drawn by a generator that the number seeds."""
+    """The scene of a number, drawn by a generator that is seeded with the number."""
     tempers = _temper(number, 0), _temper(number, 1)
     rng = Random(f"{family} {number}")
     return FAMILIES[family](number % SUBJECTS, _tight(number), tempers, rng)

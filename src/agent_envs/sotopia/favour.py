@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal
 
 HOURS = range(1, 7)
-_PER_HOUR = 2  # points of an hour of help to the one who is helped; it costs the helper 1
-_FRIENDSHIP = 3  # points that helping a friend is worth by itself
+_PER_HOUR = 2  # points of an hour of help for the receiver; it costs the helper 1
+_FRIENDSHIP = 3  # points of helping a friend
 _LEAST, _HOPED = (2, 0), (10, 5)
 _WORDS = {"an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _TIME = re.compile(
@@ -30,7 +30,7 @@ _TIME = re.compile(
 
 
 class Return(NamedTuple):
-    """Something in return: the word to know it by, as promised, as wished for."""
+    """A return for help: its keyword, its text as a promise, its text as a wish."""
 
     word: str
     promised: str
@@ -51,7 +51,7 @@ _RETURN = re.compile(
     r"\b(?P<what>" + "|".join(r.word for r in RETURNS) + r")\b",
     re.IGNORECASE,
 )
-_NO_HELP = re.compile(  # behind hours: another measure than one help on Saturday
+_NO_HELP = re.compile(  # after hours: they do not measure the help on Saturday
     r"\s*(?:/|\b(?:a|an|per|each|every|ago|old|long|away|later|earlier|late|early|before|after"
     r"|drive|ride|walk|flight|trip|journey|shift|film|class|nap)\b)",
     re.IGNORECASE,
@@ -71,7 +71,7 @@ _RANGE = re.compile(
 class Favour:
     """Side 0 asks side 1 for help; a deal is the hours and the number of the return.
 
-    costs: what each return costs side 0. gains: what it is worth to side 1.
+    costs: cost of each return to side 0. gains: its value to side 1.
     """
 
     asks: ClassVar[bool] = False
@@ -84,9 +84,9 @@ class Favour:
         return tuple(product(HOURS, range(len(RETURNS))))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both may say either
-        """The last number of hours and the last return named and not denied, or else nothing.
+        """The last number of hours and the last return that is not denied (default: nothing).
 
-        None for a range of hours and for hours a day, ago or in which something happens.
+        None for a range of hours, and for hours per day, ago or as a time of day.
         """
         hours = [m for m in _TIME.finditer(text) if not _NO_HELP.match(text, m.end())]
         if not hours or _RANGE.search(text):
@@ -117,7 +117,7 @@ class Favour:
         return {"hours": deal[0], "return": RETURNS[deal[1]].word}
 
     def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
-        """The hours and the return; without one it is nothing.
+        """The hours and the return, nothing by default.
 
         Raises:
             ValueError: no such hours or return.
@@ -132,17 +132,17 @@ class Favour:
         return hours, words.index(given["return"])
 
     def points(self, deal: Deal, side: int) -> int:
-        """Help and friendship less what they cost."""
+        """Points of help and friendship minus their costs."""
         if side == 0:
             return _PER_HOUR * deal[0] - self.costs[deal[1]]
         return _FRIENDSHIP - deal[0] + self.gains[deal[1]]
 
     def value(self, deal: Deal, side: int) -> float:
-        """0 for the points that a side can just live with, 1 for those it hopes for."""
+        """0 at the side's limit of points, 1 at its target."""
         return (self.points(deal, side) - _LEAST[side]) / (_HOPED[side] - _LEAST[side])
 
     def material(self, deal: Deal, side: int) -> float:
-        """The return alone: its cost to side 0, its worth to side 1, in tenths."""
+        """The return alone: its cost to side 0, its value to side 1, divided by 10."""
         return -self.costs[deal[1]] / 10 if side == 0 else self.gains[deal[1]] / 10
 
 
@@ -189,7 +189,7 @@ def favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
 
 
 def _drawn(tight: bool, rng: Random) -> Favour:
-    """Costs and gains; drawn again until both can do well, in tight ones only just."""
+    """Random costs and gains, such that both sides can do well (in tight scenes only just)."""
     low, high = (0.65, 0.85) if tight else (0.85, 9.0)
     while True:
         game = Favour(

@@ -1,4 +1,4 @@
-"""Scenes about a friend in common: two strangers find out whom they both know."""
+"""Scenes about a friend in common: two strangers find out which friend they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal
 
 
-_ADDRESSED = re.compile(  # a name behind these is the speaker's, the listener's or a namesake's
+_ADDRESSED = re.compile(  # a name after these is the speaker's, the listener's or a namesake's
     r"(?:\b(?:i am|(?:first |last |middle )?names? (?:is|was)|call me|called|named|hello|hi|hey|bye"
     r"|goodbye|thanks|thank you|cheers|dear|mr|mrs|ms|dr|sorry|welcome|good (?:morning|day"
     r"|evening|night)"
@@ -33,12 +33,13 @@ _MEANT = re.compile(
     r"|propose|suggest|say)\b",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # behind a name, likewise
-_FEW_WORDS = 3  # beside a name, that make a guess of it
+_OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # the same after a name
+_WORD = re.compile(r"\w+")
+_FEW_WORDS = 3  # a line with at most so many other words is a guess of a name
 
 
 class Friend(NamedTuple):
-    """Someone who is talked about."""
+    """A friend in a scene; each of the four fields is one word."""
 
     name: str
     works: str
@@ -51,15 +52,15 @@ class Friend(NamedTuple):
         return frozenset(self[1:])
 
     def told(self) -> str:
-        """Name and all that is known."""
+        """Name and all traits."""
         return f"{self.name} works at the {self.works}, lives in {self.town}, likes {self.sport}"
 
 
 @dataclass(frozen=True)
 class Friends:
-    """A deal is the number of a friend, of all that are known to either side.
+    """A deal is the number of a friend, of all friends of either side.
 
-    known: the friends of each side. shared: the one both know.
+    known: the friends of each side. shared: the friend in common.
     """
 
     asks: ClassVar[bool] = True
@@ -73,42 +74,36 @@ class Friends:
         return tuple((place,) for place in range(len(self.friends)))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  names are names
-        """The friend named, where it is exactly one: a list of names is no proposal.
+        """The friend in a line, if there is exactly one: a list of names is not a proposal.
 
-        Only one who may be known: not who speaks, listens or has the name by chance.
+        The names of the speaker, the listener and namesakes do not count.
         """
-        named = self.named(text)
-        found = self._names.search(text)
-        if found is None or len(named) != 1 or _ADDRESSED.search(text[: found.start()]):
+        names = [word for word in _WORD.finditer(text) if word[0] in self._places]
+        if len({name[0] for name in names}) != 1 or _ADDRESSED.search(text[: names[0].start()]):
             return None
+        found = names[0]
         rest = text[: found.start()] + text[found.end() :]
         own = _OWN.match(text, found.end())
         meant = _MEANT.search(rest) or len(rest.split()) < _FEW_WORDS
-        return (named[0],) if meant and not own else None
+        return (self._places[found[0]],) if meant and not own else None
 
     def named(self, text: str) -> list[int]:
-        """All friends whose names stand in a text."""
-        return [self._places[name] for name in dict.fromkeys(self._names.findall(text))]
+        """All friends whose names occur in a text."""
+        names = dict.fromkeys(_WORD.findall(text))
+        return [self._places[name] for name in names if name in self._places]
 
     def described(self, text: str) -> list[str]:
-        """All workplaces, towns and sports that stand in a text, in alphabetical order."""
-        return sorted({self._spelt[trait.lower()] for trait in self._traits.findall(text)})
+        """All workplaces, towns and sports in a text, in alphabetical order."""
+        words = {word.lower() for word in _WORD.findall(text)}
+        return sorted(self._spelt[word] for word in words & self._spelt.keys())
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {friend.name: place for place, friend in enumerate(self.friends)}
 
     @cached_property
-    def _names(self) -> re.Pattern[str]:
-        return re.compile(r"\b(" + "|".join(self._places) + r")\b")
-
-    @cached_property
     def _spelt(self) -> dict[str, str]:
         return {trait.lower(): trait for friend in self.friends for trait in sorted(friend.traits)}
-
-    @cached_property
-    def _traits(self) -> re.Pattern[str]:
-        return re.compile(r"\b(" + "|".join(self._spelt) + r")\b", re.IGNORECASE)
 
     def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  both ask alike
         """`Do you know Anouk?`."""
@@ -128,10 +123,10 @@ class Friends:
         return {"friend": self.friends[deal[0]].name}
 
     def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
-        """The friend, of those that either side knows.
+        """The friend, of all friends of either side.
 
         Raises:
-            ValueError: nobody knows such a one.
+            ValueError: an unknown friend.
         """
         name = offer.get("friend") if isinstance(offer, dict) and len(offer) == 1 else None
         if not isinstance(name, str) or name not in self._places:
@@ -143,7 +138,7 @@ class Friends:
         return 1.0 if deal[0] == self.shared else -1.0
 
     def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  nobody pays
-        """Nothing is gained."""
+        """Always 0."""
         return 0.0
 
 
@@ -168,7 +163,7 @@ _FEW, _MANY = 6, 9
 
 
 def friend(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
-    """Strangers with lists of friends, of whom they share one; long lists are tight."""
+    """Strangers with lists of friends and one friend in common; tight scenes have long lists."""
     party = _PARTIES[number]
     game = _drawn(_MANY if tight else _FEW, rng)
     return Scene(
@@ -207,7 +202,7 @@ def _goal(game: Friends, side: int) -> str:
 
 
 def _facts(game: Friends, side: int) -> tuple[str, ...]:
-    """The commonest workplace, town and sport among a side's friends."""
+    """The most common workplace, town and sport among a side's friends."""
     known = [game.friends[place] for place in sorted(game.known[side])]
     works, towns, sports = (
         max(dict.fromkeys(values), key=values.count)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from agent_envs.assets import table
+from agent_envs.sotopia.indexed import compiled
 
 
 class Lexicon:
     """The entries of a file of this package: lists of words, or patterns.
 
-    In a pattern a line break stands for `|`, with or without a `|` at the beginning of the next
-    line, and `{name}` for the pattern of another entry.
+    In a pattern a line break means `|` (a `|` at the beginning of the next line is optional), and
+    `{name}` inserts the pattern of another entry.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,9 +24,10 @@ class Lexicon:
 
     def pattern(self, name: str) -> re.Pattern[str]:
         """An entry as a compiled pattern."""
-        return re.compile(self._group(name))
+        return compiled(self.plain(name))
 
-    def _group(self, name: str) -> str:
+    def plain(self, name: str) -> str:
+        """An entry as one pattern, its alternatives as they are written."""
         lines = self._entries[name].splitlines()
         text = "|".join(line.removeprefix("|") for line in lines)
-        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self._group(part[1]), text)})"
+        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self.plain(part[1]), text)})"

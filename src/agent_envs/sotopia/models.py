@@ -1,4 +1,4 @@
-"""Models as partner and as judge, and how the environment's options name partners and judges."""
+"""Models as partner and judge, and the options of the environment for partners and judges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_envs.options import require_methods
 from agent_envs.panels import nearest
 from agent_envs.sotopia.acts import KINDS, checked
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
-from agent_envs.sotopia.scripted import Echo, Scripted
+from agent_envs.sotopia.scripted import Echo, ScriptedPartner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,10 +56,10 @@ _VERDICT = {
 
 
 def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner | None:
-    """The partner that an option means; None for "external".
+    """The partner for an option; None for "external".
 
     Raises:
-        ValueError: no such partner. TypeError: neither a name nor a partner.
+        ValueError: an unknown partner. TypeError: neither a name nor a partner.
     """
     if isinstance(given, (Endpoint, Mapping)) or (
         isinstance(given, str) and given.startswith("openai:")
@@ -70,7 +70,7 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
         return given
     kind, _, temper = given.partition(":")
     if kind == "scripted":
-        return Scripted(temper)
+        return ScriptedPartner(temper)
     if given not in ("echo", "external"):
         raise ValueError(
             f"unknown partner {given!r}{nearest(given, _PARTNERS)}; known are "
@@ -80,10 +80,10 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
 
 
 def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | None:
-    """The judge that an option means; None for "none".
+    """The judge for an option; None for "none".
 
     Raises:
-        ValueError: no such judge. TypeError: neither a name nor a judge.
+        ValueError: an unknown judge. TypeError: neither a name nor a judge.
     """
     if isinstance(given, (Endpoint, Mapping)) or (
         isinstance(given, str) and given.startswith("openai:")
@@ -101,7 +101,7 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
 
 
 def _act_schema(game: Game | None) -> dict[str, Any]:
-    """The JSON schema of an act; in a game with an offer and an acceptance, null for neither."""
+    """The JSON schema of an act; in a game with offer and acceptance, which may be null."""
     if game is None:
         return _object(_ACT)
     offer = _schema(game.offer(game.deals[0], 0))
@@ -110,7 +110,7 @@ def _act_schema(game: Game | None) -> dict[str, Any]:
 
 
 def _schema(example: object) -> dict[str, Any]:
-    """The JSON schema of values like this one, of objects, texts and whole numbers."""
+    """The JSON schema of values like this one, made of objects, texts and integers."""
     if isinstance(example, dict):
         return _object({name: _schema(value) for name, value in example.items()})
     return {"type": "integer" if isinstance(example, int) else "string"}
@@ -133,7 +133,7 @@ class ModelPartner:
         self.endpoint = endpoint
 
     def check(self, scene: Scene) -> None:
-        """It plays every scene."""
+        """Accept every scene."""
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:  # noqa: ARG002
         """The model as that side."""
@@ -147,10 +147,10 @@ class _Modelled:
         self.partner, self.side = partner, side
 
     def reply(self, talk: Talk) -> Act:
-        """What the model does next.
+        """The model's next act.
 
         Raises:
-            EndpointError: it does nothing that is an act, and a possible one.
+            EndpointError: its answers are not acts, or not possible ones.
         """
         so_far = "\n".join(talk.script(self.side)) or "(nothing yet; you begin)"
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
@@ -162,10 +162,10 @@ class _Modelled:
         )
 
     def _possible(self, answer: Any, talk: Talk) -> Act:
-        """The act of an answer.
+        """The act in an answer.
 
         Raises:
-            ValueError: it is none, or one that is not possible now.
+            ValueError: not an act, or one that is not possible now.
         """
         act = checked(answer, talk.scene.game, self.side)
         wrong = talk.impossible(self.side, act)
@@ -184,13 +184,13 @@ class ModelJudge:
         self.endpoint = endpoint
 
     def check(self, scene: Scene) -> None:
-        """It judges every scene."""
+        """Accept every scene."""
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The scores that the model gives.
 
         Raises:
-            JudgeError: none, or not all seven, or some out of range.
+            JudgeError: no scores, missing scores, or scores out of range.
         """
         messages = [{"role": "user", "content": self.question(talk, side)}]
         try:
@@ -219,7 +219,7 @@ class ModelJudge:
 
 
 def _verdict(answer: Any) -> Verdict:
-    """Scores and reasons of an answer.
+    """Scores and reasons in an answer.
 
     Raises:
         ValueError: a dimension is missing or its score out of range.

@@ -1,12 +1,15 @@
-"""A scripted character who negotiates: it states terms, concedes for concessions, and may leave.
+"""A scripted character who negotiates: it states terms, returns concessions, and may leave.
 
-What it wants is one number, the value that a deal must have for it now (`demand`). It falls when
-the other one's offers get better, when it hears reasons and courtesy; it rises with insults. Turns
-that lead nowhere use up patience, and with none left it goes.
+Its position is one number, the minimum value of a deal that it accepts now (`demand`). The demand
+falls with better offers, reasons and courtesy; it rises with insults. Turns without progress cost
+patience, and without patience it leaves.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cached_property
+from operator import itemgetter, ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.acts import Act, speak
@@ -22,12 +25,11 @@ if TYPE_CHECKING:
 
 
 class Temper(NamedTuple):
-    """How someone negotiates.
+    """How a character negotiates.
 
-    demand: value asked for at first. floor: the least it ever takes. returns: how much of the
-    other's concession it gives back. drift: what it concedes besides. moved: what a reason is worth
-    to it. patience: turns without progress that it bears. hurry: from which turn on each one costs
-    patience.
+    demand: initial demand. floor: lowest demand. returns: share of the other's concession that it
+    returns. drift: additional concession per turn. moved: effect of a reason. patience: turns
+    without progress that it tolerates. hurry: turn from which on each turn costs patience.
     """
 
     demand: float
@@ -46,16 +48,16 @@ TEMPERS = {
     "impatient": Temper(0.85, 0.20, 1.2, 0.05, 0.02, 3, 3),
     "fair": Temper(0.80, 0.20, 1.0, 0.05, 0.05, 5, _NEVER),
 }
-_ASKER_MOVED = 2.0  # donors are moved by reasons more than others
-_BETTER = 0.02  # by how much an offer must be better to count as a concession
-_AT_MOST = 0.25  # of a single concession counts
+_ASKER_MOVED = 2.0  # reasons affect donors more than others
+_BETTER = 0.02  # smallest improvement of an offer that counts as a concession
+_AT_MOST = 0.25  # most of a single concession that counts
 _INSULTING = -0.3  # value of an offer that costs patience by itself
-_REASONS, _QUESTIONS = 3, 3  # that are listened to
+_REASONS, _QUESTIONS = 3, 3  # most reasons and questions that have an effect
 _JITTER = 0.02
 
 
 class Mood(NamedTuple):
-    """All that its next answer depends on, besides the talk."""
+    """The state that its next answer depends on, besides the talk."""
 
     demand: float
     patience: int
@@ -69,7 +71,7 @@ class Mood(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What it decides: its kind is one of `_WORDINGS`, or "leave"; and what it offers."""
+    """Its decision: a kind of `_WORDINGS` or "leave", and its offer."""
 
     kind: str
     deal: Deal | None = None
@@ -77,7 +79,7 @@ class Move(NamedTuple):
 
 
 class Negotiator:
-    """Side `side` of a scene, of a temper; `rng` makes each episode a little different."""
+    """Side `side` of a scene with a temper; `rng` varies the episodes slightly."""
 
     def __init__(self, scene: Scene, side: int, temper: str, rng: np.random.Generator) -> None:
         assert scene.game is not None  # noqa: S101  the scripted partner has checked it
@@ -88,22 +90,22 @@ class Negotiator:
         self.wording = int(rng.integers(1000))
 
     def reply(self, talk: Talk) -> Act:
-        """Its next act; remembers the mood it is in."""
+        """Its next act; updates its mood."""
         self.mood, move = self.decide(talk)
         return self._act(move)
 
     @property
     def state(self) -> str:
-        """What its next decisions depend on, as text.
+        """The state that its next decisions depend on, as text.
 
-        Of the turns only whether it spoke and how near it is to hurrying; nothing of them where it
-        never hurries.
+        Of the turn count it only has whether it spoke and the turns until it hurries; nothing if
+        it never hurries.
         """
         matters = min(self.mood.turn, self.temper.hurry if self.temper.hurry < _NEVER else 1)
         return repr(self.mood._replace(turn=matters))
 
     def decide(self, talk: Talk) -> tuple[Mood, Move]:
-        """Mood and move after the talk's latest act, which is the other's; nothing is done."""
+        """Mood and move after the talk's latest act, the other's; without side effects."""
         mood, kind, fact = self.weigh(talk)
         if kind in ("counter", "answer", "ask"):
             deal = self._counter(mood, talk)
@@ -113,11 +115,11 @@ class Negotiator:
         return mood, Move(kind, talk.taken or talk.standing[1 - self.side])
 
     def weigh(self, talk: Talk) -> tuple[Mood, str, str]:
-        """Mood, kind of the move, and the fact that it tells."""
+        """Mood, kind of the move, and the fact to tell."""
         mood = self.mood._replace(turn=self.mood.turn + 1)
         if talk.taken is not None:
             return self._settled(mood, talk)
-        mood = mood._replace(settled=False)  # where it was, the other took its word back
+        mood = mood._replace(settled=False)  # if it was settled, the other has withdrawn
         if not talk.said:
             return mood, "counter", ""
         mood, fact = self._listen(mood, talk, talk.said[-1].act)
@@ -131,9 +133,9 @@ class Negotiator:
         return mood, "answer" if fact else "counter", fact
 
     def _settled(self, mood: Mood, talk: Talk) -> tuple[Mood, str, str]:
-        """What it does when both took the same terms: it says so once, then it leaves.
+        """Its move when both accepted the same terms: it says so once, then it leaves.
 
-        While the other can still take its word back it waits, but not for ever.
+        While the other can still withdraw it waits, at the cost of patience.
         """
         if not mood.settled and talk.taken_by != self.side:
             return mood._replace(settled=True), "settle", ""
@@ -142,14 +144,15 @@ class Negotiator:
         return mood, "leave", ""
 
     def _listen(self, mood: Mood, talk: Talk, act: Act) -> tuple[Mood, str]:
-        """Mood after an act, and the fact that answers it if it asks for one."""
+        """Mood after an act, and the fact that answers a question."""
         line = heard(act.argument) if act.kind == "speak" else None
         fact = ""
         useful = mood.turn == 1
         mood = self._offended(mood, act)
         if line is not None:
-            means = [talk.means(who, done) for who, done in talk.said if who != self.side]
-            mood, fact, listened = self._talked(mood, line, repeated=means[-1] in means[:-1])
+            meanings = talk.meanings(1 - self.side)
+            repeated = meanings[-1] in meanings[:-1]
+            mood, fact, listened = self._talked(mood, line, repeated=repeated)
             mood, better = self._offered(mood, talk.standing[1 - self.side])
             useful = useful or listened or better
         lost = (not useful) + (mood.turn >= self.temper.hurry)
@@ -161,7 +164,7 @@ class Negotiator:
         return mood._replace(demand=round(demand, 4), patience=mood.patience - 2 * rude)
 
     def _talked(self, mood: Mood, line: Heard, *, repeated: bool) -> tuple[Mood, str, bool]:
-        """Mood after reasons, courtesy and questions, each of which works a few times only."""
+        """Mood after reasons, courtesy and questions, each with a limited number of effects."""
         if repeated:
             return mood, "", False
         demand, fact, listened = mood.demand, "", False
@@ -181,7 +184,7 @@ class Negotiator:
         return mood._replace(demand=self._kept(demand)), fact, listened
 
     def _offered(self, mood: Mood, offered: Deal | None) -> tuple[Mood, bool]:
-        """Mood after an offer, and whether it is a better one than those before."""
+        """Mood after an offer, and whether it is better than the earlier offers."""
         if offered is None:
             return mood, False
         value = self.game.value(offered, self.side)
@@ -195,29 +198,32 @@ class Negotiator:
     def _kept(self, demand: float) -> float:
         return round(max(self.temper.floor, demand), 4)
 
+    @cached_property
+    def _worth(self) -> list[tuple[float, int, Deal]]:
+        """Value and place of all deals, those worth least first."""
+        deals = enumerate(self.game.deals)
+        return sorted((self.game.value(deal, self.side), place, deal) for place, deal in deals)
+
     def _counter(self, mood: Mood, talk: Talk) -> Deal:
-        """A deal just worth its demand, near to what the other one proposed."""
-        near = talk.standing[1 - self.side]
-
-        def cost(deal: Deal) -> float:
-            away = 0 if near is None else sum(a != b for a, b in zip(deal, near, strict=True))
-            return self.game.value(deal, self.side) + 0.05 * away
-
-        fitting = [d for d in self.game.deals if self.game.value(d, self.side) >= mood.demand]
-        return min(fitting, key=cost) if fitting else self._dearest()
-
-    def _dearest(self) -> Deal:
-        return max(self.game.deals, key=lambda deal: self.game.value(deal, self.side))
+        """A deal that just meets its demand, close to the other's proposal."""
+        near, best = talk.standing[1 - self.side], None
+        for value, place, deal in self._worth[bisect_left(self._worth, (mood.demand,)) :]:
+            if best is not None and value > best[0]:
+                break
+            away = 0 if near is None else sum(map(ne, deal, near))
+            cost = value + 0.05 * away, place, deal
+            best = cost if best is None else min(best, cost)
+        return best[2] if best else max(self._worth, key=itemgetter(0))[2]
 
     def _act(self, move: Move) -> Act:
         if move.kind == "leave":
             return Act("leave")
-        assert move.deal is not None  # noqa: S101  all but leaving is about one
+        assert move.deal is not None  # noqa: S101  all moves but leaving have one
         terms = self.game.tell(move.deal, self.side)
         wordings = _WORDINGS[move.kind]
         line = wordings[(self.wording + self.mood.turn) % len(wordings)].format(terms=terms)
         greeting = self.scene.openings[self.side] if self.mood.turn == 1 else ""
-        idle = 1 + (self.mood.turn + 1 >= self.temper.hurry)  # what an idle turn costs next
+        idle = 1 + (self.mood.turn + 1 >= self.temper.hurry)  # cost of the next idle turn
         warning = _WARNING if self.mood.patience <= idle and not self.mood.settled else ""
         said = speak(" ".join(filter(None, (greeting, move.fact, warning, line))))
         if move.kind in ("accept", "settle", "wait"):

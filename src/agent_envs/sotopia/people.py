@@ -1,4 +1,4 @@
-"""The characters of generated scenes: people of our own, drawn by the scene's generator."""
+"""The characters of generated scenes: invented people, drawn by the scene's generator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PEOPLE = table("sotopia/people.toml")
 _FIRST = [(name, pronoun) for pronoun, some in _PEOPLE["first_names"].items() for name in some]
 _LIVES = list(_PEOPLE["lives"].items())
 SECRETS = [(secret["text"], tuple(secret["hints"])) for secret in _PEOPLE["secrets"]]
-"""Secrets, each with the words by which each of its parts is known, whoever tells it."""
+"""Secrets, each with the words that reveal each of its parts."""
 
 
 def pair(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
-    """Two people with nothing in common, of these tempers."""
+    """Two people with these tempers and nothing in common."""
     first, last = rng.sample(_FIRST, 2), rng.sample(_PEOPLE["last_names"], 2)
     lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
 

@@ -1,7 +1,7 @@
 """The public SOTOPIA profiles: scenes, characters and pairings from a folder, with their quirks.
 
-Read are `environment_profiles.jsonl`, `agent_profiles.jsonl`, `env_agent_combo_storages.jsonl` and,
-for the split `hard`, `used_env.json`; each may lie in a folder inside the one that is named.
+It reads `environment_profiles.jsonl`, `agent_profiles.jsonl`, `env_agent_combo_storages.jsonl` and,
+for the split `hard`, `used_env.json`, from the folder or from a folder inside it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HINT = "put the files of the public data there (sotopia-lab/sotopia-space, fold
 
 
 class Published(NamedTuple):
-    """The scenes of a folder by pairing id, with the id of each one's situation; which are hard."""
+    """The scenes of a folder by pairing id, with their situations' ids; the hard situations."""
 
     folder: Path
     scenes: dict[str, Scene]
@@ -43,7 +43,7 @@ class Published(NamedTuple):
         """Tasks `pairing-side` of a split; `train`, `val` and `test` share no situation.
 
         Raises:
-            ValueError: no such split, or nothing in it. MissingAsset: no list of hard situations.
+            ValueError: an unknown or empty split. MissingAsset: no list of hard situations.
         """
         one_of("split", split, SPLITS)
         if split == "hard" and self.hard is None:
@@ -60,10 +60,10 @@ class Published(NamedTuple):
 
 
 def open_published(folder: str | os.PathLike[str]) -> Published:
-    """Read such a folder.
+    """Read a folder of public profiles.
 
     Raises:
-        MissingAsset: a file is not there. BadAsset: a line is not what it should be.
+        MissingAsset: a file is missing. BadAsset: an invalid line.
     """
     folder = Path(folder).expanduser().absolute()
     characters = {
@@ -88,7 +88,7 @@ def _found(folder: Path, name: str) -> Path | None:
 
 
 def _rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each line's fields and where it stands."""
+    """Each line's fields and its place."""
     path = _found(folder, name)
     if path is None:
         raise MissingAsset(f"no {name} in {folder}; {_HINT}")
@@ -106,7 +106,7 @@ def _rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _text(row: dict[str, Any], key: str, at: str, default: str | None = None) -> str:
-    """A field as text without blanks around it; "none" and "nan" are nothing."""
+    """A field as stripped text; "none" and "nan" become ""."""
     value = row.get(key, default)
     if not isinstance(value, (str, int)) or (default is None and not str(value).strip()):
         raise BadAsset(f"{at}: the field {key!r} must be text, got {value!r:.60}")
@@ -118,7 +118,7 @@ def _character(row: dict[str, Any], at: str) -> Character:
     age, values = row.get("age", 0), row.get("moral_values", [])
     if not str(age).isdigit() or not isinstance(values, list):
         raise BadAsset(
-            f"{at}: age is a number and moral_values a list, got {age!r}, {values!r:.60}"
+            f"{at}: age must be a number and moral_values a list, got {age!r}, {values!r:.60}"
         )
     return Character(
         first_name=_text(row, "first_name", at),

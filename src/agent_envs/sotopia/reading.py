@@ -1,8 +1,8 @@
-"""Reading: what a line of a negotiation does - offer, accept, refuse, ask, hedge - or `unclear`.
+"""Reading: classifies a line of a negotiation: offer, accept, refuse, ask, hedge or `unclear`.
 
-Rules of English: each clause is read by its predicate, its polarity, its modality and its mood, and
-a line by what its clauses do together. What the rules cannot decide is `unclear`. Nothing that is
-read here binds by itself (`talk`). Left out: irony, and acceptance that only a story implies.
+By rules of English: each clause is classified by its predicate, polarity, modality and mood, and a
+line by the combination of its clauses. If the rules cannot decide, it is `unclear`. Words that are
+read here are not binding by themselves (`talk`). Not detected: irony, and implied acceptance.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal
 
 KINDS = ("offer", "acceptance", "refusal", "hedge", "question", "unclear", "talk")
-"""What a line can do; `talk` is everything that is not about the terms."""
+"""The classes of lines; `talk` is everything that is not about the terms."""
 
 
 class Reading(NamedTuple):
-    """What a line does, the terms that it proposes or repeats, and whether it takes some back."""
+    """The class of a line, the terms that it proposes or repeats, and whether it withdraws."""
 
     kind: str
     terms: Deal | None = None
@@ -113,19 +113,18 @@ _HALF_A_DAY = 12
 _YES = frozenset({"accept", "affirm", "grant", "praise"})
 
 Done = tuple[tuple[str, "Clause"], ...]
-"""What each clause of a line does.
+"""The classes of a line's clauses.
 
-accept, suit, affirm, grant, praise: from a plain acceptance, in "suit" of figures, to weaker ways
-of saying yes. refuse, hedge, stall, ask: as they are called. suggest, propose, limit, named, echo:
-terms that are put forward, plainly, perhaps, as a limit, by mere naming, or back as a question.
-reason, report, commit, close, note: a because-clause, what others did, what one will do, a
-thank-you, and all the rest.
+accept, suit, affirm, grant, praise: acceptance, from plain to weak ("suit": figures are fine).
+refuse, hedge, stall, ask: as named. suggest, propose, limit, named, echo: terms, as a suggestion, a
+proposal, a limit, a mere name, or repeated as a question. reason, report, commit, close, note: a
+because-clause, others' deeds, one's own plans, a thank-you, and everything else.
 """
 
 
 @lru_cache(maxsize=8192)
 def deeds(line: str) -> Done:
-    """What each clause of a line does by itself."""
+    """The clauses of a line with the class of each."""
     return tuple((_deed(clause.form), clause) for clause in clauses(line))
 
 
@@ -148,7 +147,7 @@ def _deed(clause: Clause) -> str:
 
 
 def _asked(core: str) -> str:
-    """A clause that asks: it suggests, names something, or wants to know."""
+    """The class of a question: it suggests, names something, or asks."""
     if _SUGGESTS.search(core) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core)):
         return "suggest"
     if _FIGURE.search(core) and not _VERB.search(core):
@@ -158,24 +157,26 @@ def _asked(core: str) -> str:
 
 
 def _stated(core: str, *, conditional: bool) -> str:
-    """A clause that states something."""
+    """The class of a statement."""
     if _OPINION.search(core):
         return "note"
     if not conditional and _accepts(core):
         return "suit" if _FIGURED.match(core) else "accept"
     if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
-    first = next((kind for kind, pattern in _BEFORE_NO if pattern.search(core)), "")
-    if not first and _NEGATED.search(core):
-        first = "note" if _NEUTRAL.search(core) else "refuse"
-    rest = "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
-    return first or next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), rest)
+    for kind, pattern in _BEFORE_NO:
+        if pattern.search(core):
+            return kind
+    if _NEGATED.search(core):
+        return "note" if _NEUTRAL.search(core) else "refuse"
+    after = next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), "")
+    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
 
 
 def _accepts(core: str) -> bool:
-    """Whether a clause accepts and nothing in it denies or doubts that.
+    """Whether a clause accepts, without a denial or doubt.
 
-    What an idiom such as "can not say no" holds itself denies nothing.
+    A negation inside an idiom such as "can not say no" does not count.
     """
     rest = _ACCEPTS.sub("", core)
     if rest == core:
@@ -192,68 +193,73 @@ def reading(
     fresh: bool = True,
     by_asking: bool = False,
 ) -> Reading:
-    """What a line does where `offered` is the other's open offer.
+    """Classify a line, given the other's open offer `offered`.
 
     Args:
-        line: What is said.
-        terms: The terms in a text, None for none.
+        line: The line.
+        terms: Extracts the terms in a text, None for none.
         offered: None for no open offer.
-        words: The open offer in words, with the figures that may be said to suit.
-        fresh: Whether that offer is what the other just said: else a mere "yes" answers something
-            else.
-        by_asking: Whether every question proposes what it names.
+        words: The open offer in words, with the figures that a line may accept.
+        fresh: Whether the other has just made that offer; otherwise a single "yes" answers
+            something else.
+        by_asking: Whether every question proposes the terms in it.
     """
     done = tuple(
         ((_suiting(clause, words) if kind == "suit" else kind), clause)
         for kind, clause in deeds(line)
     )
-    if offered is None:  # nothing is there to be granted, so it is proposed
+    if offered is None:  # nothing can be granted, so it is a proposal
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
-    found = _named(done, terms, by_asking=by_asking)
+    exchanged = _exchanged(done)
+    found = _named(done, terms, puts=by_asking or exchanged, asks=by_asking)
     withdraws = any(_WITHDRAWS.search(clause.text) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:
-        kind = _kind(done, found, offered, fresh=fresh)
+        kind = _kind(done, found, offered, fresh=fresh, exchanged=exchanged)
     return Reading(kind, found if kind in ("offer", "acceptance") else None, withdraws)
 
 
 def _suiting(clause: Clause, words: str) -> str:
-    """Whether the figures that are said to suit are those of the open offer: "ten is fine"."""
+    """Whether the accepted figures are those of the open offer: "ten is fine"."""
     figures = {int(number) for number in re.findall(r"\d+", clause.text)[:1]}
     open_ones = {int(number) for number in re.findall(r"\d+", written_out(words))}
     clock = {number - _HALF_A_DAY for number in open_ones}
     return "accept" if not words or figures <= open_ones | clock else "other"
 
 
-def _named(done: Done, terms: Callable[[str], Deal | None], *, by_asking: bool) -> Deal | None:
-    """The terms in those clauses of a line that may put some forward."""
+def _named(
+    done: Done, terms: Callable[[str], Deal | None], *, puts: bool, asks: bool
+) -> Deal | None:
+    """The terms in the clauses of a line that may propose.
+
+    puts: whether all clauses may; asks: whether questions may, too.
+    """
     kinds = {kind for kind, _ in done}
     naming = set(_NAMING)
-    if by_asking:
+    if asks:
         naming.add("ask")
     if not kinds & {"refuse", "ask", "hedge", "stall"}:
         naming.add("note")
     if "refuse" in kinds:
         naming -= {"echo", "close", "commit"}
-    exchanged = _exchanged(done)
     named, put = [], False
     for place, (kind, clause) in enumerate(done):
-        put = by_asking or exchanged or _puts(done, place, follows=put)
+        put = puts or _puts(done, place, follows=put)
         if put and (kind in naming or (kind == "note" and _fragment(clause))):
             named.append(_REMARKS.sub("", clause.spelt))
     return terms(", ".join(named)) if named else None
 
 
 def _fragment(clause: Clause) -> bool:
-    """Whether a clause is a fragment that adds to others, as "for guitar lessons"."""
+    """Whether a clause is a fragment that adds to others, such as "for guitar lessons"."""
     return clause.text.startswith("for ") and not _VERB.search(clause.text)
 
 
 def _puts(done: Done, place: int, *, follows: bool) -> bool:
-    """Whether a clause may put terms forward: not what others do, what was, or an exception.
+    """Whether a clause may propose terms: not others' deeds, the past, or an exception.
 
-    follows: whether the clause before does.
+    follows: whether the previous clause proposes.
     """
     kind, clause = done[place]
     before, last = done[place - 1][::-1] if place else (clause, "")
@@ -263,7 +269,7 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
         return True
     text = clause.text.removeprefix("please ")
     if kind == "note" and not _PUTS.search(text):
-        return not _FIGURE.search(text)  # as "no dinner" beside the hours
+        return not _FIGURE.search(text)  # such as "no dinner" beside the hours
     if kind == "named" and not (_BARE.fullmatch(text) or _PUTS.search(text)):
         after = done[place + 1][1].text if place + 1 < len(done) else ""
         return (follows and last in _LISTING) or bool(_EXCHANGE.match(after))
@@ -272,11 +278,13 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     return not _OTHERS.search(text)
 
 
-def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) -> str:
-    """What a line does by what its clauses do and the terms that it names."""
+def _kind(
+    done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool, exchanged: bool
+) -> str:
+    """The class of a line by the classes of its clauses and its terms."""
     kinds = {kind for kind, _ in done}
     said = _decided(done)
-    suggests = "suggest" in kinds or (said != "acceptance" and _exchanged(done))
+    suggests = "suggest" in kinds or (said != "acceptance" and exchanged)
     if found is not None and found != offered:
         return "hedge" if said == "hedge" and not suggests else "offer"
     if suggests:
@@ -296,10 +304,10 @@ def _kind(done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool) 
 
 
 def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
-    """What a line does that neither accepts nor refuses nor hedges.
+    """The class of a line that neither accepts nor refuses nor hedges.
 
-    Repeating the open terms takes them, unless something else is said beside; and who only says
-    what it will do may mean to take them.
+    Repeating the open terms accepts them, unless something else is said, too. A line with only
+    one's own plans may be an acceptance.
     """
     if kinds & {"ask", "echo", "stall"}:
         return "question"
@@ -311,7 +319,7 @@ def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
 
 
 def _exchanged(done: Done) -> bool:
-    """Whether one thing is asked or told for another: "take my mother if I take your boys"."""
+    """Whether a line proposes an exchange: "take my mother if I take your boys"."""
     kinds = {kind for kind, _ in done}
     mine = any(_MINE.match(clause.text) for kind, clause in done if kind != "refuse")
     yours = any(_YOURS.match(clause.text) for kind, clause in done if kind != "refuse")
@@ -320,9 +328,9 @@ def _exchanged(done: Done) -> bool:
 
 
 def _decided(done: Done) -> str:
-    """Acceptance, refusal or hedge, whichever is said last; "weak" for a weaker yes alone.
+    """The last acceptance, refusal or hedge; "weak" if there is only a weak yes.
 
-    A weaker yes after a no is unclear, unless it is the conclusion: "..., so yes".
+    A weak yes after a no is unclear, unless it is the conclusion: "..., so yes".
     """
     said = ""
     for kind, clause in done:
@@ -338,7 +346,7 @@ def _decided(done: Done) -> str:
 
 
 def _backed(done: Done, said: str, *, restated: bool) -> str:
-    """A weaker yes counts where nothing but what backs it is said with it."""
+    """Whether a weak yes counts: only if all other clauses support it."""
     kinds = {kind for kind, _ in done}
     if "affirm" in kinds or restated or kinds <= {"grant", "close", "propose", "named"}:
         others = kinds - _YES - {"close", "reason", "named", "commit", "echo"}

@@ -1,4 +1,4 @@
-"""Scenes: two characters, what each of them knows of the other, and their private goals."""
+"""Scenes: two characters, their knowledge of each other, and their private goals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELATIONSHIPS = (
     "family members",
 )
 _NAME, _PUBLIC, _PERSONAL = 1, 2, 3
-"""From which relationship on a character knows the other's name, public life, personality."""
+"""The lowest relationships at which the name, public life and personality are known."""
 STRANGER = "Stranger"
 
 _FOR_VIEWERS = re.compile(r'<p viewer="([^"]*)">(.*?)</p>', re.DOTALL)
@@ -29,9 +29,9 @@ Deal = tuple[int, ...]
 
 
 class Character(NamedTuple):
-    """Who someone is; what is not known is "".
+    """A character; unknown fields are "".
 
-    hints: for each part of the secret the words by which it is known, with | between them.
+    hints: for each part of the secret the words that reveal it, separated by |.
     """
 
     first_name: str
@@ -53,55 +53,55 @@ class Character(NamedTuple):
 
 
 class Game(Protocol):
-    """What a scene is about, in numbers: the deals there are and their worth to each side.
+    """The negotiation in a scene: the possible deals and their values to each side.
 
-    form: how an offer is written as a field of an act. asks: whether a mere question proposes.
+    form: the form of an offer in an act's field. asks: whether a question alone proposes.
     """
 
     asks: ClassVar[bool]
 
     @property
     def form(self) -> str:
-        """How an offer is written."""
+        """The form of an offer."""
 
     @property
     def deals(self) -> Sequence[Deal]:
         """All deals that a scripted character may propose."""
 
     def read(self, text: str, side: int) -> Deal | None:
-        """The terms that `side` proposes by saying `text`; None for no or no possible terms."""
+        """The terms in a line of `side`; None for no terms or impossible ones."""
 
     def tell(self, deal: Deal, side: int) -> str:
-        """Words by which `side` proposes a deal; `read` understands them."""
+        """The words with which `side` proposes a deal; `read` is the inverse."""
 
     def terms(self, deal: Deal, side: int) -> str:
-        """What a deal is, in the words of `side`."""
+        """A deal in the words of `side`."""
 
     def offer(self, deal: Deal, side: int) -> dict[str, Any]:
-        """A deal as the field `offer` of an act of `side`; `offered` reads it."""
+        """A deal as the field `offer` of an act of `side`; `offered` is the inverse."""
 
     def offered(self, offer: object, side: int) -> Deal:
-        """The deal that `side` proposes by the field `offer` of an act.
+        """The deal in the field `offer` of an act of `side`.
 
         Raises:
-            ValueError: it is none that is possible; the message says how one is written.
+            ValueError: not a possible offer; the message has the form of one.
         """
 
     def value(self, deal: Deal, side: int) -> float:
-        """Worth for a side: 0 what it can just live with, 1 all that it hopes for."""
+        """The value to a side: 0 at its limit, 1 at its target."""
 
     def material(self, deal: Deal, side: int) -> float:
-        """What a side gains in money or goods, in [-1, 1]."""
+        """The benefit of a side in money or goods, in [-1, 1]."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Two characters in a situation; side 0 has the first word.
+    """Two characters in a situation; side 0 begins.
 
-    facts: what each side may tell of itself, sentence by sentence.
-    game: the terms at stake; None for scenes of which nothing is known but their text.
-    temper: which persona plays a side when it is scripted.
-    openings: how each side greets when it is scripted.
+    facts: the sentences that each side may tell about itself.
+    game: the negotiation; None for scenes that consist only of text.
+    temper: the temper of each side if it is scripted.
+    openings: the greeting of each side if it is scripted.
     """
 
     codename: str
@@ -120,12 +120,12 @@ class Scene:
         return shown(self.goals[side], side)
 
     def label(self, side: int) -> str:
-        """What the other one calls a side."""
+        """The name of a side as seen by the other."""
         known = self.relationship >= _NAME
         return self.characters[side].first_name if known else STRANGER
 
     def background(self, side: int) -> str:
-        """All that a side knows at the start: the situation, itself, the other, its goal."""
+        """Everything that a side knows at the start: the situation, itself, the other, its goal."""
         own = self.characters[side]
         lines = [
             f"Situation: {shown(self.scenario, side)}",
@@ -149,7 +149,7 @@ class Scene:
 
 
 def no_offer(form: str, given: object) -> ValueError:
-    """The error for a field `offer` that cannot be one."""
+    """The error for an invalid field `offer`."""
     return ValueError(f"An offer here is written {form}, got {given!r:.120}.")
 
 
@@ -161,13 +161,14 @@ def _binding(game: Game) -> str:
 
 
 def attainable(game: Game, side: int, other: float = 0.4) -> float:
-    """The most that a side can have of a deal which leaves the other one `other`."""
-    fitting = (deal for deal in game.deals if game.value(deal, 1 - side) >= other)
-    return max((game.value(deal, side) for deal in fitting), default=-1.0)
+    """The highest value for a side of a deal with at least the value `other` for the other."""
+    value = game.value
+    fitting = [deal for deal in game.deals if value(deal, 1 - side) >= other]
+    return max([value(deal, side) for deal in fitting], default=-1.0)
 
 
 def shown(text: str, side: int) -> str:
-    """`text` as `side` reads it: what is for other viewers is left out, marks of hints go."""
+    """`text` for `side`: without parts for other viewers, and without the tags of hints."""
     viewer = f"agent_{side}"
     text = _FOR_VIEWERS.sub(
         lambda found: found[2] if viewer in re.split(r"[\s,]+", found[1]) else "", text

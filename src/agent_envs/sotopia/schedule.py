@@ -1,4 +1,4 @@
-"""Scenes about an appointment: a day and an hour that suit both."""
+"""Scenes about an appointment: a day and an hour for both sides."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 HOURS = (9, 11, 13, 15, 17)
 _POINTS = (5, 4, 3, 1, 0)
-"""For the best to the worst day, and likewise for the hour."""
+"""Values of the best to the worst day, and of the best to the worst hour."""
+_WORTH = tuple((day + hour) / (2 * _POINTS[0]) for day, hour in product(_POINTS, repeat=2))
 _DAY = re.compile(r"\b(" + "|".join(DAYS) + r")s?\b", re.IGNORECASE)
-_HOUR = re.compile(  # of a range like 13:00 to 15:00 the first
+_HOUR = re.compile(  # for a range like 13:00 to 15:00, its first hour
     r"\b(?:at|around|from|between)\s+(\d{1,2})(?::00)?(?![:.]?\d)(?:\s*([ap])\.?m\b|\s*o['’]clock)?"
     r"|(?<!\d to )(?<!m to )(?<!till )(?<!until )(?<!\d and )(?<!m and )(?<!00 – )(?<!00 - )"
     r"(?<![-–:.\d])(\d{1,2})(?::00\b|\s*([ap])\.?m\b)",
     re.IGNORECASE,
 )
 _EARLIEST, _NOON = 8, 12
-_BUSY = 5  # slots of a week in which a side cannot come
+_BUSY = 5  # busy slots of a week for a side
 
 
 @dataclass(frozen=True)
 class Week:
     """A deal is the number of a day and of an hour, counted from 0.
 
-    days, hours: each side's, from the one it likes best to the worst. busy: when it cannot come.
+    days, hours: each side's preferences, from best to worst. busy: its busy slots.
     """
 
     asks: ClassVar[bool] = False
@@ -49,7 +50,7 @@ class Week:
         return tuple(product(range(len(DAYS)), range(len(HOURS))))
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  all read the same clock
-        """The last day and the last hour named, where both are and there is such a slot."""
+        """The last day and the last hour in the text, None unless both form a slot."""
         days, hours = _DAY.findall(text), _HOUR.findall(text)
         if not days or not hours:
             return None
@@ -95,21 +96,16 @@ class Week:
         return self._likings(0), self._likings(1)
 
     def _likings(self, side: int) -> dict[Deal, float]:
-        days, hours, busy = self.days[side], self.hours[side], self.busy[side]
-        worth = {
-            (day, hour): (a + b) / (2 * _POINTS[0])
-            for day, a in zip(days, _POINTS, strict=True)
-            for hour, b in zip(hours, _POINTS, strict=True)
-        }
-        return worth | dict.fromkeys(busy, -1.0)
+        slots = product(self.days[side], self.hours[side])
+        return dict(zip(slots, _WORTH, strict=True)) | dict.fromkeys(self.busy[side], -1.0)
 
     def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  time is no money here
-        """Nothing is gained."""
+        """Always 0."""
         return 0.0
 
 
 def _hour(number: str, half: str) -> int:
-    """The hour of 24: 3, 3 pm and 15 are 15, as nobody meets at night."""
+    """The hour of 24: 3, 3 pm and 15 all mean 15, since nobody meets at night."""
     hour = int(number)
     if half:
         return hour % _NOON + _NOON * (half.lower() == "p")
@@ -150,7 +146,7 @@ def schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
 
 
 def _drawn(tight: bool, rng: Random) -> Week:
-    """Likings and busy slots; drawn again until both can do well, in tight ones only just."""
+    """Random preferences and busy slots, such that both can do well (if tight, only just)."""
     low, high = (0.65, 0.85) if tight else (0.85, 9.0)
     slots = list(product(range(len(DAYS)), range(len(HOURS))))
 

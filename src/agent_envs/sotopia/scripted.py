@@ -1,4 +1,4 @@
-"""Scripted partners: characters of generated scenes, and one that only echoes."""
+"""Scripted partners: characters of generated scenes, and an echo."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class Speaker(Protocol):
 
     @property
     def state(self) -> str:
-        """What matters of it beside the talk, for anchors; the same text for the same state."""
+        """Its state besides the talk, as text for anchors; equal for equal states."""
 
     def reply(self, talk: Talk) -> Act:
-        """Its next act in a talk in which it is its turn."""
+        """Its next act in a talk at its turn."""
 
 
 class Partner(Protocol):
-    """Someone to talk with, episode after episode."""
+    """The other side of all episodes."""
 
     def check(self, scene: Scene) -> None:
         """Refuse a scene that it cannot play.
 
         Raises:
-            ValueError: it cannot; the message says who can.
+            ValueError: it cannot; the message names other partners.
         """
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:
         """A speaker for one side of a scene; its randomness comes from `rng`."""
 
 
-class Scripted:
-    """Plays generated scenes by their temper, or all by one.
+class ScriptedPartner:
+    """Plays generated scenes by the scene's temper, or all by one temper.
 
     Raises:
-        ValueError: no such temper.
+        ValueError: an unknown temper.
     """
 
     def __init__(self, temper: str = "") -> None:
@@ -62,11 +62,11 @@ class Scripted:
         self.temper = temper
 
     def check(self, scene: Scene) -> None:
-        """Refuse scenes of which nothing is known but their text."""
+        """Refuse scenes that consist only of text."""
         if scene.game is None:
             raise ValueError(
-                f"the scripted partner plays generated scenes only, and {scene.codename!r} has no "
-                f"terms that it knows; use {WAYS_OUT}"
+                f"the scripted partner only plays generated scenes, got {scene.codename!r}; "
+                f"use {WAYS_OUT}"
             )
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:
@@ -77,13 +77,13 @@ class Scripted:
 
 
 class Echo:
-    """Repeats what it hears, for trying things out where nothing else can play.
+    """Repeats the other's lines, to try scenes that nothing else can play.
 
-    It mimics and does not speak, so that it never agrees to anything.
+    Its acts are not spoken, so that it never agrees to anything.
     """
 
     def check(self, scene: Scene) -> None:
-        """It plays every scene."""
+        """Accept every scene."""
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:  # noqa: ARG002
         """The speaker."""

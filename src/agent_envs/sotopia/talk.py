@@ -1,9 +1,8 @@
-"""A talk: what two characters did so far, what they proposed and what they agreed on.
+"""A talk: the acts of two characters so far, their proposals and their agreement.
 
-What binds: an act with the field `offer` or `accept` binds its speaker at once. What is said in
-words binds it only when it confirms it: terms that both sides took are `pending` until each side
-that spoke in words has agreed once more, done nothing or left. Newer terms of either side replace
-them.
+Binding: an act with the field `offer` or `accept` is binding for its speaker at once. Words are
+binding only after a confirmation: terms that both sides accepted are `pending` until each side that
+used words has agreed again, done nothing or left. Newer terms of either side replace them.
 """
 
 from __future__ import annotations
@@ -19,24 +18,29 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Scene
 
 _SILENCES = 2
-_EXCHANGE = 3  # lines of its own with an answer that are a whole conversation
+_EXCHANGE = 3  # answered lines of a side that make a complete talk
 _OTHERWISE = ("refusal", "hedge", "unclear")
-"""What takes back what was said in words."""
-_ENDLESS = 1000  # acts that can follow where nobody counts them
+"""Classes of lines that withdraw words."""
+_ENDLESS = 1000  # acts that can follow if there is no limit
 
 
 class Said(NamedTuple):
-    """An act and whose it was."""
+    """An act and its side."""
 
     side: int
     act: Act
 
 
-class Pending(NamedTuple):
-    """Terms that both sides took, and that some side can still take back.
+Meaning = tuple[object, "Deal | None"]
+"""The meaning of an act: its content words without numbers ("" if it has none), and its terms.
+"""
 
-    accepted_by: the side that took the other's offer. free: the sides that spoke in words and have
-    not confirmed them. asked: whether a free side has done an act that neither confirms nor
+
+class Pending(NamedTuple):
+    """Terms that both sides accepted, and that some side can still withdraw.
+
+    accepted_by: the side that accepted the other's offer. free: the sides that used words and have
+    not confirmed them. asked: whether a free side has made an act that neither confirms nor
     withdraws.
     """
 
@@ -47,17 +51,19 @@ class Pending(NamedTuple):
 
 
 class Talk(NamedTuple):
-    """The talk up to now; `after` makes the next one.
+    """The talk so far, immutable; `after` returns the next one.
 
-    standing: the terms that each side proposed last, while they hold. firm: whether by a field.
-    fresh: whether the latest act proposed, took or confirmed terms. did: what it did, as
-    `reading.KINDS`. pending: terms that both took and one can take back.
-    agreed: the terms that bind both; they stay. accepted_by: the side that took the other's.
+    said: the acts. meant: the meaning of each.
+    standing: the open terms that each side proposed last. firm: whether by a field.
+    fresh: whether the latest act proposed, accepted or confirmed terms. did: its class, of
+    `reading.KINDS`. pending: terms that both accepted and one can withdraw.
+    agreed: the final, binding terms. accepted_by: the side that accepted the other's terms.
     ahead: how many acts can follow.
     """
 
     scene: Scene
     said: tuple[Said, ...] = ()
+    meant: tuple[Meaning, ...] = ()
     standing: tuple[Deal | None, Deal | None] = (None, None)
     firm: tuple[bool, bool] = (False, False)
     fresh: bool = False
@@ -69,60 +75,54 @@ class Talk(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether someone left or both did nothing, one after the other."""
+        """Whether a side left, or both did nothing in a row."""
         kinds = [one.act.kind for one in self.said[-_SILENCES:]]
         return "leave" in kinds or kinds == ["none"] * _SILENCES
 
     @property
     def open(self) -> Pending | None:
-        """The pending terms, while all who have to confirm them still can."""
+        """The pending terms, if all sides that must confirm them still can."""
         if self.pending is None or self.ended:
             return None
-        later = self.pending.free[self.said[-1].side]  # whether who spoke last has to, too
+        later = self.pending.free[self.said[-1].side]  # whether the last speaker must confirm, too
         return self.pending if self.ahead > later else None
 
     @property
     def taken(self) -> Deal | None:
-        """The terms that both took, bound or not."""
+        """The terms that both accepted, binding or not."""
         return self.pending.deal if self.pending else self.agreed
 
     @property
     def taken_by(self) -> int:
-        """The side that took the other's terms, -1 before."""
+        """The side that accepted the other's terms, -1 for none."""
         return self.pending.accepted_by if self.pending else self.accepted_by
 
     def exchanged(self, side: int) -> float:
-        """Share of a talk that took place for a side: of three lines with an answer that differ.
+        """Completed share of a talk for a side: different answered lines / 3, or 1 with a deal.
 
-        Other numbers make no other line, unless they are terms. 1 with a deal.
+        Lines that differ only in numbers count once, unless the numbers are terms.
         """
         if self.agreed is not None:
             return 1.0
         answered = {
-            self.means(side, one.act)
-            for one, after in zip(self.said, self.said[1:], strict=False)
+            meaning
+            for one, after, meaning in zip(self.said, self.said[1:], self.meant, strict=False)
             if one.side == side and one.act.kind == "speak" and after.side != side
             and after.act.kind not in ("leave", "none")
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
 
-    def means(self, side: int, act: Act) -> tuple[object, Deal | None]:
-        """What a side says by an act: its content words without numbers, and the terms it names."""
-        return gist(act.argument) or act.argument, self._proposed(side, act)
-
-    def _proposed(self, side: int, act: Act) -> Deal | None:
-        """The terms that an act names."""
-        if act.offer is not None or self.scene.game is None or act.kind != "speak":
-            return act.offer
-        counts = any(letter.isdigit() for letter in act.argument)
-        return self.scene.game.read(act.argument, side) if counts else None
+    def meanings(self, side: int) -> list[Meaning]:
+        """The meaning of each act of a side."""
+        pairs = zip(self.said, self.meant, strict=True)
+        return [meaning for (who, _), meaning in pairs if who == side]
 
     def repeats(self, side: int, act: Act) -> bool:
-        """Whether `side` did the very same before, word by word."""
+        """Whether `side` made the same act before, verbatim."""
         return bool(act.argument) and Said(side, act) in self.said
 
     def impossible(self, side: int, act: Act) -> str:
-        """Why a side cannot do an act now; "" where it can."""
+        """Why a side cannot make an act now; "" if it can."""
         if len(act.argument) > ACTION_LENGTH:
             return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
         accepts = act.accept and act.offer is None
@@ -133,11 +133,16 @@ class Talk(NamedTuple):
     def after(self, side: int, act: Act) -> Talk:
         """The talk after an act.
 
-        A side accepts by an act that does so, or by proposing the other's terms itself; other terms
-        are a proposal of its own. Who leaves takes all proposals along.
+        A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
+        proposal of its own. Leaving ends all proposals.
         """
-        said, ahead = (*self.said, Said(side, act)), max(0, self.ahead - 1)
-        talk = self._replace(said=said, fresh=False, did="talk", ahead=ahead)
+        talk = self._replace(
+            said=(*self.said, Said(side, act)),
+            meant=(*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+            fresh=False,
+            did="talk",
+            ahead=max(0, self.ahead - 1),
+        )
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
@@ -161,7 +166,7 @@ class Talk(NamedTuple):
         return _without(talk, side) if withdraws else talk
 
     def notice(self, viewer: int) -> str:
-        """What a side is told of the pending terms that it can still take back."""
+        """The notice to a side about pending terms that it can still withdraw."""
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
@@ -173,15 +178,15 @@ class Talk(NamedTuple):
         return f"{what} Say otherwise in your next turn to withdraw{'' if accepted else ' it'}."
 
     def lines(self, side: int) -> list[str]:
-        """What a side said."""
+        """The spoken lines of a side."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
 
     def deeds(self, side: int) -> list[str]:
-        """What a side said, did and showed: an insult or a secret is one in writing too."""
+        """The lines, actions and gestures of a side; these can also contain insults or secrets."""
         return [act.argument for who, act in self.said if who == side and act.argument]
 
     def told(self, said: Said, viewer: int) -> str:
-        """An act as a side reads it, its own as `You said: ...`."""
+        """The text of an act for a side, its own as `You said: ...`."""
         side, act = said
         name = "You" if side == viewer else self.scene.label(side)
         game = self.scene.game
@@ -189,15 +194,15 @@ class Talk(NamedTuple):
         return act.told(name, terms)
 
     def script(self, viewer: int) -> list[str]:
-        """The acts as a side reads them; below the last what it can still take back."""
+        """The texts of all acts for a side, and the notice of pending terms at the end."""
         lines = [self.told(said, viewer) for said in self.said]
         notice = self.notice(viewer)
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
 def _asked(talk: Talk, side: int) -> Talk:
-    """The talk after a side has said nothing about the pending terms."""
-    assert talk.pending is not None  # noqa: S101  there are some
+    """The talk after a side's act that says nothing about the pending terms."""
+    assert talk.pending is not None  # noqa: S101  the caller has checked it
     asked = talk.pending.asked or talk.pending.free[side]
     return talk._replace(pending=talk.pending._replace(asked=asked))
 
@@ -213,7 +218,7 @@ def _kept(talk: Talk, side: int) -> Talk:
 
 
 def _take(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
-    """The talk after a side has taken the other's terms."""
+    """The talk after a side has accepted the other's terms."""
     loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
     if any(loose.values()):
         return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])), fresh=True)
@@ -231,14 +236,22 @@ def _propose(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
 
 
 def _without(talk: Talk, side: int) -> Talk:
-    """The talk without what a side proposed."""
+    """The talk without a side's proposal."""
     standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
     firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
     return talk._replace(standing=standing, firm=firm)
 
 
+def _named(talk: Talk, side: int, act: Act) -> Deal | None:
+    """The terms in an act."""
+    game = talk.scene.game
+    if act.offer is not None or game is None or act.kind != "speak":
+        return act.offer
+    return game.read(act.argument, side) if any(map(str.isdigit, act.argument)) else None
+
+
 def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
-    """What an act does, its terms, and whether it takes back what its side proposed."""
+    """The class of an act, its terms, and whether it withdraws its side's proposal."""
     if act.offer is not None:
         return "offer", act.offer, False
     if act.accept is not None:

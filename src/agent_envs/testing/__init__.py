@@ -1,4 +1,4 @@
-"""Audits that run on anyone's environment: the contract, anchors, rewards and checkers.
+"""Audits for any environment: the contract, anchors, rewards and checkers.
 
 from agent_envs.testing import check_agent_env
 check_agent_env(gym.make("my_package:MyWorld-v0"))

@@ -2,10 +2,11 @@
 
 Two turns of one task with the same anchor and the same action must have the same outcome: valid,
 invalid_reason, termination, reward, success and next anchor. The audit plays many episodes of a
-task from one seed, so that states come back by different ways, and compares them. Two things are
-left out. The turn that reaches the turn limit, since the limit is no property of the state. And
-chance: before each step the environment's generator (`np_random`) and those of Python and NumPy are
-put into a state that depends on the anchor and the action alone, so that equal turns draw alike.
+task from one seed, so that states are reached by different ways, and compares the outcomes. Two
+things are excluded. The turn that reaches the turn limit, since the limit is not part of the state.
+And chance: before each step the environment's generator (`np_random`) and those of Python and NumPy
+are set to a state that depends only on the anchor and the action, so that equal turns draw equal
+numbers.
 """
 
 from __future__ import annotations
@@ -50,23 +51,23 @@ if TYPE_CHECKING:
 
     from agent_envs.testing.episodes import Actions, Actor, Env, Record
 
-LEAST = 2  # episodes, to compare anything
+LEAST = 2  # episodes that a comparison needs
 REPLAYS = 300
-"""Episodes played at most to shorten a witness."""
+"""Most episodes that are played to shorten a witness."""
 SHARED = 3
-"""Actions tried in two states, at least, before their futures are called alike."""
+"""Fewest actions to try in two states before their futures count as equal."""
 CROWD = 150
-"""States of a task that are compared in pairs, at most."""
+"""Most states of a task that are compared in pairs."""
 SUSPECTS = 5
-"""Pairs of states that are followed further, at most."""
+"""Most pairs of states that are followed further."""
 FOLLOWED = 30
-"""Turns that each of these is followed for, at most."""
+"""Most turns that a pair is followed for."""
 STOP = object()
-"""What an actor gives to leave an episode."""
+"""The action with which an actor leaves an episode."""
 
 
 class Outcome(NamedTuple):
-    """What a turn did, as far as an anchor has to determine it."""
+    """The outcome of a turn, which anchor and action must determine."""
 
     valid: Any
     invalid_reason: Any
@@ -78,10 +79,10 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Witness:
-    """Two ways to one anchor, after which one action has two outcomes.
+    """Two ways to one anchor, at which one action has two outcomes.
 
-    start, other_start: how each begins; the seeds can differ. first, second: the action sequences.
-    action: what is done after either.
+    start, other_start: the beginnings; the seeds can differ. first, second: the action sequences.
+    action: the action after either way.
     field, one, other: the first field of the outcome that differs, and its two values.
     """
 
@@ -107,9 +108,9 @@ class Witness:
 
 @dataclass(frozen=True)
 class Split:
-    """Two anchors of a task with the same future, as far as it was followed.
+    """Two anchors of a task with equal futures, as far as they were followed.
 
-    start: how both begin. first, second: the action sequences. turns: how many were compared.
+    start: the common beginning. first, second: the action sequences. turns: turns compared.
     """
 
     start: str
@@ -126,11 +127,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What one kind of anchor gives on the episodes.
+    """The figures of one kind of anchor on the episodes.
 
-    anchors: how many different ones there were.
+    anchors: number of different anchors.
     revisited: pairs (anchor, action) of a task that turns with different histories share.
-    diverging: those among them with different outcomes.
+    diverging: revisited pairs with different outcomes.
     """
 
     anchors: int
@@ -139,25 +140,25 @@ class Comparison:
 
     @property
     def share(self) -> float:
-        """Share of the revisited pairs that diverge; 0 where nothing was revisited."""
+        """Share of the revisited pairs that diverge; 0 if nothing was revisited."""
         return self.diverging / self.revisited if self.revisited else 0.0
 
 
 @dataclass(frozen=True)
 class AnchorAudit:
-    """What `audit_anchors` found; it prints as a table.
+    """The result of `audit_anchors`; it prints as a table.
 
-    env, tasks, episodes, turns, seed: what was played; episodes and turns are of all tasks.
-    anchor: the anchors that are judged; None where `info` has none.
-    observation: anchors made of the observation instead, on the same episodes.
-    witness: the shortest example found of a pair that diverges; where `info` has no anchors, of
-        those made of the observation.
-    unrepeatable: resets and turns that differed when the same was done again.
+    env, tasks, episodes, turns, seed: what was played; totals over all tasks.
+    anchor: figures of the audited anchors; None if `info` has no anchors.
+    observation: figures of anchors made of the observation, on the same episodes.
+    witness: the shortest example found of a diverging pair; if `info` has no anchors, for anchors
+        made of the observation.
+    unrepeatable: number of resets and turns that differed when they were repeated.
     unrepeated: the steps that show the first of these.
-    violation: the first turn that is not as the contract requires, with its actions; "" for none,
-        and where `info` at the reset has not all keys of the contract.
-    unseparated: pairs of anchors of a task after which nothing that was observed ever differed.
-    followed, split: how many of these were played on from, and how many stayed alike.
+    violation: the first turn that violates the contract, with its actions; "" for none, and if
+        `info` at the reset lacks keys of the contract.
+    unseparated: pairs of anchors of a task after which no observed difference occurred.
+    followed, split: how many of these were played further, and how many stayed equal.
     split_witness: an example of the latter.
     """
 
@@ -179,7 +180,7 @@ class AnchorAudit:
 
     @property
     def passed(self) -> bool:
-        """There are anchors, none diverges, no violation; the same actions give the same."""
+        """Whether there are anchors, none diverges, nothing is violated, and all turns repeat."""
         sound = self.anchor is not None and not self.anchor.diverging
         return sound and not self.unrepeatable and not self.violation
 
@@ -228,28 +229,29 @@ def audit_anchors(
 ) -> AnchorAudit:
     """Play episodes and compare turns of the same anchor and action, on any Gymnasium environment.
 
-    Every second episode is an earlier one with actions left out, doubled, swapped or put in, so
-    that states are reached by different ways. Where `info` has the keys of the contract, each turn
-    is held against `rules.RULES`, and the first violation is kept.
+    Every second episode is an earlier one with actions left out, doubled, swapped or inserted, so
+    that states are reached by different ways. If `info` has the keys of the contract, each turn is
+    checked by `rules.RULES`, and the first violation is reported.
 
     Args:
-        env: the environment, wrapped or not, or what makes it.
+        env: the environment, wrapped or not, or a function that makes it.
         actions: makes the actor of an episode; by default that of the environment's own audits
             (`AgentEnv.audits`), else `episodes.wander`.
-        anchor: from observation and info to the anchor to judge; by default `info["anchor"]`.
-        watch: makes, for each episode, what is given its records as they come, for checks of one's
-            own instead of the rules.
-        tasks: how many tasks of the panel; without a panel, how many seeds.
-        episodes: of each task, all from one seed.
-        seeds: how many. From each but the first an earlier episode of the task is played again,
-            since the anchor has to hold what the seed has drawn; without a panel, seeds are tasks.
-        seed: of all that is drawn.
+        anchor: maps observation and info to the anchor to audit; by default `info["anchor"]`.
+        watch: maps the start of each episode to a function that receives its records as they come,
+            for your own checks instead of the rules.
+        tasks: number of tasks of the panel; without a panel, number of seeds.
+        episodes: number of episodes of each task, all from one seed.
+        seeds: number of seeds per task. From each seed but the first an earlier episode is played
+            again, since the anchor must contain what the seed drew. Without a panel, seeds are
+            tasks.
+        seed: seed of all random draws.
 
     Raises:
-        ValueError: fewer than one task, or than two episodes of each.
+        ValueError: fewer than one task, or fewer than two episodes of each.
     """
     if episodes < LEAST:
-        raise ValueError(f"episodes of a task are compared: at least 2 are needed, got {episodes}")
+        raise ValueError(f"episodes, per task, must be at least 2 to be compared, got {episodes}")
     made = env() if callable(env) else env
     if actions is None:
         module = audits_of(made)
@@ -273,7 +275,7 @@ def audit_anchors(
         found = _audited(walk, len(begun_tasks), seed, hints=watch is None)
         if walk.unrepeated:
             unrepeated = Violation(
-                "the same seed and actions give another turn", walk.unrepeated, repeats_drawing
+                "the same seed and actions give a different turn", walk.unrepeated, repeats_drawing
             )
             found = replace(found, unrepeated=str(shortest(make, unrepeated)))
         if watching.found is not None:
@@ -289,7 +291,7 @@ def _own(_: Any, info: dict[str, Any]) -> str | None:
 
 
 def _script(actions: Sequence[Any]) -> Callable[[], Actor]:
-    """Makes an actor that does these actions and leaves."""
+    """Makes an actor that takes these actions and leaves."""
 
     def made() -> Actor:
         rest = iter(actions)
@@ -324,11 +326,11 @@ def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Gene
 
 
 Key = tuple[Start, str, Hashable]
-"""A task, as the start without its seed; an anchor; an action."""
+"""A task (the start without its seed), an anchor and an action."""
 
 
 class _Visit(NamedTuple):
-    """A turn: the number of its history, the steps to it, and what was shown after it."""
+    """A turn: the number of its history, the steps to it, and the observation after it."""
 
     history: int
     way: tuple[Any, ...]
@@ -338,7 +340,7 @@ class _Visit(NamedTuple):
 class _Group:
     """The visits of one anchor and action: their histories, and the shortest way to each outcome.
 
-    looks: what an agent was shown after it.
+    looks: keys of what the agent was shown after each visit.
     """
 
     __slots__ = ("histories", "looks", "ways")
@@ -350,7 +352,7 @@ class _Group:
 
 
 class _Walk:
-    """Plays episodes and keeps what turns did, by anchor and by observation."""
+    """Plays episodes and keeps the outcomes of turns, by anchor and by observation."""
 
     def __init__(
         self,
@@ -374,7 +376,7 @@ class _Walk:
         self._chance = Chance(env)
 
     def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
-        """Play an episode and keep its turns; what was done."""
+        """Play an episode and keep its turns; returns its actions."""
         play = Play(self.env, start)
         actor, history, see = make_actor(), self._history(start), self._watch(start)
         see(play.record)
@@ -400,12 +402,12 @@ class _Walk:
         return play.actions
 
     def _differs(self, history: int) -> None:
-        """Count a history that did something else before, and keep the steps since then."""
+        """Count a history with a different result than before, and keep its steps."""
         self.unrepeatable += 1
         self.unrepeated = self.unrepeated or self._steps[self._places[history] :]
 
     def turn(self, way: Sequence[Any], action: Any) -> tuple[Record, Record, Outcome] | None:
-        """What stands after some steps, and what the action does there; None if it ends before."""
+        """The record after some steps, and the action's record and outcome; None if it ends."""
         before = self.after(way)
         if before is None or len(way) >= self.limit:
             return None
@@ -413,7 +415,7 @@ class _Walk:
         return None if after.truncated else (record, after, self._outcome(after))
 
     def after(self, way: Sequence[Any]) -> Play | None:
-        """The episode after some steps, None where it ends before."""
+        """The episode after some steps, None if it ends before."""
         start, *actions = way
         play = Play(self.env, start)
         for action in actions:
@@ -422,7 +424,7 @@ class _Walk:
         return play
 
     def anchor(self, record: Record) -> str | None:
-        """The anchor that is judged."""
+        """The anchor that is audited."""
         return self._anchor(record.observation, record.info)
 
     def _step(self, play: Play, action: Any) -> Record:
@@ -456,7 +458,7 @@ class _Walk:
         )
 
     def _history(self, step: Any) -> int:
-        """The number of a history: a start, or an earlier history and what was done after it."""
+        """The number of a history: a start, or an earlier history and its next step."""
         return self._histories.setdefault(step, len(self._histories))
 
 
@@ -520,7 +522,7 @@ def _witness(
     diverging: Sequence[tuple[Key, _Group]],
     anchor_of: Callable[[Record], str | None],
 ) -> Witness:
-    """The shortest pair of ways to one anchor with two outcomes, made shorter by leaving out."""
+    """The shortest pair of ways to one anchor with two outcomes, shortened by replaying."""
     (_, anchor, key), group = min(
         diverging, key=lambda item: sum(sorted(map(len, item[1].ways.values()))[:2])
     )
@@ -528,7 +530,7 @@ def _witness(
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
     differing = partial(_differing, walk, anchor_of, action)
     found = differing((way, also))
-    if found is None:  # it does not come again: something that the audit does not control
+    if found is None:  # it cannot be repeated: something that the audit does not control
         return _told(anchor, (way, also), action, (one, other))
     ways, size, budget = (way, also), max(len(way), len(also)) - 1, REPLAYS
     while size and budget:
@@ -551,7 +553,7 @@ Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
 def _differing(
     walk: _Walk, anchor_of: Callable[[Record], str | None], action: Any, ways: Ways
 ) -> Witness | None:
-    """The example that two ways make with an action, if they do."""
+    """The witness of two ways and an action, if their outcomes differ."""
     first, second = (walk.turn(way, action) for way in ways)
     if first is None or second is None:
         return None
@@ -584,10 +586,10 @@ def _told(anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome
 
 
 def _unseparated(walk: _Walk) -> list[Ways]:
-    """Pairs of anchors that no observed outcome tells apart, those with most actions first.
+    """Pairs of anchors that no observed outcome separates, those with most actions first.
 
-    Two anchors are apart where an action that was tried in both has outcomes that differ, shows the
-    agent something else, or leads to two anchors that are apart.
+    Two anchors are separated if an action that was tried in both has different outcomes, different
+    observations, or leads to two separated anchors.
     """
     done: dict[Start, dict[str, dict[Hashable, tuple[Outcome, set[str]]]]] = {}
     ways: dict[tuple[Start, str], tuple[Any, ...]] = {}
@@ -609,7 +611,7 @@ def _unseparated(walk: _Walk) -> list[Ways]:
 def _alike(
     done: dict[str, dict[Hashable, tuple[Outcome, set[str]]]],
 ) -> list[tuple[int, str, str]]:
-    """Pairs of anchors of one task that are not apart, with the number of actions they share."""
+    """Pairs of anchors of a task that are not separated, with the number of shared actions."""
     open_pairs: dict[frozenset[str], list[frozenset[str]]] = {}
     counts: dict[frozenset[str], int] = {}
     apart = set[frozenset[str]]()
@@ -631,7 +633,7 @@ def _alike(
 
 
 def _followed(walk: _Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Split | None:
-    """Play on from two ways, breadth first, until something differs (None) or all is compared."""
+    """Play on after two ways, breadth first, until something differs (None) or all is equal."""
     queue, known, turns = deque([(first, second)]), set[frozenset[str]](), 0
     while queue and turns < FOLLOWED:
         one, other = queue.popleft()
@@ -654,7 +656,7 @@ def _followed(walk: _Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> S
 
 
 def _tried(walk: _Walk, way: tuple[Any, ...]) -> list[Any]:
-    """What is listed after some steps, or some of what was done in the task if nothing is."""
+    """The listed actions after some steps, or else some of the task's earlier actions."""
     play = walk.after(way)
     choices = [] if play is None else listed(walk.env, play.record.info)
     done = [walk.actions[key] for of, _, key in walk.groups if of.task == way[0].task]
@@ -669,7 +671,7 @@ def _digest(observation: Any) -> str:
 
 
 def _look(record: Record) -> str:
-    """A key of all that an agent is shown of its state."""
+    """A key of everything that the agent is shown."""
     info = record.info
     listed = sorted(map(repr, info.get("admissible_actions") or ()))
     return f"{_digest(record.observation)} {info.get('progress')} {_digest(listed)}"

@@ -1,7 +1,7 @@
-"""audit_checker: precision and recall of what judges free text or code, on cases made by hand.
+"""audit_checker: precision and recall of a checker of free text or code, on hand-written cases.
 
-A checker accepts or refuses. Cases of one family are right work in many wordings, which it has to
-accept, and near misses and harm, which it has to refuse.
+A checker accepts or refuses. The cases of a family are right answers in many wordings, which it
+should accept, and near misses and harmful actions, which it should refuse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """One case: the family it belongs to, what is judged, and whether that is right."""
+    """One case: its family, the text or code to judge, and whether it is right."""
 
     family: str
     given: Any
@@ -24,11 +24,11 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judged:
-    """How the cases of a family came out.
+class FamilyCounts:
+    """The confusion counts of a family.
 
-    accepted, refused: right cases that were. let_through, turned_away: wrong cases that were
-        accepted and refused.
+    accepted, refused: right cases that were accepted or refused.
+    let_through, turned_away: wrong cases that were accepted or refused.
     """
 
     accepted: int
@@ -38,32 +38,32 @@ class Judged:
 
     @property
     def precision(self) -> Share | None:
-        """Share of the accepted that is right; None where nothing was accepted."""
+        """Share of right cases among the accepted; None if nothing was accepted."""
         return _share(self.accepted, self.accepted + self.let_through)
 
     @property
     def recall(self) -> Share | None:
-        """Share of the right that is accepted; None where no case is right."""
+        """Share of accepted cases among the right; None if no case is right."""
         return _share(self.accepted, self.accepted + self.refused)
 
     @property
     def cases(self) -> int:
-        """How many cases there were."""
+        """Number of cases."""
         return self.accepted + self.refused + self.let_through + self.turned_away
 
 
 @dataclass(frozen=True)
 class CheckerAudit:
-    """What `audit_checker` found; it prints as a table, with the cases that came out wrong.
+    """The result of `audit_checker`; it prints as a table and a list of wrongly judged cases.
 
-    families: how each came out. wrong: the cases that were judged wrongly.
+    families: the counts of each family. wrong: the cases that were judged wrongly.
     """
 
-    families: dict[str, Judged]
+    families: dict[str, FamilyCounts]
     wrong: tuple[Case, ...]
 
     def passed(self, least: float = 0.98) -> bool:
-        """Whether precision and recall of every family are at least that."""
+        """Whether precision and recall of every family are at least `least`."""
         shares = [s for j in self.families.values() for s in (j.precision, j.recall)]
         return all(share is None or share.share >= least for share in shares)
 
@@ -83,25 +83,25 @@ def audit_checker(judge: Callable[[Any], bool], cases: Iterable[Case]) -> Checke
     """Judge every case and count by family.
 
     Args:
-        judge: from what a case gives to whether it is accepted.
+        judge: the checker: maps a case's text or code to whether it is accepted.
         cases: the cases, at least one.
 
     Raises:
         ValueError: no cases.
-        TypeError: the judge answers with something else than True or False.
+        TypeError: the judge returns something other than True or False.
     """
     counts: dict[str, dict[tuple[bool, bool], int]] = {}
     wrong = []
     for case in cases:
         found = judge(case.given)
         if not isinstance(found, bool):
-            raise TypeError(f"a judge answers True or False, got {found!r:.80} for {case!r:.200}")
+            raise TypeError(f"a judge must return a bool, got {found!r:.80} for {case!r:.200}")
         counts.setdefault(case.family, dict.fromkeys(_ORDER, 0))[case.right, found] += 1
         if found != case.right:
             wrong.append(case)
     if not counts:
         raise ValueError("no cases: give at least one of each family")
-    families = {family: Judged(*(n[key] for key in _ORDER)) for family, n in counts.items()}
+    families = {family: FamilyCounts(*(n[key] for key in _ORDER)) for family, n in counts.items()}
     return CheckerAudit(families, tuple(wrong))
 
 

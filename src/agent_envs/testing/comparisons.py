@@ -1,7 +1,6 @@
-"""Plays that must agree: each function plays some steps twice and returns how they differ.
+"""Comparisons: each function plays some steps in two ways and returns how the results differ.
 
-They are what `check_agent_env` applies to many steps, and what `violations.shortest` applies to
-fewer of them.
+`check_agent_env` applies them to many steps, and `violations.shortest` to fewer of them.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ if TYPE_CHECKING:
     from agent_envs.testing.episodes import Env
 
 CHILD = "AGENT_ENVS_CHECK_PROCESS"
-"""Set in the process that `Elsewhere` starts."""
+"""Environment variable that is set in the process of `OtherProcess`."""
 LATER = 400 * 86_400 + 5 * 3_600 + 43 * 60 + 17
-"""Seconds by which the clock is put forward."""
+"""Seconds by which the clock is moved forward."""
 ZONE = "XXX+03:17"
-"""A zone whose minutes are not those of UTC."""
+"""A time zone whose minutes differ from UTC."""
 
 
 def records(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> list[Record]:
@@ -54,7 +53,7 @@ def records(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> lis
 def differing(
     how: str, expected: Sequence[Record], found: Sequence[Record], steps: Sequence[Any]
 ) -> Violation | None:
-    """How two plays of one episode differ, with the steps up to there."""
+    """The first difference of two plays of one episode, with the steps up to it."""
     for turn, (one, other) in enumerate(zip(expected, found, strict=False)):
         if wrong := difference(one, other):
             return Violation(f"{how}, {_at(turn, one.action)}: {wrong}", steps[: turn + 1])
@@ -69,7 +68,7 @@ def _at(turn: int, action: Any) -> str:
 
 
 def named(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """Naming the task that a seed draws gives the same episode."""
+    """Naming the task that the seed draws must give the same episode."""
     start, *actions = steps
     expected = records(env, steps)
     task_ids = panel_of(env).task_ids  # type: ignore[union-attr]
@@ -82,7 +81,7 @@ def named(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 
 def undrawn(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """An episode does not draw from the global generators of Python and NumPy."""
+    """An episode must not draw from the global generators of Python and NumPy."""
     with generators_kept():
         before = generators()
         records(env, steps)
@@ -94,26 +93,26 @@ def undrawn(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 
 def rebuilt(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """An environment made again from its spec gives the same episode."""
+    """An environment made again from its spec must give the same episode."""
     other = cast("Any", env.spec).make()
     how = "made again from env.spec"
     return differing(how, records(env, steps), records(other, steps), steps)
 
 
 def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """After an invalid turn, an `Extra`, an episode goes on as it would have without it."""
+    """An episode must continue after an invalid turn (an `Extra`) as without it."""
     place = next((n for n, one in enumerate(steps) if isinstance(one, Extra)), None)
     if place is None:
         return None
     extra = steps[place].action
-    with generators_kept():  # equal turns draw alike, whatever an invalid turn has drawn
+    with generators_kept():  # equal turns draw equal numbers, whatever the invalid turn drew
         expected = records(env, [*steps[:place], *steps[place + 1 :]], Chance(env))
         found = records(env, [*steps[:place], extra, *steps[place + 1 :]], Chance(env))
-    if len(found) <= place or found[place].info["valid"]:  # here it is an action
+    if len(found) <= place or found[place].info["valid"]:  # the extra action is valid here
         return None
     for turn in range(place, min(len(expected), len(found) - 1)):
         one, other = expected[turn], found[turn + 1]
-        if one.truncated or other.truncated:  # the turn limit comes a turn earlier
+        if one.truncated or other.truncated:  # the turn limit comes one turn earlier
             return None
         what = f"after the invalid turn {quoted(extra)} the action {quoted(one.action)}"
         wrong = ""
@@ -131,14 +130,14 @@ def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 
 def unspoilt(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """What a caller does to what it was given changes nothing."""
+    """Changing the returned objects must not change the environment."""
     how, found = "after the caller emptied the lists of each info", list[Record]()
     expected = [copy.deepcopy(record) for record in records(env, steps)]
     try:
         for _, record in performed(env, steps):
             found.append(copy.deepcopy(record))
             _spoil(record.info)
-    except Exception as error:  # noqa: BLE001  it did not without
+    except Exception as error:  # noqa: BLE001  it did not raise without the change
         return Violation(f"{how}, step() raises {error!r}", steps[: len(found) + 1])
     return differing(how, expected, found, steps)
 
@@ -153,7 +152,7 @@ def _spoil(value: Any) -> None:
 
 
 def beside(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """Another instance, which does the steps in `Other`, is not seen."""
+    """Another instance, which takes the steps in `Other`, must have no effect."""
     own = [step for step in steps if not isinstance(step, Other)]
     expected, found = records(env, own), list[Record]()
     other = env.spec.make() if env.spec is not None else copy.deepcopy(env)
@@ -180,10 +179,10 @@ def beside(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 
 def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """A deep copy and a pickle made at `COPIED` go on like the original, and it like them.
+    """A deep copy and a pickle made at `COPIED` must continue like the original.
 
-    The copy plays on first, then the original, then the pickle: a part that they share moves with
-    one of them and shows in the next.
+    The copy plays on first, then the original, then the pickle: a shared part that one of them
+    changes shows as a difference in the next.
     """
     place = next((n for n, one in enumerate(steps) if one is COPIED), 0)
     before, after = steps[:place], steps[place + 1 :]
@@ -226,7 +225,7 @@ def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 
 def at_another_time(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """The time of day changes nothing."""
+    """The time of day must have no effect."""
     expected = records(env, steps)
     with _later():
         found = records(env, steps)
@@ -235,7 +234,7 @@ def at_another_time(env: Env, steps: Sequence[Any]) -> Violation | None:
 
 @contextmanager
 def _later() -> Iterator[None]:
-    """Another date, time and zone, as far as Python lets them be put in."""
+    """Another date, time and zone, as far as Python allows to replace them."""
     kept = {name: getattr(time, name) for name in ("time", "time_ns", *_OF_SECONDS, *_OF_STRUCTS)}
     zone = os.environ.get("TZ")
 
@@ -276,7 +275,7 @@ def _apply_zone() -> None:
 
 
 def limited(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """An end at the turn limit that is none with a larger limit is `truncated`."""
+    """An end at the turn limit that a larger limit removes must be `truncated`."""
     *_, last = found = records(env, steps)
     limit = limit_of(env)
     turn = len(found) - 1
@@ -287,20 +286,20 @@ def limited(env: Env, steps: Sequence[Any]) -> Violation | None:
         if len(later) == len(found) and not later[-1].ended:
             return Violation(
                 f"step {turn} ({quoted(last.action, 60)}): the turn limit of {limit} is reported "
-                f"as terminated (with max_turns={limit + 1} the episode goes on); it is truncated",
+                f"as terminated, but with max_turns={limit + 1} the episode goes on; truncate it",
                 steps,
             )
     return None
 
 
 def _longer(env: Env, limit: int) -> Iterator[Env]:
-    """The environment with another turn limit, in the ways there are."""
+    """The environment with another turn limit, in all ways to set it."""
     inner = cast("Any", env.unwrapped)
     kept = inner.max_turns
     try:
         inner.max_turns = limit
         yield env
-    except AttributeError:  # it is fixed
+    except AttributeError:  # it cannot be set
         pass
     finally:
         if inner.max_turns != kept:
@@ -312,8 +311,8 @@ def _longer(env: Env, limit: int) -> Iterator[Env]:
             return
 
 
-class Elsewhere:
-    """A process with another hash seed that plays the steps too; `shows` compares.
+class OtherProcess:
+    """A process with another hash seed that plays the same steps; `shows` compares.
 
     Raises:
         ContractError: the process fails.
@@ -343,7 +342,7 @@ class Elsewhere:
         self._said.close()
 
     def shows(self, env: Env, steps: Sequence[Any]) -> Violation | None:
-        """The same seed gives the same episode in a process with another hash seed."""
+        """The same seed must give the same episode in a process with another hash seed."""
         found = differing(
             "in a process with another hash seed", records(env, steps), self._asked(steps), steps
         )
@@ -369,25 +368,25 @@ class Elsewhere:
 
 
 NESTED = (
-    "check_agent_env is called by a module that it has to import in another process, which would "
-    'call it again, without end; call it under `if __name__ == "__main__":` or in a test'
+    "check_agent_env is called while a module is imported; its other process imports the module "
+    'and would call it again; call it under `if __name__ == "__main__":` or in a test'
 )
 
 
 def refuse_nested() -> None:
-    """Do not check in the process of a check.
+    """Refuse to start a check in a process that a check started.
 
     Raises:
-        RuntimeError: this is one.
+        RuntimeError: this is such a process.
     """
     if os.environ.get(CHILD):
         raise RuntimeError(NESTED)
 
 
 def serve() -> None:
-    """What the process of `Elsewhere` does: makes the environment, then plays what it is given."""
+    """The main function of `OtherProcess`: makes the environment, then plays given steps."""
     answers, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
-    os.dup2(2, 1)  # what the environment prints is no answer
+    os.dup2(2, 1)  # keep what the environment prints out of the answers
     env = pickle.load(requests).make()  # noqa: S301  our own
     pickle.dump(cast("Any", panel_of(env)).hash, answers)
     answers.flush()

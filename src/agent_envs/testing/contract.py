@@ -1,6 +1,6 @@
-"""check_agent_env: the environment contract checked from outside, two lines in anyone's tests.
+"""check_agent_env: checks the environment contract from outside, in two lines of a test.
 
-What holds at every turn is in `rules`; here is what only several episodes show.
+The rules for every turn are in `rules`; the checks here need several episodes.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ if TYPE_CHECKING:
     from agent_envs.testing.violations import Fresh, Shows
 
 SEED = 7
-SURPRISES = 0.2  # share of actions sampled from the space although some are admissible
+SURPRISES = 0.2  # share of actions sampled from the space although a list is given
 TASKS, EPISODES = 3, (2, 20)
-"""Of the small audit of anchors; the fewest and the most episodes of each task."""
+"""Fewest and most episodes of each task in the small audit of anchors."""
 WIDE = 10
-"""Tasks in which listed actions are tried where they were not yet."""
+"""Tasks in which untried listed actions are tried."""
 SEEDS = 3
-"""From so many seeds each of its tasks is played."""
+"""Number of seeds from which the small audit plays each task."""
 PROBES = 40
-"""Listed actions that are tried in a state, at most; from late states, so many in all."""
+"""Most listed actions that are tried in a state; in late states, the total number."""
 SLOW = 100
-"""Turns of the small audit for each task whose late states are tried."""
+"""Turns of the small audit for each task whose late states are checked."""
 CUTS = 5
-"""Resets in the middle of an episode, after so many turns less one."""
+"""Resets in the middle of episodes, after 0 to so many turns less one."""
 PLACES = 4
-"""Turns of a way after which copies are made and nonsense is tried."""
+"""Turns of a way at which copies are made and nonsense is tried."""
 RESETS = 20
-"""Resets without a seed until one has to differ."""
+"""Resets without a seed of which at least one must start another task."""
 Way = tuple[Start, list[Any]]
-"""An episode that reaches late states."""
+"""The steps of an episode that reaches late states."""
 
 
 def check_agent_env(
@@ -88,27 +88,31 @@ def check_agent_env(
 ) -> None:
     """Check the whole contract on `env`, wrapped or not, made by `gym.make` or by hand.
 
-    Docstring headings, panel and its hash, Gymnasium's own `check_env` (silent), reset options,
-    order of calls, every rule of `rules.RULES` at every turn, ends, determinism, odd actions,
-    nonsense and listed actions in early and late states, what invalid turns leave behind, a small
-    audit of the anchors from several seeds, the time of day, the turn limit, whether callers and
-    other instances can interfere, rebuilding from the spec, and:
+    It checks the docstring headings, the panel and its hash, Gymnasium's own `check_env`, reset
+    options, the order of calls, every rule of `rules.RULES` at every turn, ends, determinism, odd
+    actions, nonsense and listed actions in early and late states, effects of invalid turns, the
+    anchors by a small audit from several seeds, the time of day, the turn limit, interference by
+    callers and other instances, and rebuilding from the spec.
 
-    oracle: makes the expert of an episode, as the class `Oracle` of an environment does. It has to
-        solve the first tasks; its episodes are the late states. By default the environment's own
-        `Oracle`, or else its `Explorer`, where it can play these tasks and solves them. Without an
-        expert the late states are those in which the audit of the anchors came furthest.
-    copies: whether deep copies and pickles must go on exactly like the original, and instances that
-        play at the same time must not see each other.
-    processes: whether to play once more in a process with another hash seed, which needs a spec
-        with its entry point as a string.
-    turns: how many turns of a task the small audit plays, at most; fewer for slow environments.
-    actions: makes the actor of an episode that does not follow the oracle, for text without a list.
+    Args:
+        env: the environment.
+        oracle: makes the expert of an episode, as the class `Oracle` of an environment does. It
+            must solve the first tasks; its episodes provide the late states. By default the
+            environment's own `Oracle`, or else its `Explorer`, if it can play these tasks and
+            solves them. Without an expert the late states are those in which the audit of the
+            anchors came furthest.
+        copies: whether to check that deep copies and pickles continue exactly like the original,
+            and that concurrent instances do not affect each other.
+        processes: whether to play once more in a process with another hash seed, which needs a
+            spec with its entry point as a string.
+        turns: most turns per task in the small audit; use fewer for slow environments.
+        actions: makes the actor of an episode that does not follow the oracle, for text
+            environments without lists of actions.
 
     Raises:
-        ContractError: the first thing that is not as the contract requires, with the shortest steps
-            found that show it.
-        RuntimeError: it is called while a process that it started imports the module of `env`.
+        ContractError: the first violation, with the shortest steps found that show it.
+        RuntimeError: it is called in a process that it started, while the module of `env` is
+            imported there.
     """
     comparisons.refuse_nested()
     make = fresh(env)
@@ -124,10 +128,10 @@ def check_agent_env(
 
 
 def _shorten(make: Fresh, error: Exception) -> None:
-    """Note fewer steps at an error that the environment raised.
+    """Add a note with fewer steps to an error that the environment raised.
 
     Raises:
-        ContractError: the error is one, of the base class; with its steps.
+        ContractError: the error is a ContractError of the base class; with its steps.
     """
     steps = vars(error).get("steps")
     if not steps:
@@ -185,7 +189,7 @@ def _check(
     for start, done in [(Start(SEED), first), *ways[:1]]:
         _hold(env, comparisons.at_another_time, (start, *done))
     _check_limit(env, first)
-    _require(_panel(env).hash == listing, "the panel changed while episodes were played")
+    _require(_panel(env).hash == listing, "the panel changed during the episodes")
     if processes and env.spec is not None and isinstance(env.spec.entry_point, str):
         _check_elsewhere(env, make, [(Start(SEED), first), *ways])
 
@@ -193,12 +197,12 @@ def _check(
 def play(
     env: Env, seed: int, *, task: int | None = None, actions: Actions = wander
 ) -> Iterator[Record]:
-    """An episode to its end, most actions admissible, each turn checked as it comes.
+    """Plays an episode to its end with mostly admissible actions, and checks each turn.
 
-    Where nothing is listed, its actions are samples of the space, or of an actor of `actions`.
+    Without lists of actions, it uses samples of the space, or an actor of `actions`.
 
     Raises:
-        ContractError: a turn that is not as the contract requires.
+        ContractError: a turn violates the contract.
     """
     rng = np.random.default_rng(seed)
     env.action_space.seed(seed)
@@ -215,12 +219,12 @@ def play(
 
 
 def digest(env: Env, seed: int) -> str:
-    """Hex SHA-256 of the panel's hash and all that an episode shows."""
+    """Hex SHA-256 of the panel's hash and of all turns of an episode."""
     return sha256(repr((_panel(env).hash, list(play(env, seed)))).encode()).hexdigest()
 
 
 def _hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
-    """Raise what the steps show."""
+    """Raise the violation that the steps show, if any."""
     found = shows(env, steps)
     if found is not None:
         found.again = shows
@@ -230,7 +234,7 @@ def _hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
 def _watched(
     env: Env, start: Start, make_actor: Callable[[], Actor], watch: Watch | None = None
 ) -> Iterator[Record]:
-    """An episode by the actor that is made after its reset, each turn under the rules."""
+    """Plays an episode with a new actor, each turn checked by the rules."""
     watch = watch or Watch(env, start)
     for record in episode(env, start, make_actor):
         watch(record)
@@ -267,12 +271,12 @@ def _check_panel(env: Env) -> None:
     )
     _require(
         type(panel.source) is str and panel.source != "",
-        f"panel.source must say where the tasks come from, got {panel.source!r}",
+        f"panel.source must name the origin of the tasks, got {panel.source!r}",
     )
     try:
         expected = Panel(panel.split, panel.task_ids).hash
     except ValueError as error:
-        raise ContractError(f"env.unwrapped.panel is no panel: {error}") from error
+        raise ContractError(f"env.unwrapped.panel is not a valid panel: {error}") from error
     _require(panel.hash == expected, f"panel.hash must be {expected}, got {panel.hash!r}")
     turns = getattr(env.unwrapped, "max_turns", None)
     _require(
@@ -287,8 +291,8 @@ def _check_gymnasium(env: Env) -> None:
         raise
     except (AssertionError, UserWarning) as problem:
         if limit_of(env) == 1 and "truncates after 1 step" in str(problem):
-            return  # which is what one turn means; it comes after the checks of spaces and reset
-        raise ContractError(f"gymnasium's check_env is not silent: {problem}") from problem
+            return  # correct for one turn; spaces and reset are already checked at that point
+        raise ContractError(f"gymnasium's check_env reports: {problem}") from problem
 
 
 def _check_options(env: Env, actions: Sequence[Any]) -> None:
@@ -315,12 +319,12 @@ def _check_refused(env: Env, options: dict[str, Any]) -> None:
 
 
 def _check_seeds(env: Env) -> None:
-    """Seeds draw tasks, and a reset without one goes on from the last seed."""
+    """Seeds draw tasks, and a reset without a seed continues the random stream."""
     drawn = [env.reset(seed=seed)[1]["task_id"] for seed in range(20)]
     several = len(_panel(env).task_ids) > 1
     _require(
         len(set(drawn)) > 1 or not several,
-        f"20 seeds draw one task, {drawn[0]!r}, of {len(_panel(env).task_ids)}",
+        f"20 seeds draw the same task, {drawn[0]!r}, of {len(_panel(env).task_ids)}",
     )
     following = []
     for _ in range(2):
@@ -337,8 +341,8 @@ def _check_seeds(env: Env) -> None:
             return
         tasks.add(env.reset()[1]["task_id"])
     raise ContractError(
-        f"reset() without a seed starts the same task again, {tasks.pop()!r}, of "
-        f"{len(_panel(env).task_ids)}: it must go on drawing\n"
+        f"reset() without a seed repeats the same task, {tasks.pop()!r}, of "
+        f"{len(_panel(env).task_ids)}: it must draw a new task\n"
         f"  shown by reset(seed={SEED}), then reset() ({RESETS + 3} times)"
     )
 
@@ -359,7 +363,7 @@ def _check_reset_needed(env: Env, when: str, steps: Sequence[Any] = ()) -> None:
 
 
 def _check_repeats(env: Env, actions: Sequence[Any], others: Actions) -> None:
-    """The same seed gives the same episode, and another episode between leaves nothing behind."""
+    """The same seed gives the same episode, also after another episode in between."""
     between = [record.action for record in play(env, SEED + 1, actions=others)][1:]
     same = (Start(SEED), *actions)
     cuts = [one for cut in range(CUTS) for one in same[: cut + 1]]
@@ -374,7 +378,7 @@ def _hold_repeating(env: Env, steps: Sequence[Any]) -> None:
 
 
 def _check_again(env: Env, actions: Actions, tasks: int) -> None:
-    """Episodes that come to late states, each again after the others."""
+    """Repeats episodes with late states, each after the others."""
     done = []
     for place, start in enumerate(starts(env, tasks, SEED)):
         actor = partial(actions, env, np.random.default_rng([SEED, place, 1]))
@@ -407,9 +411,9 @@ def _check_odd_actions(env: Env) -> None:
 
 
 def _check_late(env: Env, ways: Sequence[Way]) -> None:
-    """Listed actions are tried from a reset and in late states, and there words without sense.
+    """Tries listed actions after a reset and in late states, and nonsense in late states.
 
-    That the former are valid and the latter are not is a rule.
+    The rules check that the former are valid and the latter are not.
     """
     rng, way = np.random.default_rng(SEED), list[Any]()
     for _ in range(3):
@@ -431,9 +435,9 @@ def _check_late(env: Env, ways: Sequence[Way]) -> None:
 
 
 def _check_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> None:
-    """Episodes of more tasks and seeds, of actions not yet tried at an anchor of their task.
+    """Plays more tasks and seeds, with actions that are untried at an anchor of their task.
 
-    Some go a part of a way first.
+    Some episodes first follow a part of a way.
     """
     rng, played = np.random.default_rng(SEED), 0
     possible: Possible = {}
@@ -457,7 +461,7 @@ def _untried(
     led: Sequence[Any],
     rng: np.random.Generator,
 ) -> Actor:
-    """Some actions, then listed ones that were not tried at the anchor."""
+    """An actor that takes the actions of `led`, then listed actions untried at the anchor."""
     rest, wandering = [*led], actions(env, rng)
 
     def act(shown: Any, info: dict[str, Any]) -> Any:
@@ -475,7 +479,7 @@ def _untried(
 
 
 def _places(actions: Sequence[Any]) -> list[int]:
-    """Some turns of an episode before its last one, evenly, the latest always."""
+    """Evenly spaced turns of an episode before its last one, including the latest."""
     last = max(len(actions) - 1, 0)
     return sorted({last - (last * n) // PLACES for n in range(PLACES)})
 
@@ -483,7 +487,7 @@ def _places(actions: Sequence[Any]) -> list[int]:
 def _guided(
     solutions: Mapping[str, Way], actions: Actions, env: Env, rng: np.random.Generator
 ) -> Actor:
-    """Wanders, in some episodes along a solution of the task, so that its later states are seen."""
+    """An actor that wanders, in some episodes after following a solution to later states."""
     wandering, share = actions(env, rng), float(rng.choice((0.0, 0.6, 0.9)))
     rest: list[Any] = []
 
@@ -496,7 +500,7 @@ def _guided(
 
 
 def _check_invalid_turns(env: Env, actions: Actions) -> None:
-    """An episode goes on after an invalid turn as it would have without it."""
+    """An episode must continue after an invalid turn as without it."""
     if says(env, "Validity"):
         return
     for start in starts(env, TASKS, SEED):
@@ -511,9 +515,9 @@ def _check_invalid_turns(env: Env, actions: Actions) -> None:
 
 
 def _check_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
-    """A small audit of the anchors, each turn of which is under the rules.
+    """A small audit of the anchors, with each turn checked by the rules.
 
-    Returns the episode of each task that came furthest, up to there.
+    Returns for each task the episode with the most progress, up to that turn.
     """
     possible: Possible = {}
     furthest: dict[int | None, tuple[float, Way]] = {}
@@ -550,7 +554,7 @@ def _check_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
 
 
 def _check_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> None:
-    """Two instances that take turns do not see each other."""
+    """Two instances that play in turns must not affect each other."""
     between = [record.action for record in play(env, SEED + 1, actions=others)][1:]
     steps: list[Any] = [Start(SEED), Other(Start(SEED + 1))]
     for place in range(max(len(actions), len(between))):
@@ -560,14 +564,14 @@ def _check_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> No
 
 
 def _check_copies(env: Env, ways: Sequence[Way]) -> None:
-    """Copies made at the reset and at several turns of several episodes go on like the original."""
+    """Copies made at the reset and at several turns must continue like the original."""
     for start, actions in ways:
         for place in sorted({0, *_places(actions)}):
             _hold(env, comparisons.copies, (start, *actions[:place], COPIED, *actions[place:]))
 
 
 def _check_limit(env: Env, actions: Sequence[Any]) -> None:
-    """The turn limit is `truncated`, for a player that does nothing and for one that wanders."""
+    """The turn limit must be `truncated`, for a passive player and for one that wanders."""
     nothing = dressed(env, NONSENSE[0])
     if not isinstance(env.action_space, gym.spaces.Text):
         nothing = env.action_space.sample()
@@ -576,7 +580,7 @@ def _check_limit(env: Env, actions: Sequence[Any]) -> None:
 
 
 def _own_solutions(env: Env) -> dict[str, Way]:
-    """As `_solutions` by the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
+    """`_solutions` of the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
     for made in reversed(experts_of(type(env.unwrapped)).values()):
         if _can_play(env, made):
             played = list(_led(env, made))
@@ -586,7 +590,7 @@ def _own_solutions(env: Env) -> dict[str, Way]:
 
 
 def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
-    """Whether an expert plays the environment as its options are."""
+    """Whether an expert can play the environment with its options."""
     (start, *_) = _first(env)
     env.reset(seed=start.seed, options=start.options)
     try:
@@ -597,7 +601,7 @@ def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
 
 
 def _solutions(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
-    """Solve the first tasks and those of the small audit; what was done in each, by task id.
+    """Solve the first tasks and those of the small audit; the actions of each, by task id.
 
     Raises:
         Violation: one of the first tasks is not solved.
@@ -616,7 +620,7 @@ def _solutions(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
 def _led(
     env: Env, oracle: Callable[[Env], Expert]
 ) -> Iterator[tuple[Start, dict[str, Any], list[Any]]]:
-    """An expert's episodes of the first tasks and of the small audit: start, last info, actions."""
+    """An expert's episodes of the first tasks and the small audit: start, last info, actions."""
     for start in [*_first(env), *starts(env, TASKS, SEED)]:
         records = list(_watched(env, start, lambda: _follower(env, oracle(env))))
         yield start, records[-1].info, [record.action for record in records[1:]]
@@ -627,19 +631,19 @@ def _first(env: Env) -> list[Start]:
 
 
 def _follower(env: Env, expert: Expert) -> Actor:
-    """The actor that does what an expert says."""
+    """The actor that takes an expert's actions."""
     return lambda *_: dressed(env, expert.act())
 
 
 def _check_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:
-    with comparisons.Elsewhere(env) as elsewhere:
+    with comparisons.OtherProcess(env) as elsewhere:
         _require(
             elsewhere.panel_hash == _panel(env).hash,
-            "the panel is another one in a process with another hash seed",
+            "the panel differs in a process with another hash seed",
         )
         for start, actions in ways:
             try:
                 _hold(env, elsewhere.shows, (start, *actions))
-            except Violation as found:  # told while the process is there to ask
+            except Violation as found:  # explained while the process is still running
                 told = explained(make, found)
                 raise Violation(told.wrong, told.steps) from None

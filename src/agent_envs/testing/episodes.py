@@ -1,6 +1,6 @@
-"""Episodes as the audits play them: from shared seeds, recorded turn by turn, by any actor.
+"""Episodes of the audits: played from given seeds by any actor, and recorded turn by turn.
 
-An actor sees what an agent sees; it is made anew for every episode.
+An actor sees what an agent sees; each episode has a new actor.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 Env: TypeAlias = "gym.Env[Any, Any]"
 Actor: TypeAlias = Callable[[Any, dict[str, Any]], Any]
-"""From an observation and its info to the next action."""
+"""Maps an observation and its info to the next action."""
 Actions: TypeAlias = Callable[[Env, np.random.Generator], Actor]
-"""Makes the actor of an episode that was just reset."""
+"""Makes the actor of an episode, after its reset."""
 
 ODD = (
     "",
@@ -42,19 +42,19 @@ ODD = (
     "{}",
     "q" * 300,
 )
-"""Texts that are no action of most environments."""
+"""Texts that are not an action in most environments."""
 NONSENSE = ("xyzzy", "q" * 300, "y", "vqjzkxw")
-"""Words that are an action only where they are listed."""
-WORDS = 0.9  # share of the words that an actor was given
+"""Words that are an action only if they are listed."""
+WORDS = 0.9  # share of actions that are the given words
 SHOWN = 100
-"""Characters of an action in messages."""
+"""Most characters of an action in messages."""
 DRAWS = 64
-"""States of the generators that turns can begin with."""
-LONGEST = 200  # turns of an environment without a turn limit
+"""Number of generator states that a turn can begin with."""
+LONGEST = 200  # most turns in an environment without a turn limit
 
 
 class Record(NamedTuple):
-    """One turn as seen from outside; the first has action None."""
+    """One turn as seen from outside; the action of the reset is None."""
 
     action: Any
     observation: Any
@@ -70,7 +70,7 @@ class Record(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How an episode begins: the seed, and the number of the task where there is a panel."""
+    """The beginning of an episode: the seed, and the task's number if there is a panel."""
 
     seed: int
     task: int | None = None
@@ -91,20 +91,20 @@ def name_of(env: Env) -> str:
 
 
 def panel_of(env: Env) -> Panel | None:
-    """The panel of an environment, None where it has none."""
+    """The panel of an environment, or None."""
     return cast("Panel | None", getattr(env.unwrapped, "panel", None))
 
 
 def starts(env: Env, tasks: int, seed: int) -> list[Start]:
-    """So many tasks of the panel, drawn by the seed, each with a seed of its own.
+    """The starts of `tasks` random tasks of the panel, each with its own seed.
 
-    Without a panel the seeds alone are the tasks.
+    Without a panel, the seeds are the tasks.
 
     Raises:
         ValueError: fewer than one task.
     """
     if tasks < 1:
-        raise ValueError(f"tasks counts the tasks to play and is at least 1, got {tasks}")
+        raise ValueError(f"tasks, the number of tasks to play, must be at least 1, got {tasks}")
     panel = panel_of(env)
     if panel is None:
         return [Start(seed + place) for place in range(tasks)]
@@ -113,43 +113,43 @@ def starts(env: Env, tasks: int, seed: int) -> list[Start]:
 
 
 def limit_of(env: Env) -> int:
-    """The turn limit: the environment's, its spec's, or `LONGEST`."""
+    """The turn limit of the environment or of its spec, else `LONGEST`."""
     own = getattr(env.unwrapped, "max_turns", None)
     of_spec = env.spec.max_episode_steps if env.spec is not None else None
     return int(own or of_spec or LONGEST)
 
 
 class Other(NamedTuple):
-    """A step of another instance, between those of the first."""
+    """A step of another instance, between steps of the first."""
 
     step: Any
 
 
 class Extra(NamedTuple):
-    """An action that is put in, to compare with the episode without it."""
+    """An inserted action; the episode is compared with the one without it."""
 
     action: Any
 
 
 COPIED = type("Copied", (), {"__repr__": lambda _: "a copy is made"})()
-"""Where, among the steps of an episode, a copy is made."""
+"""Marks the place among the steps at which a copy is made."""
 
 
 class Chance:
-    """Puts the generators of environment, Python and NumPy into one of `DRAWS` states.
+    """Sets the generators of environment, Python and NumPy to one of `DRAWS` states.
 
-    Equal turns then draw equal numbers, whatever was drawn before.
+    Equal turns then draw equal numbers, regardless of earlier draws.
     """
 
     def __init__(self, env: Env) -> None:
         self._env = env.unwrapped
 
     def fix(self, key: str, action: Any) -> None:
-        """Choose the state by what a turn begins with and what is done."""
+        """Choose the state by the key of a turn's beginning and its action."""
         place = crc32(f"{key}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
         python, numpy = _global_states()
         random.setstate(python[place])
-        np.random.set_state(numpy[place])  # noqa: NPY002  what others' environments draw from
+        np.random.set_state(numpy[place])  # noqa: NPY002  other environments draw from it
         generator = getattr(self._env.np_random, "bit_generator", None)
         if generator is not None:
             generator.state = _own_state(cast("Any", type(generator)), place)
@@ -169,12 +169,12 @@ def _own_state(kind: type, place: int) -> Any:
 
 
 class Play:
-    """An episode under way; an error that the environment raises gets a note of the actions.
+    """A running episode; errors of the environment get a note with the actions.
 
-    The error also has them as its attribute `steps`, for `violations.shortest`.
+    The error's attribute `steps` also has the actions, for `violations.shortest`.
 
     Attributes:
-        start: How it began. actions: What was done since.
+        start: The beginning. actions: The actions since.
         record: The latest turn.
     """
 
@@ -184,7 +184,7 @@ class Play:
         self.record = self._noted(self._begun)
 
     def step(self, action: Any) -> Record:
-        """Do an action: the record of its turn."""
+        """Take an action, return the record of its turn."""
         if self._chance is not None:
             self._chance.fix(str(self.record.info.get("anchor")), action)
         self.actions.append(action)
@@ -211,7 +211,7 @@ class Play:
 def performed(
     env: Env, steps: Sequence[Any], chance: Chance | None = None
 ) -> Iterator[tuple[Play, Record]]:
-    """Every turn of these steps: a `Start` resets, what follows are actions, up to the end."""
+    """Plays steps and yields every turn: a `Start` resets, actions follow up to the end."""
     play: Play | None = None
     for step in steps:
         if isinstance(step, Start):
@@ -222,7 +222,7 @@ def performed(
 
 
 def quoted(action: Any, most: int = SHOWN) -> str:
-    """An action as Python writes it; a long one is cut, with a mark, its quote and its length."""
+    """The repr of an action; a long one is truncated and followed by its length."""
     text = repr(action)
     if len(text) <= most:
         return text
@@ -232,13 +232,13 @@ def quoted(action: Any, most: int = SHOWN) -> str:
 
 
 def shown_by(steps: Sequence[Any]) -> str:
-    """How to see something again."""
+    """The line of a message that says how to reproduce something."""
     start, *rest = steps
     return f"  shown by {start}, then {sequence(rest)}" if rest else f"  shown by {start}"
 
 
 def sequence(steps: Sequence[Any]) -> str:
-    """Steps in order, long actions cut, what is repeated counted."""
+    """Steps in order; long actions are truncated, repeated steps are counted."""
     shown = []
     for text, same in groupby(map(_step, steps)):
         times = len(list(same))
@@ -246,7 +246,7 @@ def sequence(steps: Sequence[Any]) -> str:
     return ", ".join(shown) or "nothing"
 
 
-REPEATED = 4  # times, to be counted in messages
+REPEATED = 4  # repetitions from which on messages count them
 
 
 def _step(step: Any) -> str:
@@ -258,7 +258,7 @@ def _step(step: Any) -> str:
 
 
 def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:
-    """An episode by the actor that is made after its reset, to its end or the turn limit."""
+    """Plays an episode with a new actor, to its end or the turn limit."""
     play = Play(env, start)
     yield play.record
     actor = make_actor()
@@ -269,7 +269,7 @@ def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator
 
 
 def dressed(env: Env, action: str) -> str:
-    """An action as `env` takes it: a whole reply where that is what it reads."""
+    """The input of `env.step` for an action: a whole reply if `env` reads replies."""
     parser = parser_of(env)
     if parser is not None:
         *before, last = parser.tags
@@ -279,26 +279,26 @@ def dressed(env: Env, action: str) -> str:
 
 
 def parser_of(env: Env) -> ParseReply | None:
-    """The wrapper that reads actions from replies, None where there is none."""
+    """The wrapper `ParseReply` of an environment, or None."""
     while isinstance(env, gym.Wrapper) and not isinstance(env, ParseReply):
         env = env.env
     return env if isinstance(env, ParseReply) else None
 
 
 def listed(env: Env, info: dict[str, Any]) -> list[Any]:
-    """What `info` says can be done next, as `env` takes it; nothing where it says nothing."""
+    """The admissible actions in `info` as inputs of `env.step`; [] if there is no list."""
     return [dressed(env, action) for action in info.get("admissible_actions") or ()]
 
 
 def odd_actions(env: Env) -> list[Any]:
-    """Actions that mostly are none: odd texts, or samples of a space of something else."""
+    """Mostly invalid actions: odd texts, or samples of a space that is not text."""
     if isinstance(env.action_space, Text):
         return [dressed(env, text) for text in ODD]
     return [env.action_space.sample() for _ in ODD]
 
 
 def wander(env: Env, rng: np.random.Generator) -> Actor:
-    """Actions for any environment: listed ones, some twice, odd texts, and samples of the space."""
+    """An actor for any environment: listed actions, repetitions, odd texts, and samples."""
     env.action_space.seed(int(rng.integers(2**31)))
     done, odd = list[Any](), odd_actions(env)
 
@@ -317,7 +317,7 @@ def wander(env: Env, rng: np.random.Generator) -> Actor:
 
 
 def saying(words: Sequence[str]) -> Actions:
-    """Makes actors that say these words, for an environment of text that lists no actions."""
+    """Makes actors that use these words, for text environments without lists of actions."""
 
     def made(env: Env, rng: np.random.Generator) -> Actor:
         wandering, said = wander(env, rng), [dressed(env, word) for word in words]
@@ -333,10 +333,10 @@ def saying(words: Sequence[str]) -> Actions:
 
 
 def audits_of(env: Env) -> ModuleType | None:
-    """The module that the environment's class names in `audits`, with `actions` and `NON_SOLVERS`.
+    """The module in the class attribute `audits` of an environment, None without one.
 
     Raises:
-        ImportError: there is no such module.
+        ImportError: the module does not exist.
     """
     name = getattr(env.unwrapped, "audits", "")
     return import_module(name) if name else None

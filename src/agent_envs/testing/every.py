@@ -1,4 +1,4 @@
-"""audit: every audit of one environment, for the command `agent-envs audit` and for scripts."""
+"""audit: all audits of one environment, for the command `agent-envs audit` and for scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audit:
-    """The audits of one environment; it prints as their tables.
+    """The results of all audits of one environment; it prints as their tables.
 
     missing: keys of the contract that `info` lacks.
     violation: the first violation of the contract, with the actions that show it; "" for none.
@@ -42,7 +42,7 @@ class Audit:
         return not self.violation and self.anchors.passed and rewards
 
     def json(self) -> dict[str, Any]:
-        """All figures as plain values."""
+        """All results as plain values."""
         told = asdict(self) | {"passed": self.passed}
         for kind in ("anchor", "observation"):
             row = getattr(self.anchors, kind)
@@ -82,13 +82,13 @@ def audit(
     """Check the contract, then audit anchors and rewards.
 
     Args:
-        env: the environment, wrapped or not, or what makes it.
-        actions: as of `audit_anchors`, `check_agent_env` and `audit_rewards`; `saying(words)` for
-            text that lists no actions.
-        tasks: how many tasks the audit of anchors plays.
-        episodes: of each of them.
-        players: how many tasks each player of the audit of rewards plays.
-        seed: of all that is drawn.
+        env: the environment, wrapped or not, or a function that makes it.
+        actions: as in `audit_anchors`, `check_agent_env` and `audit_rewards`; use `saying(words)`
+            for text environments without lists of actions.
+        tasks: number of tasks for the audit of anchors.
+        episodes: number of episodes of each task.
+        players: number of tasks for each player in the audit of rewards.
+        seed: seed of all random draws.
     """
     made = env() if callable(env) else env
     (start,) = starts(made, 1, seed)
@@ -103,10 +103,10 @@ def audit(
 
 
 def violation(env: Env, actions: Actions | None = None) -> str:
-    """The first violation of the contract as text, "" where it is kept."""
+    """The first violation of the contract as text, "" for none."""
     try:
         check_agent_env(env, actions=actions or wander)
-    except Exception as error:  # noqa: BLE001  whatever an environment raises is a violation
+    except Exception as error:  # noqa: BLE001  any error of an environment is a violation
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])
     return ""

@@ -1,8 +1,8 @@
-"""audit_rewards: what players earn that do not do the task, so that a score means something.
+"""audit_rewards: the rewards of players that ignore the task, as a baseline for learned scores.
 
-A non-solver is a script that does not read the task: it says the same always, copies the
-instruction, pastes what it found, repeats what the rules like. Its success has to stay near that of
-a player that acts at random.
+A non-solver is a script that does not read the task: it always says the same, copies the
+instruction, pastes what it found, or repeats what the rules reward. Its success should be close to
+that of a random player.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 Z = NormalDist().inv_cdf(0.975)
 LIMIT = 0.1
-"""The success that counts as near chance."""
+"""The success up to which a player counts as a non-solver."""
 RANDOM = "random"
-"""The name of the player that every audit adds: listed actions, or samples of the space."""
+"""The player that every audit adds: it draws listed actions, or samples of the space."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """`count` of `total`, with Wilson's 95% interval of the share, [low, high] in [0, 1]."""
+    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1]."""
 
     count: int
     total: int
 
     @property
     def share(self) -> float:
-        """`count` by `total`."""
+        """`count / total`."""
         return self.count / self.total
 
     @property
@@ -68,7 +68,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Earned:
-    """What one player earned: its successes, and the mean return of an episode ± its 95% error."""
+    """The result of one player: its successes, and the mean return ± its 95% error."""
 
     success: Share
     mean: float
@@ -78,12 +78,12 @@ class Earned:
 
 @dataclass(frozen=True)
 class RewardAudit:
-    """What `audit_rewards` found; it prints as a table.
+    """The result of `audit_rewards`; it prints as a table.
 
-    env, episodes, seed: what was played; the episodes are of each player.
-    limit: the success up to which a player counts as one that does not solve tasks.
-    players: what each earned, by name; `RANDOM` is among them.
-    violation: the first turn that is not as the contract requires, with its actions; "" for none.
+    env, episodes, seed: the environment, the number of episodes of each player, and the seed.
+    limit: the success up to which a player counts as a non-solver.
+    players: the result of each player by name, including `RANDOM`.
+    violation: the first turn that violates the contract, with its actions; "" for none.
     """
 
     env: str
@@ -100,7 +100,7 @@ class RewardAudit:
 
     @property
     def passed(self) -> bool:
-        """No player is too good, and no turn a violation."""
+        """Whether no player is too good and no turn violates the contract."""
         return not self.too_good and not self.violation
 
     def __str__(self) -> str:
@@ -131,17 +131,17 @@ def audit_rewards(
 ) -> RewardAudit:
     """Let each player play each of the tasks once.
 
-    Where `info` has the keys of the contract, each turn is held against `rules.RULES`, and the
-    first violation is kept.
+    If `info` has the keys of the contract, each turn is checked by `rules.RULES`, and the first
+    violation is reported.
 
     Args:
-        env: the environment, wrapped or not, or what makes it. Its `info` has "success".
-        players: what makes the actor of an episode, by name; by default the `NON_SOLVERS` of the
+        env: the environment, wrapped or not, or a function that makes it; `info` needs "success".
+        players: makers of an episode's actor, by name; by default the `NON_SOLVERS` of the
             environment's own audits. A random player is added.
-        actions: makes the actor of the random player, as `saying(words)` for text that lists no
-            actions; by default listed actions, else samples of the space.
-        tasks: how many tasks of the panel, at most all; without a panel, how many seeds.
-        seed: of all that is drawn.
+        actions: makes the actor of the random player, such as `saying(words)` for text
+            environments without lists of actions; by default listed actions, else samples.
+        tasks: number of tasks, at most the size of the panel; without a panel, number of seeds.
+        seed: seed of all random draws.
         limit: the success that no player may exceed; by default the `LIMIT` of the environment's
             audits, for a game whose answer can be guessed, else 0.1.
 
@@ -179,7 +179,7 @@ def audit_rewards(
 
 
 def scripted(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
-    """A player that does these actions in turn and repeats the last one."""
+    """A player that takes these actions in order and repeats the last one."""
 
     def made(_: np.random.Generator) -> Actor:
         rest = list(actions)

@@ -1,7 +1,7 @@
-"""The rules that hold at every turn of every episode, and the watch that applies them.
+"""The rules for every turn of every episode, and the watch that applies them.
 
-A rule reads what was seen of one turn and says what is wrong, or "". An environment that differs on
-purpose says so in its docstring, in the words of `EXCEPTIONS`, under the heading named there.
+A rule gets the facts of one turn and returns what is wrong, or "". An environment that deviates on
+purpose says so in its docstring, in the words of `EXCEPTIONS`, under the heading given there.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ EXCEPTIONS = {
     "Validity": "takes effect",
     "Description": "goal changes",
 }
-"""What an environment says of itself that relaxes a rule: that progress can be 1 without success,
-that an action takes effect although it is invalid, and that the goal changes in an episode."""
+"""Heading -> words in a docstring that relax a rule: progress can be 1 without success, an action
+takes effect although it is invalid, and the goal changes in an episode."""
 DAY = 86_400.0
 
 
@@ -76,9 +76,9 @@ HEADINGS = (
 
 
 def says(env: Env, heading: str) -> bool:
-    """Whether the docstring, or that of a base, makes the exception of a heading.
+    """Whether the docstring, or that of a base class, states the exception of a heading.
 
-    `ParseReply(on_malformed="attempt")` does what a malformed reply most likely means.
+    `ParseReply(on_malformed="attempt")` counts as an exception of Validity.
     """
     if heading == "Validity" and attempts(env):
         return True
@@ -87,7 +87,7 @@ def says(env: Env, heading: str) -> bool:
 
 
 def attempts(env: Env) -> bool:
-    """Whether malformed replies are acted on all the same."""
+    """Whether the likeliest actions of malformed replies are executed."""
     parser = parser_of(env)
     return parser is not None and parser.on_malformed == "attempt"
 
@@ -97,13 +97,13 @@ Possible = dict[tuple[str, str], tuple[frozenset[str], tuple[Any, ...]]]
 
 @dataclass
 class Seen:
-    """What was seen of an episode up to one turn.
+    """The facts of an episode up to one turn.
 
     Attributes:
-        start: How it began. actions: What was done since.
-        opening, before, record: The first turn, the one before and this one.
-        kept: A copy of the one before, made when it came.
-        possible: What was listed at each anchor of a task so far, and the steps to there.
+        start: The beginning. actions: The actions since.
+        opening, before, record: The first turn, the previous turn and this one.
+        kept: A copy of the previous turn, made when it came.
+        possible: The listed actions at each anchor of a task so far, and the steps to it.
         panel: The panel at the reset.
         earlier: Steps of an earlier episode that a rule compared with.
     """
@@ -138,7 +138,7 @@ class Seen:
 class Watch:
     """Applies the rules to the turns of an episode as they come.
 
-    possible: what was listed at each anchor of each task, shared by the episodes.
+    possible: the listed actions at each anchor of each task, shared by the episodes.
     """
 
     def __init__(self, env: Env, start: Start, possible: Possible | None = None) -> None:
@@ -148,14 +148,14 @@ class Watch:
 
     @property
     def begun(self) -> bool:
-        """Whether it has seen a turn."""
+        """Whether a turn was seen."""
         return self._seen is not None
 
     def __call__(self, record: Record) -> None:
-        """See the next turn.
+        """Check the next turn.
 
         Raises:
-            ContractError: a rule that it breaks, with the actions up to there.
+            ContractError: the turn violates a rule; with the actions up to it.
         """
         if self._seen is None:
             self._seen = Seen(self._env, self._start, record, record, possible=self._possible)
@@ -171,9 +171,9 @@ class Watch:
 
 
 class Watching:
-    """Watches the episodes of an audit and keeps the first violation.
+    """Checks the episodes of an audit and keeps the first violation.
 
-    Where `info` at a reset has not all keys of the contract, there is nothing to hold it to.
+    If `info` at a reset lacks a key of the contract, the episode is not checked.
     """
 
     def __init__(self, env: Env) -> None:
@@ -182,7 +182,7 @@ class Watching:
         self.found: Violation | None = None
 
     def __call__(self, start: Start) -> Callable[[Record], None]:
-        """What is given the turns of an episode as they come."""
+        """A function that checks the turns of an episode as they come."""
         watch, idle = Watch(self._env, start, self._possible), self.found is not None
 
         def see(record: Record) -> None:
@@ -200,7 +200,7 @@ class Watching:
 
 @dataclass(frozen=True)
 class _Breaks:
-    """Whether steps break a rule: as they are, or with the chance of the audit of anchors."""
+    """Whether steps violate a rule, with or without the fixed random states of the audits."""
 
     rule: Callable[[Seen], str]
 
@@ -220,10 +220,10 @@ class _Breaks:
 
 
 def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
-    """An episode of these actions, as far as it goes, each turn under the rules.
+    """An episode of these actions up to its end, with each turn checked by the rules.
 
     Raises:
-        ContractError: a rule that it breaks.
+        ContractError: a turn violates a rule.
     """
     watch, records = Watch(env, start), []
     for _, record in performed(env, (start, *actions)):
@@ -233,12 +233,12 @@ def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
 
 
 def at(record: Record, turn: int) -> str:
-    """Which turn, for messages."""
+    """The turn's name in messages."""
     return "reset" if turn == 0 else f"step {turn} ({quoted(record.action, 60)})"
 
 
 def keys_and_types(seen: Seen) -> str:
-    """Every key is there, with its exact type."""
+    """Every key is present, with its exact type."""
     for key, kind in TYPES.items():
         if key not in seen.info:
             return f"{_where(seen)}: info lacks {key!r}"
@@ -254,7 +254,7 @@ def keys_and_types(seen: Seen) -> str:
 
 
 def plain(seen: Seen) -> str:
-    """Only builtin types are in `info`, and only text that can be written."""
+    """`info` has only builtin types, and only text that can be encoded."""
     for key, value in seen.info.items():
         if wrong := _not_plain(value, f"info[{key!r}]"):
             return f"{_where(seen)}: {wrong}"
@@ -262,7 +262,7 @@ def plain(seen: Seen) -> str:
 
 
 def values(seen: Seen) -> str:
-    """Signals have the values that they may have."""
+    """All signals have allowed values."""
     info, where = seen.info, _where(seen)
     progress, reason = info["progress"], info["invalid_reason"]
     if not 0 <= progress <= 1:
@@ -278,7 +278,7 @@ def values(seen: Seen) -> str:
 
 
 def order(seen: Seen) -> str:
-    """Turns are counted, the task is one of the panel and stays, and the goal stays."""
+    """Turns are counted, the task is in the panel, and task and goal do not change."""
     info, where, panel = seen.info, _where(seen), panel_of(seen.env)
     if info["turn"] != seen.turn:
         return f"{where}: info['turn'] must be {seen.turn}, got {info['turn']}"
@@ -289,13 +289,13 @@ def order(seen: Seen) -> str:
     if info["goal"] != seen.opening.info["goal"] and not says(seen.env, "Description"):
         return (
             f"{where}: the goal was {seen.opening.info['goal']!r:.80}, now {info['goal']!r:.80}; "
-            f'an environment that means it says "{EXCEPTIONS["Description"]}" under Description'
+            f'if that is intended, write "{EXCEPTIONS["Description"]}" under Description'
         )
     return ""
 
 
 def observation(seen: Seen) -> str:
-    """The observation lies in its space and can be written."""
+    """The observation is in its space and can be encoded."""
     shown = seen.record.observation
     if wrong := _unwritable(shown, "the observation"):
         return f"{_where(seen)}: {wrong}"
@@ -305,7 +305,7 @@ def observation(seen: Seen) -> str:
 
 
 def opening(seen: Seen) -> str:
-    """A reset is valid and no success."""
+    """A reset is valid and not a success."""
     if seen.turn == 0 and not seen.info["valid"]:
         return f"{_where(seen)}: info['valid'] must be True"
     if seen.turn == 0 and seen.info["success"]:
@@ -314,7 +314,7 @@ def opening(seen: Seen) -> str:
 
 
 def reward(seen: Seen) -> str:
-    """The reward is a number, and no invalid turn is paid; the end may pay for what was done."""
+    """The reward is a number; an invalid turn has none, except at the end of the episode."""
     paid, where = seen.record.reward, _where(seen)
     if type(paid) is not float:
         return f"{where}: the reward must be a float, got {paid!r} ({type(paid).__name__})"
@@ -330,7 +330,7 @@ def reward(seen: Seen) -> str:
 
 
 def ends(seen: Seen) -> str:
-    """An episode ends by itself or at the turn limit, not both, and a success ends it."""
+    """An episode ends by itself or at the turn limit, not both; a success ends it."""
     where, limit = _where(seen), limit_of(seen.env)
     _, _, _, terminated, truncated, info = seen.record
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
@@ -348,24 +348,24 @@ def ends(seen: Seen) -> str:
 
 
 def success(seen: Seen) -> str:
-    """Success implies progress 1, and progress 1 success, unless Progress says otherwise."""
+    """Success implies progress 1, and vice versa unless Progress says otherwise."""
     progress, where = seen.info["progress"], _where(seen)
     if seen.info["success"] and progress != 1:
         return f"{where}: success with info['progress'] = {progress}; success implies 1.0"
     if progress == 1 and not seen.info["success"] and not says(seen.env, "Progress"):
         return (
-            f"{where}: info['progress'] is 1 without success; an environment that means it says "
+            f"{where}: info['progress'] is 1 without success; if that is intended, write "
             f'"{EXCEPTIONS["Progress"]}" under Progress'
         )
     return ""
 
 
 def admissible(seen: Seen) -> str:
-    """What is listed can be sent, once each, and depends on the anchor alone."""
+    """Listed actions are in the space, without repetitions, and depend on the anchor alone."""
     where, actions = _where(seen), seen.info["admissible_actions"]
     for action in actions:
         if type(action) is not str:
-            return f"{where}: admissible action {action!r} is no str"
+            return f"{where}: admissible action {action!r} is not a str"
     if len(set(actions)) < len(actions):
         twice = next(action for action in actions if actions.count(action) > 1)
         return f"{where}: admissible action {twice!r} is listed {actions.count(twice)} times"
@@ -390,15 +390,15 @@ def admissible(seen: Seen) -> str:
 
 
 def listed_is_valid(seen: Seen) -> str:
-    """A listed action is valid, and where some are listed, nonsense is not."""
+    """A listed action is valid; if some are listed, nonsense is not."""
     if seen.before is None:
         return ""
     choices = listed(seen.env, seen.before.info)
     if seen.info["valid"]:
         if choices and seen.record.action not in choices and _nonsense(seen):
             return (
-                f"{_where(seen)}: nonsense is valid although info['admissible_actions'] lists what "
-                "can be done"
+                f"{_where(seen)}: nonsense is valid although info['admissible_actions'] has a list "
+                "of actions"
             )
         return ""
     if seen.record.action in choices:
@@ -416,29 +416,29 @@ def _nonsense(seen: Seen) -> bool:
 
 
 def same_panel(seen: Seen) -> str:
-    """The panel stays."""
+    """The panel does not change."""
     panel = panel_of(seen.env)
     if panel is not seen.panel and getattr(panel, "hash", "") != getattr(seen.panel, "hash", ""):
-        return f"{_where(seen)}: the panel changed while an episode was played"
+        return f"{_where(seen)}: the panel changed during an episode"
     return ""
 
 
 def invalid_does_nothing(seen: Seen) -> str:
-    """An invalid turn leaves anchor, progress and the list as they are, unless Validity says so."""
+    """An invalid turn does not change anchor, progress and list, unless Validity says so."""
     if seen.before is None or seen.info["valid"] or says(seen.env, "Validity"):
         return ""
     for key in ("anchor", "progress", "admissible_actions"):
         if seen.info[key] != seen.before.info[key] and not seen.record.ended:
             return (
                 f"{_where(seen)}: an invalid turn ({seen.info['invalid_reason']!r}) changes {key} "
-                f"from {seen.before.info[key]!r:.80} to {seen.info[key]!r:.80}; an environment "
-                f'that means it says "{EXCEPTIONS["Validity"]}" under Validity'
+                f"from {seen.before.info[key]!r:.80} to {seen.info[key]!r:.80}; if that is "
+                f'intended, write "{EXCEPTIONS["Validity"]}" under Validity'
             )
     return ""
 
 
 def own_objects(seen: Seen) -> str:
-    """What a turn gave belongs to the caller: it does not change, nor is it given again."""
+    """The objects of a turn belong to the caller: they do not change and are not reused."""
     if seen.before is None or seen.kept is None:
         return ""
     if wrong := difference(seen.kept, seen.before):
@@ -449,7 +449,7 @@ def own_objects(seen: Seen) -> str:
 
 
 def no_clock(seen: Seen) -> str:
-    """Nothing in `info` is the time of day."""
+    """`info` does not contain the time of day."""
     now, today = time.time(), time.strftime("%Y-%m-%d")
     for key, value in seen.info.items():
         if isinstance(value, str) and today in value:
@@ -462,12 +462,12 @@ def no_clock(seen: Seen) -> str:
 
 
 def no_copy_of_the_observation(seen: Seen) -> str:
-    """The anchor is made from facts, not of the words that the agent reads."""
+    """The anchor is made from the facts of the state, not from the observation."""
     shown, before = seen.record.observation, seen.before
     if not isinstance(shown, str) or before is None or before.observation == shown:
         return ""
     if (seen.info["anchor"], before.info["anchor"]) == (shown, before.observation):
-        return f"{_where(seen)}: info['anchor'] is the observation; it must be made from facts"
+        return f"{_where(seen)}: info['anchor'] is the observation; make it from the state's facts"
     return ""
 
 
@@ -489,7 +489,7 @@ RULES: tuple[Callable[[Seen], str], ...] = (
     invalid_does_nothing,
     no_clock,
 )
-"""In the order in which they are applied; a later one relies on the earlier ones."""
+"""The rules in the order of their application; later rules rely on earlier ones."""
 
 
 def _where(seen: Seen) -> str:
@@ -497,7 +497,7 @@ def _where(seen: Seen) -> str:
 
 
 def _parts(value: Any) -> set[int]:
-    """Identities of the lists and dicts inside a value."""
+    """The ids of the lists and dicts inside a value."""
     inside = value.values() if isinstance(value, dict) else value
     if not isinstance(value, (dict, list, tuple)):
         return set()
@@ -520,5 +520,5 @@ def _not_plain(value: Any, name: str) -> str:
 
 def _unwritable(value: Any, name: str) -> str:
     if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
-        return f"{name} has an unpaired surrogate and cannot be written as UTF-8"
+        return f"{name} has an unpaired surrogate and cannot be encoded as UTF-8"
     return ""

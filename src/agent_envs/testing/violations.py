@@ -1,7 +1,8 @@
-"""Violations: what is wrong and the steps that show it, as few as leaving some out gives.
+"""Violations: what is wrong, and the steps that show it, shortened by leaving steps out.
 
-Steps are flat: a `Start` is a reset, what follows are its actions, and there can be several.
-Before something is put down to a rule, the environment has to repeat itself on the same steps.
+Steps are a flat list: a `Start` is a reset, followed by the actions of its episode; there can be
+several episodes. Before a difference is blamed on a rule, the same steps are repeated: if the
+environment does not repeat itself, that is the violation.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ if TYPE_CHECKING:
     Fresh: TypeAlias = Callable[[], AbstractContextManager[Env]]
 
 SHORTER = 300
-"""Episodes played at most to show a violation with fewer and simpler actions."""
+"""Most episodes that are played to shorten and simplify the steps of a violation."""
 SMALL = 6
-"""Sizes of parts to leave out up to which each is tried; larger ones are halved."""
+"""Up to this size every size of parts to leave out is tried; larger sizes are halved."""
 TRIES = 3
-"""How often steps are tried where a difference can be a matter of chance."""
+"""How often steps are tried if a difference can be random."""
 TIMES = 6
-"""How often steps are repeated before a difference is put down to something else than chance."""
+"""How often steps are repeated before a difference is considered not random."""
 
 
 class Violation(ContractError):
-    """What is wrong and the steps that show it.
+    """What is wrong, and the steps that show it.
 
-    again: whether other steps show the same, on an environment that was just made.
+    again: tests on a new environment whether other steps show the same violation.
     """
 
     def __init__(self, wrong: str, steps: Sequence[Any], again: Shows | None = None) -> None:
@@ -59,13 +60,13 @@ class Violation(ContractError):
 
 
 def fresh(env: Env) -> Fresh:
-    """Gives environments like `env` that nothing was done with.
+    """A factory of unused environments like `env`.
 
-    They come from its spec, else from a copy that is made now, else it is `env` itself.
+    They are made from its spec, else copied from a copy made now, else it is `env` itself.
     """
     try:
         pristine = None if env.spec is not None else copy.deepcopy(env)
-    except Exception:  # noqa: BLE001  `_check_copies` says what is wrong
+    except Exception:  # noqa: BLE001  `_check_copies` reports what is wrong
         return lambda: nullcontext(env)
 
     @contextmanager
@@ -83,9 +84,9 @@ def fresh(env: Env) -> Fresh:
 
 
 def explained(make: Fresh, found: Violation) -> Violation:
-    """A violation as it is to be told: with few steps, and put down to its cause.
+    """The violation to report: with few steps, and attributed to its cause.
 
-    make: gives an environment that nothing was done with, or the same one where none can be made.
+    make: returns an unused environment, or always the same one if none can be made.
     """
     if found.again not in (None, repeats, repeats_drawing):
         steps = [one.action if isinstance(one, Extra) else one for one in found.steps]
@@ -98,12 +99,12 @@ def explained(make: Fresh, found: Violation) -> Violation:
 
 
 def shortest(make: Fresh, found: Violation) -> Violation:
-    """The same violation with as few steps as leaving some out gives, each as simple as it goes."""
+    """The same violation with fewer and simpler steps, as far as leaving steps out allows."""
     again = found.again
     if again is None:
         return found
     shown = tried(again, make, found.steps)
-    if shown is None and again is repeats:  # what was done before matters too
+    if shown is None and again is repeats:  # earlier steps matter, too
         shown = tried(again, make, [*_cuts(found.steps), *found.steps])
     if shown is None:
         return found
@@ -116,7 +117,7 @@ def shortest(make: Fresh, found: Violation) -> Violation:
 
 
 def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Violation, int]:
-    """The same with parts left out, half of the steps first; what is left of the budget."""
+    """The violation with parts left out, beginning with half of the steps; the budget left."""
     size = max(1, len(found.steps) // 2)
     while size and budget:
         before = len(found.steps)
@@ -125,7 +126,7 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
             if budget and len(steps) < len(found.steps):
                 budget -= 1
                 found = _better(found, tried(again, make, steps))
-        if len(found.steps) < before:  # smaller parts can now be left out together
+        if len(found.steps) < before:  # now parts of this size may be left out
             size = max(size, min(SMALL, len(found.steps) // 2))
         else:
             size = size // 2 if size > SMALL else size - 1
@@ -133,12 +134,12 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
 
 
 def _better(found: Violation, other: Violation | None) -> Violation:
-    """The other where it has fewer steps."""
+    """The other violation if it has fewer steps."""
     return found if other is None or len(other.steps) >= len(found.steps) else other
 
 
 def _without(steps: Sequence[Any], turn: int) -> list[Any]:
-    """Every episode without that turn, since what is compared is in two of them."""
+    """All episodes without that turn, since a comparison needs it removed from both."""
     kept, done = list[Any](), 0
     for step in steps:
         done = 0 if isinstance(step, Start) else done + 1
@@ -147,7 +148,7 @@ def _without(steps: Sequence[Any], turn: int) -> list[Any]:
 
 
 def _cuts(steps: Sequence[Any]) -> list[Any]:
-    """Each episode, left after every one of its turns."""
+    """Each episode, cut after each of its turns."""
     cuts, begun = list[Any](), 0
     for place, step in enumerate(steps):
         begun = place if isinstance(step, Start) else begun
@@ -156,7 +157,7 @@ def _cuts(steps: Sequence[Any]) -> list[Any]:
 
 
 def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
-    """The same with actions replaced by the simplest among them: all of them, or one by one."""
+    """The violation with actions replaced by the simplest of them: all at once or one by one."""
     actions = [one for one in found.steps if _is_action(one)]
     if not actions:
         return found
@@ -179,15 +180,15 @@ def _is_action(step: Any) -> bool:
 
 
 def tried(again: Shows, make: Fresh, steps: Sequence[Any]) -> Violation | None:
-    """How these steps show the same, if they do."""
+    """The violation that these steps show, None if they do not show it."""
     if not steps or not isinstance(steps[0], Start):
         return None
     found = None
-    for _ in range(TRIES if again is repeats else 1):  # which can be a matter of chance
+    for _ in range(TRIES if again is repeats else 1):  # `repeats` can depend on chance
         try:
             with make() as env:
                 found = found or again(env, tuple(steps))
-        except Exception:  # noqa: BLE001  whatever else goes wrong is another violation
+        except Exception:  # noqa: BLE001  another error is another violation
             return None
     if found is not None:
         found.again = again
@@ -200,7 +201,7 @@ def repeats(
     how: str = "the same seed and actions give another episode",
     chance: Chance | None = None,
 ) -> Violation | None:
-    """Turns with the same seed, task and actions since must be the same, whatever was between."""
+    """Turns after the same seed, task and actions must be equal, whatever was played before."""
     known: dict[Any, Record] = {}
     done: list[Any] = []
     history: tuple[Any, ...] = ()
@@ -222,12 +223,12 @@ def repeats(
 
 
 def repeats_drawing(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """As `repeats`, with the chance of the audit of anchors."""
+    """As `repeats`, with the random states fixed as in the audit of anchors."""
     return repeats(env, steps, chance=Chance(env))
 
 
 def _drawn(env: Env, steps: Sequence[Any]) -> str:
-    """Whether the steps draw from the global generators, for messages."""
+    """A note for messages if the steps draw from the global generators, else ""."""
     with generators_kept():
         before = generators()
         for _ in performed(env, steps):
@@ -244,7 +245,7 @@ def generators() -> tuple[Any, bytes]:
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Put the global generators back at the end."""
+    """Restore the global generators at the end."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         yield
@@ -254,7 +255,7 @@ def generators_kept() -> Iterator[None]:
 
 
 def key_of(action: Any) -> Any:
-    """An action as a key."""
+    """A hashable key of an action."""
     try:
         hash(action)
     except TypeError:
@@ -263,7 +264,7 @@ def key_of(action: Any) -> Any:
 
 
 def difference(one: Record, other: Record) -> str:
-    """The first field in which two records differ, with both values; "" where none does."""
+    """The first field in which two records differ, with both values; "" if they are equal."""
     for name, a, b in zip(Record._fields, one, other, strict=True):
         if not _same(a, b):
             return f"{name} differs: {_both(a, b)}"
@@ -284,7 +285,7 @@ def _both(one: Any, other: Any) -> str:
 
 
 def _apart(one: Any, other: Any) -> str:
-    """Both values; long texts from where they differ."""
+    """Both values; long texts from their first difference on."""
     if isinstance(one, str) and isinstance(other, str):
         same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
         if same > AGREED:
@@ -292,4 +293,4 @@ def _apart(one: Any, other: Any) -> str:
     return f"{quoted(one, 80)} and {quoted(other, 80)}"
 
 
-AGREED = 40  # characters that two texts share before they are shown from their difference on
+AGREED = 40  # texts with a longer common beginning are shown from their first difference on

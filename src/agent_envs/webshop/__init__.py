@@ -1,1 +1,1 @@
-"""WebShop-v0 and WebShopSite-v0: shopping as text, with catalogue, search, goals and score."""
+"""WebShop-v0 and WebShopSite-v0: a text shop with catalogue, search, goals and score."""

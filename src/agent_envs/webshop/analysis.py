@@ -1,8 +1,8 @@
-"""Words of a text as a search index keeps them: Lucene's English analyzer, to the byte.
+"""Index terms of a text, byte-identical to Lucene's English analyzer.
 
-It is that of Anserini 0.22.1 (Lucene 9.5): its standard tokenizer's word boundaries (UAX #29 and
-emoji, Unicode 12.1), possessives off, lower case, 33 stop words out, Porter's stemmer in its
-author's last version. Left out: other languages, positions, offsets.
+It is the analyzer of Anserini 0.22.1 (Lucene 9.5): word boundaries of the standard tokenizer (UAX
+#29 and emoji, Unicode 12.1), possessives removed, lower case, 33 stop words removed, and the last
+version of Porter's stemmer. Not supported: other languages, positions, offsets.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ STOP_WORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there
 these they this to was will with
 """
-LONGEST = 255  # units of UTF-16 of a token; of a longer one this much is looked at
-_SHORT = LONGEST // 2  # characters that are no more units than that
-_WIDE = "\U00010000"  # the first character of two units
+LONGEST = 255  # most UTF-16 units of a token
+_SHORT = LONGEST // 2  # so many characters never have more than LONGEST units
+_WIDE = "\U00010000"  # the first character with two units
 
 
 class _Classes(dict[int, str]):
-    """The word-break class of each code point, looked up when first asked for.
+    """The word-break class of each code point, computed on first use.
 
-    L letter, P a letter that is an emoji, H Hebrew letter, N digit, 0 ASCII digit, K Katakana, E
-    joiner of words, m n q s d what may stand inside a word or number, I R one by one, C c complex
-    scripts, Y emoji, M skin tone, G half a flag, # what a key cap needs, k it, X extender, Z joiner
-    of emoji, F f presentation, T t tags, o other. c, M, Z, F, f, k, T and t extend as X does.
+    L letter, P letter that is an emoji, H Hebrew letter, N digit, 0 ASCII digit, K Katakana, E
+    joiner of words, m n q s d characters inside a word or number, I R single characters, C c
+    complex scripts, Y emoji, M skin tone, G half of a flag, # base of a key cap, k key cap, X
+    extender, Z joiner of emoji, F f presentation, T t tags, o other. c, M, Z, F, f, k, T and t
+    extend like X.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class _Classes(dict[int, str]):
 
 
 def _patterns() -> tuple[str, ...]:
-    """Tokens in a string of classes: words, emoji, and the rest. The longest of them counts."""
+    """Patterns of tokens in a string of classes: words, emoji, others. The longest match counts."""
     extended, plain = "[XfFkZTtcM]*", "[XkZTtcM]*"
     letter, hebrew, digit, kana, joiner, quote, double = (
         kind + extended for kind in ("[LPH]", "H", "[N0]", "K", "E", "s", "d")
@@ -75,7 +76,7 @@ def _patterns() -> tuple[str, ...]:
 _STOPPED = frozenset(STOP_WORDS.split())
 _CLASSES = _Classes()
 _KINDS = [re.compile(kind) for kind in _patterns()]
-_TOKENS = re.compile("|".join((*_patterns(), "(E+|Z+)")))  # the last is none
+_TOKENS = re.compile("|".join((*_patterns(), "(E+|Z+)")))  # the last is not a token
 _LOWER = {"\u0130": "i"}  # all others have one letter in lower case
 
 
@@ -85,7 +86,7 @@ def words(text: str) -> list[str]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the tokens of a text start and end."""
+    """Start and end of each token of a text."""
     classes = text.translate(_CLASSES)
     at, more = 0, True
     while more:
@@ -97,7 +98,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             if end - start <= _SHORT and classes[start] != "P":
                 yield start, end
                 continue
-            at, more = start, True  # of two kinds, or longer than is looked at
+            at, more = start, True  # a token of two kinds, or one that is too long
             while at < end:
                 window = _window(text, at)
                 longest = max(
@@ -136,7 +137,7 @@ def _term(token: str) -> str:
         return ""
     if token.isascii() or max(token) < _WIDE:
         return stem(token)
-    units = memoryview(token.encode("utf-16")[2:]).cast("H")  # the stemmer counts these
+    units = memoryview(token.encode("utf-16")[2:]).cast("H")  # the stemmer counts UTF-16 units
     return stem("".join(map(chr, units))).encode("utf-16", "surrogatepass").decode("utf-16")
 
 
@@ -153,7 +154,7 @@ _STEPS_4 = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "sion", "tion",
     "ou", "ism", "ate", "iti", "ous", "ive", "ize",
 )  # fmt: skip
-_SHORTEST = 2  # words up to here stay
+_SHORTEST = 2  # words up to this length are not stemmed
 _VOWELS = frozenset("aeiou")
 
 
@@ -170,7 +171,7 @@ def stem(word: str) -> str:
 
 
 def _shape(part: str) -> str:
-    """Each letter as c or v; y is a vowel after a consonant."""
+    """Each letter as c (consonant) or v (vowel); y is a vowel after a consonant."""
     shape = ""
     for char in part:
         vowel = char in _VOWELS or (char == "y" and shape.endswith("c"))
@@ -179,12 +180,12 @@ def _shape(part: str) -> str:
 
 
 def _measure(part: str) -> int:
-    """How often a consonant follows a vowel."""
+    """Porter's measure: how often a consonant follows a vowel."""
     return _shape(part).count("vc")
 
 
 def _short(part: str) -> bool:
-    """Whether it ends consonant, vowel, consonant, the last not w, x or y."""
+    """Whether it ends in consonant, vowel, consonant, with the last not w, x or y."""
     return _shape(part).endswith("cvc") and part[-1] not in "wxy"
 
 
@@ -211,7 +212,7 @@ def _past(word: str) -> str:
 
 
 def _swap(word: str, steps: dict[str, str]) -> str:
-    """The longest ending of `steps` that the word has, replaced if something is left before it."""
+    """The word with its longest ending in `steps` replaced, if a stem is left before it."""
     for length in range(min(7, len(word)), 2, -1):
         ending = word[-length:]
         if ending in steps:

@@ -1,4 +1,4 @@
-"""Players for the audits of WebShop-v0: one that comes back to pages, some that read none.
+"""Players for the audits of WebShop-v0: an actor that revisits pages, and non-solvers.
 
 They see only what an agent sees, and need `observation="text"`.
 """
@@ -41,7 +41,7 @@ _LIMIT = re.compile(r"price lower than (\d+(?:\.\d+)?) dollars")
 
 
 def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
-    """The actor of an episode for the anchor audit: few searches, much going back, odd actions."""
+    """The actor of an episode for the anchor audit: few searches, many returns, odd actions."""
     del env
 
     def act(_: str, info: dict[str, Any]) -> str:
@@ -52,11 +52,11 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
         draw = rng.random()
         if draw < 1 / 8:
             return str(rng.choice(ODD))
-        if not clicks or draw < 1 / 5:  # also where the page has no search bar
+        if not clicks or draw < 1 / 5:  # also on pages without a search bar
             return search
         if draw < 1 / 3:
             return f"click[{str(rng.choice([BACK, PREVIOUS, NEXT])).lower()}]"
-        if draw < 1 / 2:  # a product at the head of the list, or a choice
+        if draw < 1 / 2:  # a product at the top of the list, or an option
             return next((action for action in clicks if action not in _BUTTONS), clicks[0])
         return str(rng.choice(clicks))
 
@@ -64,22 +64,22 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
 
 
 def _first(rng: np.random.Generator) -> Actor:
-    """Searches the instruction, opens the first result, buys."""
+    """Searches for the instruction, opens the first result, buys."""
     return _shopper(rng, within=False, options=False)
 
 
 def _first_with_options(rng: np.random.Generator) -> Actor:
-    """As that, but clicks the option values that the instruction names."""
+    """As `_first`, but clicks the option values in the instruction."""
     return _shopper(rng, within=False, options=True)
 
 
 def _reads_no_page(rng: np.random.Generator) -> Actor:
-    """Searches, opens the first result within the limit, clicks the values named, buys."""
+    """Searches, opens the first result within the limit, clicks the values in the goal, buys."""
     return _shopper(rng, within=True, options=True)
 
 
 def _same_for_all(_: np.random.Generator) -> Actor:
-    """Searches "a", opens the first result, buys, whatever is asked for."""
+    """Searches for "a", opens the first result, buys, regardless of the goal."""
 
     def act(_: str, info: dict[str, Any]) -> str:
         offered = info["admissible_actions"]
@@ -91,7 +91,7 @@ def _same_for_all(_: np.random.Generator) -> Actor:
 
 
 def _any_result(rng: np.random.Generator) -> Actor:
-    """Searches the instruction, opens any result, clicks any values, buys."""
+    """Searches for the instruction, opens any result, clicks any values, buys."""
     clicked = 0
 
     def act(_: str, info: dict[str, Any]) -> str:
@@ -116,7 +116,7 @@ NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
 
 
 def _shopper(_: np.random.Generator, *, within: bool, options: bool) -> Actor:
-    """A rule that reads the list of results and the texts of buttons, and no page of a product."""
+    """A rule that reads the list of results and the texts of buttons, but no product page."""
     values: list[str] = []
 
     def act(observation: str, info: dict[str, Any]) -> str:
@@ -143,7 +143,7 @@ def _product(action: str) -> bool:
 
 
 def _named(goal: str, values: list[str]) -> list[str]:
-    """The values that a goal names, the longest first; what one of them takes, none has again."""
+    """The values in a goal, the longest first; each word of the goal is used once."""
     found = []
     for value in sorted(values, key=lambda value: (-len(value), value)):
         place = re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", goal)
@@ -154,7 +154,7 @@ def _named(goal: str, values: list[str]) -> list[str]:
 
 
 def _prices(observation: str) -> dict[str, float]:
-    """The highest price shown of each product of a list, by the click that opens it."""
+    """The highest displayed price of each listed product, by the click that opens it."""
     texts = observation.split(SEPARATOR)
     found = {}
     for asin, price in zip(texts, texts[2:], strict=False):

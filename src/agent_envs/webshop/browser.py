@@ -1,7 +1,6 @@
-"""WebShopSite-v0: WebShop-v0's episodes on the real web site, walked by a real browser.
+"""WebShopSite-v0: WebShop-v0's episodes on the real web site, in a real browser.
 
-Every environment has a site of its own and a tab of the process's Chromium. Left out: pictures of
-the screen.
+Every environment has its own site and a tab of the process's Chromium. Not supported: screenshots.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from agent_envs.contract import Turn
     from agent_envs.webshop.shop import Shop
 
-_PAUSE = 0.02  # seconds between two looks at a page that is loading
+_PAUSE = 0.02  # seconds between two checks of a page that is loading
 _READ = """
 if (window.left || document.readyState !== 'complete') return null;
 return [location.href, [...document.querySelectorAll('[data-kind]')].map(
@@ -46,26 +45,26 @@ class WebShopSite(WebShop):
     """WebShop-v0 through its web site in a headless Chromium: the same episodes, turn by turn.
 
     Description:
-        Each environment serves the shop's site to itself, on a free port of 127.0.0.1, and walks
-        it in a tab of a Chromium that the environments of a process share: it types searches,
-        follows links and reads the page. The extra [browser] and Debian's chromium and
-        chromium-driver, or their like, are needed. Options and rules are those of `WebShop`.
-        `page_timeout` (seconds) is how long the pages of a step or reset may take, and the start of
-        a browser where there is none; set it on the environment. What takes longer is killed, which
+        Each environment serves the shop's site on a free port of 127.0.0.1 and opens it in a tab
+        of a Chromium that the environments of a process share: it types searches, follows links
+        and reads the page. It needs the extra [browser] and Debian's chromium and
+        chromium-driver, or equivalents. Options and rules are those of `WebShop`.
+        `page_timeout` (seconds), an attribute of the environment, limits the pages of a step or
+        reset, and separately the start of a browser. A browser that exceeds it is killed, which
         takes up to 5 s more.
 
     Observation:
-        As `WebShop`'s; "text" and "text_rich" are read from the page that the browser shows.
+        As `WebShop`'s; "text" and "text_rich" are read from the page in the browser.
 
     Action:
-        As `WebShop`'s. A search that no field can hold, of several lines or (in "upstream") from a
-        page without a field, goes to the address of its results.
+        As `WebShop`'s. A search that cannot be typed into a field, because it has several lines or
+        (in "upstream") the page has no field, opens the address of its results.
 
     Validity:
-        As `WebShop`'s. What the machine does wrong raises: TimeoutError for a page or a browser
-        that hangs, RuntimeError for a browser that does not start or that crashes a second time in
-        an episode; after the first crash it is started again where it was. `reset()` starts a new
-        one.
+        As `WebShop`'s. Faults of the machine raise: TimeoutError for a page or a browser that
+        hangs, RuntimeError for a browser that does not start or that crashes a second time in an
+        episode; after the first crash it is restarted at the same page. `reset()` starts a new
+        browser.
 
     Progress:
         As `WebShop`'s.
@@ -86,7 +85,7 @@ class WebShopSite(WebShop):
         As `WebShop`'s.
 
     Source:
-        As `WebShop`'s, whose site this one is modelled on.
+        As `WebShop`'s; the site is modelled on the public one.
     """
 
     page_timeout = 30.0
@@ -116,10 +115,10 @@ class WebShopSite(WebShop):
             self._window = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the browser: a copy opens its page in a tab of its own when it goes on."""
+        """The state without the browser: a copy opens its page in its own tab when it is used."""
         return self.__dict__ | {"_window": None}
 
-    def _elements(self, score: float) -> list[Element]:  # noqa: ARG002 - the page tells it
+    def _elements(self, score: float) -> list[Element]:  # noqa: ARG002 - the page has it
         """All that is on the page in the browser."""
         return self._opened().elements
 
@@ -136,7 +135,7 @@ class WebShopSite(WebShop):
         timeout = left = self.page_timeout
         number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         if not number or not 0 < timeout <= threading.TIMEOUT_MAX:
-            raise ValueError(f"page_timeout is a finite number of seconds above 0, got {timeout!r}")
+            raise ValueError(f"page_timeout must be a finite number above 0, got {timeout!r}")
         while True:
             window = self._opened()
             try:
@@ -155,20 +154,20 @@ class WebShopSite(WebShop):
             except failures() as error:
                 if self._crashed:
                     raise RuntimeError(
-                        "the browser crashed twice in one episode, at last with "
+                        "the browser crashed twice in one episode, the last time with "
                         f"{str(error).partition(chr(10))[0]!r}; reset() starts a new one"
                     ) from error
                 self._crashed = True
 
 
 class Window:
-    """A site, and a tab of Chromium that looks at it; used within `chromium.using`.
+    """A site, and a tab of Chromium that shows it; used within `chromium.using`.
 
     Attributes:
         process: Id of the process that it belongs to.
         chromium: The browser of that process.
-        page: What the tab shows; None while there is no tab.
-        elements: All that is on it.
+        page: The page in the tab; None without a tab.
+        elements: The elements of that page.
     """
 
     def __init__(self, shop: Shop) -> None:
@@ -186,17 +185,17 @@ class Window:
         self._read(driver)
 
     def look(self, page: Page) -> None:
-        """Read the page anew, after opening it where there is no tab."""
+        """Read the page again, and open it first if there is no tab."""
         driver = self._turned()
         if self.page is None:
             driver.get(self.site.address(page))
         self._read(driver)
 
     def walk(self, page: Page, name: str, argument: str, target: Page) -> None:
-        """Go from a page to another by search or click.
+        """Go from one page to another by search or click.
 
         Raises:
-            RuntimeError: The browser comes to another page than it should.
+            RuntimeError: The browser reaches a wrong page.
         """
         driver = self._turned()
         reopened = self.page is None
@@ -207,10 +206,10 @@ class Window:
             self._do(driver, name, argument, target)
             self._read(driver)
         if self.page != target:
-            raise RuntimeError(f"the browser should show {target} and shows {self.page}")
+            raise RuntimeError(f"the browser should show {target} but shows {self.page}")
 
     def close(self) -> None:
-        """Close site and tab; in another process than its own nothing is done."""
+        """Close site and tab; does nothing in another process."""
         if self.process == os.getpid():
             self.site.close()
             self.chromium.drop(self._tab)
@@ -232,7 +231,7 @@ class Window:
         driver.execute_script(_CLICK, clickable.index(True))
 
     def _read(self, driver: Remote) -> None:
-        """Wait for the page and take what it shows."""
+        """Wait for the page and read it."""
         while (found := driver.execute_script(_READ)) is None:
             time.sleep(_PAUSE)
         address, elements = found

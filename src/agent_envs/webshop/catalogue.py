@@ -1,4 +1,4 @@
-"""Catalogue: the products of a folder or of our generator, with index and title nouns."""
+"""Catalogue: the products of a folder or of the generator, with search index and title nouns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
-from agent_envs.retrieval.opened import default_model, encoder_of
+from agent_envs.retrieval.factory import default_model, encoder_of
 from agent_envs.retrieval.passages import Passage
 from agent_envs.webshop.generate import SEED, generated
 from agent_envs.webshop.products import read_products
@@ -39,16 +39,16 @@ up use used with without you your
 
 
 class Catalogue:
-    """Products in file order with what is looked up of them; one object serves all who ask for it.
+    """Products in file order, with their search index; one shared object per folder.
 
     Args:
-        folder: Where they come from, None for the embedded ones.
+        folder: The folder of the products, None for the embedded ones.
         products: The products.
         nouns: Nouns of each title.
-        title_nouns: Where these come from: "stored", "spacy" or "words".
+        title_nouns: Source of the nouns: "stored", "spacy" or "words".
 
     Attributes:
-        search: `search(query)` gives the places of at most 50 products, best first.
+        search: `search(query)` returns the places of at most 50 products, best first.
         model: The encoder of a dense search, "" for Lucene's.
     """
 
@@ -76,14 +76,14 @@ class Catalogue:
 def open_catalogue(
     data: str | os.PathLike[str] = "auto", *, search: str = "bm25", model: str = ""
 ) -> Catalogue:
-    """The products of "embedded", of a folder, or "auto": of `$WEBSHOP_DATA` if that is set.
+    """The products of "embedded", of a folder, or of "auto": `$WEBSHOP_DATA` if that is set.
 
-    `search` is "bm25", as Lucene's, or "dense", by the encoder `model`.
+    `search` is "bm25", like Lucene's, or "dense", with the encoder `model`.
 
     Raises:
         ValueError: An unknown search, or a dense one without an encoder.
         ImportError: A dense search without the packages of the extra [dense].
-        MissingAsset: A folder without the products' files. BadAsset: A file is broken.
+        MissingAsset: A folder without the products' files. BadAsset: A broken file.
     """
     named = os.fspath(data)
     if named == "auto":
@@ -94,7 +94,7 @@ def open_catalogue(
 
 
 def made_catalogue(seed: int) -> Catalogue:
-    """The products that our generator makes from a seed; those of `generate.SEED` are embedded."""
+    """The generated products of a seed; `generate.SEED` gives the embedded ones."""
     records, attributes, nouns = generated(seed=seed)
     products = read_products(records, attributes)
     return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
@@ -123,7 +123,7 @@ def _opened(folder: Path | None) -> Catalogue:
 
 @lru_cache(maxsize=2)
 def _dense(folder: Path | None, model: str) -> Catalogue:
-    """The catalogue of a folder with a search of its own."""
+    """The catalogue of a folder with its own dense search."""
     catalogue = copy.copy(_opened(folder))
     passages = [Passage(str(i), "", p.document) for i, p in enumerate(catalogue.products)]
     dense = Dense(passages, encoder_of(model))
@@ -136,22 +136,22 @@ def _dense(folder: Path | None, model: str) -> Catalogue:
 
 
 def require_requests(catalogue: Catalogue) -> None:
-    """Refuse a catalogue without people's requests.
+    """Refuse a catalogue without human requests.
 
     Raises:
-        ValueError: The embedded one. MissingAsset: A folder without their file. BadAsset: A file
-            that has none for any product.
+        ValueError: The embedded catalogue. MissingAsset: A folder without the file of requests.
+        BadAsset: A file without a request for any product.
     """
     folder, name = catalogue.folder, FILES[2]
     if folder is None:
         raise ValueError(
-            "goals='human' are people's requests, and the embedded catalogue has none; use "
-            f"goals='synthetic', or data= a folder of WebShop's data with {name}"
+            "goals='human' needs human requests, and the embedded catalogue has none; use "
+            f"goals='synthetic', or set data= to a folder of WebShop's data with {name}"
         )
     path = _file(folder, name)
     if path is None:
         raise MissingAsset(
-            f"no {name} (or .gz) in {folder}, and goals='human' are made of it; put WebShop's file "
+            f"no {name} (or .gz) in {folder}, which goals='human' needs; put WebShop's file "
             "there, see https://github.com/princeton-nlp/WebShop, or use goals='synthetic'"
         )
     if not any(
@@ -161,7 +161,7 @@ def require_requests(catalogue: Catalogue) -> None:
 
 
 def _file(folder: Path, pattern: str) -> Path | None:
-    """The file of that name, plain or packed.
+    """The file of that name, plain or compressed.
 
     Raises:
         BadAsset: There are several.
@@ -170,7 +170,7 @@ def _file(folder: Path, pattern: str) -> Path | None:
     if len(found) > 1:
         raise BadAsset(
             f"{folder} has {len(found)} files for {pattern}: {', '.join(p.name for p in found)}; "
-            "which one is meant cannot be known: keep one there, and the others in another folder"
+            "the choice is ambiguous: keep one, and move the others to another folder"
         )
     return found[0] if found else None
 
@@ -184,7 +184,7 @@ def _read(path: Path) -> Any:
 
 
 def _stored(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
-    """The title nouns that a file has by product id."""
+    """The title nouns in a file, by product id."""
     nouns = _read(path)
     if not isinstance(nouns, dict):
         raise BadAsset(f"{path}: an object by product id is needed, got {nouns!r:.60}")
@@ -198,7 +198,7 @@ def _stored(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
 
 
 def _nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
-    """Nouns of each title, by spaCy where it and its English model are installed."""
+    """Nouns of each title, by spaCy if it and its English model are installed."""
     if find_spec("spacy") is None or find_spec(TAGGER) is None:
         return [_words(title) for title in titles], "words"
     import spacy
@@ -212,6 +212,6 @@ def _nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
 
 
 def _words(title: str) -> tuple[str, ...]:
-    """The words of a title, numbers and the commonest words left out."""
+    """The words of a title without numbers and the most common words."""
     common = set(_COMMON_WORDS.split())
     return tuple(word for word in re.findall(r"[^\W\d_]+", title.lower()) if word not in common)

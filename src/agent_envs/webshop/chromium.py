@@ -1,8 +1,8 @@
-"""One headless Chromium for all who need a tab in this process.
+"""One headless Chromium per process, shared by all users of tabs.
 
-It starts with the first tab and ends with the last, or with the process: a program beside it, the
-warden, ends what was started however this process ends. Left out: other browsers, downloads of
-drivers.
+It starts with the first tab and ends with the last, or with the process: a separate program, the
+warden, ends the browser when this process ends for any reason. Not supported: other browsers,
+downloads of drivers.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ FLAGS = (
     *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
     *("disable-background-networking", "disable-component-update", "disable-sync"),
     *("disable-dev-shm-usage", "no-proxy-server", "window-size=1280,900"),
-    # It finds no host but this one, so that what it would ask of its makers leads nowhere.
+    # It resolves no host but this one, so that it cannot contact its makers.
     "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "disable-features=AutofillServerCommunication,NetworkTimeServiceQuerying",
-    "remote-debugging-pipe",  # it ends when its driver does, however that ends
+    "remote-debugging-pipe",  # so that it ends with its driver
 )
 
 REMEDY = (
-    f"Chromium and its driver must be complete and of one version: on Debian {DEBIAN} installs and "
-    "updates both. WebShop-v0 plays the same episodes without a browser."
+    "Chromium and its driver must be complete and of the same version: on Debian install or update "
+    f"both by {DEBIAN}. WebShop-v0 plays the same episodes without a browser."
 )
 
-_LOOK = 0.05  # seconds between two attempts at ending what is late
+_LOOK = 0.05  # seconds between two attempts to end a late browser
 _CLOSING = 2.0  # seconds that a tab may take to close
 _ENDING = 5.0  # seconds that the warden may take to end
 
 
 class Chromium:
-    """The browser and its tabs; use `tab` and what it returns inside `using`."""
+    """The browser and its tabs; use `tab` and its result only inside `using`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,15 +63,15 @@ class Chromium:
 
     @contextlib.contextmanager
     def using(self, starting: float, seconds: float) -> Iterator[None]:
-        """Chromium for this thread alone, started if it does not run.
+        """Exclusive use of Chromium by this thread; starts it if it is not running.
 
         Args:
-            starting: Seconds that the start may take.
-            seconds: Seconds that the body may take.
+            starting: Time limit of the start in seconds.
+            seconds: Time limit of the body in seconds.
 
         Raises:
-            TimeoutError: One of them took longer; all that was started is killed, and what waited
-                for it in the body has failed.
+            TimeoutError: One of them took longer; the browser is killed, so that the waiting call
+                in the body fails.
             RuntimeError: Chromium does not start.
             WebDriverException, HTTPError: It failed in the body, and is ended.
         """
@@ -88,7 +88,7 @@ class Chromium:
                 raise
 
     def tab(self, name: str) -> tuple[Remote, str]:
-        """The driver, turned to the tab of that name or, where there is none, to a new one's."""
+        """The driver, switched to the tab of that name or to a new tab, and the tab's name."""
         driver = self._driver
         if driver is None:
             raise RuntimeError("Chromium is used outside `using`")
@@ -100,15 +100,15 @@ class Chromium:
             self._tabs.add(name)
             self._current = name
         if name != self._current:
-            self._current = ""  # whatever interrupts the switch
+            self._current = ""  # in case the switch is interrupted
             driver.switch_to.window(name)
             self._current = name
         return driver, name
 
     def drop(self, name: str) -> None:
-        """Close a tab, and Chromium with its last; if it is in use, once it is not.
+        """Close a tab, and Chromium with the last tab; if it is in use, after that use.
 
-        Never waits for that use, as garbage collection may call it in the midst of it.
+        It never waits for the use to end, since garbage collection may call it during the use.
         """
         self._dropped.append(name)
         if self._lock.acquire(blocking=False):
@@ -118,7 +118,7 @@ class Chromium:
                 self._lock.release()
 
     def quit(self) -> None:
-        """End Chromium, if it runs: all tabs are gone. A forked child leaves it alone."""
+        """End Chromium with all tabs, if it runs; does nothing in a forked child."""
         if self._process != os.getpid():
             return
         self._tabs.clear()
@@ -151,7 +151,7 @@ class Chromium:
                 start_new_session=True,
             )
             atexit.register(self.quit)
-            # A multiprocessing child leaves without atexit.
+            # A multiprocessing child ends without calling atexit.
             self._ending = Finalize(None, self.quit, exitpriority=10)
             found = _told(self._warden)
             options = webdriver.ChromeOptions()
@@ -164,7 +164,7 @@ class Chromium:
             try:
                 self._driver = webdriver.Remote(address, options=options, client_config=config)
             except failures() as error:
-                _end(self._warden)  # so that it has said all
+                _end(self._warden)  # so that all its output is there
                 _told(self._warden, getattr(error, "msg", None) or str(error))
         except BaseException:
             self.quit()
@@ -172,7 +172,7 @@ class Chromium:
 
     @contextlib.contextmanager
     def _within(self, seconds: float, what: str) -> Iterator[None]:
-        """Kill Chromium if the body takes longer, so that what waits for it fails."""
+        """Kill Chromium if the body takes longer, so that the waiting call fails."""
         done, late = threading.Event(), threading.Event()
 
         def watch() -> None:
@@ -188,7 +188,7 @@ class Chromium:
         failure = None
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - raised below, or told as what it comes from
+        except Exception as error:  # noqa: BLE001 - raised below, or as the cause
             failure = error
         finally:
             done.set()
@@ -220,22 +220,21 @@ class Chromium:
 
 
 def _told(started: subprocess.Popen[bytes], otherwise: str = "") -> dict[str, str]:
-    """What the warden says next: where the driver is.
+    """The next message of the warden, with the driver's port and folder.
 
     Raises:
-        RuntimeError: It says why driver or browser do not start, or nothing: then `otherwise` is
-            why.
+        RuntimeError: The message is an error, or there is none; then `otherwise` is the reason.
     """
     line = started.stdout.readline() if started.stdout else b""
     found: dict[str, str] = json.loads(line) if line.startswith(b"{") else {}
     if "port" in found:
         return found
     why = found.get("error") or otherwise or line.decode(errors="replace")
-    raise RuntimeError(f"Chromium does not start: {why.strip() or 'it says nothing'}\n{REMEDY}")
+    raise RuntimeError(f"Chromium does not start: {why.strip() or 'no output'}\n{REMEDY}")
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
-    """End the warden and with it all that it started."""
+    """End the warden and everything that it started."""
     started.send_signal(signal.SIGCONT)  # it may have been stopped
     started.terminate()
     try:
@@ -249,7 +248,7 @@ _OF_PROCESS: dict[int, Chromium] = {}
 
 
 def chromium() -> Chromium:
-    """The Chromium of this process; a forked child leaves its parent's alone.
+    """The Chromium of this process; a forked child never uses its parent's.
 
     Raises:
         ImportError: Selenium is not installed. FileNotFoundError: Chromium is not.
@@ -258,14 +257,14 @@ def chromium() -> Chromium:
     for program in PROGRAMS:
         if shutil.which(program) is None:
             raise FileNotFoundError(
-                f"no {program} on the PATH: install Chromium and its driver, on Debian with "
-                f"{DEBIAN}; WebShop-v0 plays the same episodes without"
+                f"no {program} on the PATH: install Chromium and its driver, on Debian by "
+                f"{DEBIAN}; WebShop-v0 plays the same episodes without a browser"
             )
     return _OF_PROCESS.setdefault(os.getpid(), Chromium())
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What Selenium raises when a page, Chromium or its driver fails."""
+    """The errors of Selenium when a page, Chromium or its driver fails."""
     from selenium.common.exceptions import WebDriverException
     from urllib3.exceptions import HTTPError
 

@@ -1,13 +1,12 @@
-"""What a product says of itself: which attributes it states, and of what kind it is.
+"""The attributes that a product's texts state, and the kind of product that it is.
 
-These are the rules of `mode="strict"`. An attribute counts where whole words state it, in any
-inflection, and no negation denies it. Left out: synonyms, and what only a picture shows.
+These are the rules of `mode="strict"`. An attribute counts if whole words state it, in any
+inflection, without a negation. Not supported: synonyms, and what only a picture shows.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,8 +29,8 @@ _BREAK = re.compile(
 _OPEN = re.compile(r"\b(free of|free from|without|contains no|no|not contain)\s*:", re.IGNORECASE)
 _GLUED = re.compile(r"(?<=[a-z])(?=[A-Z\d])|(?<=\d)(?=[A-Z]{2})")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*[^\W_]*|[^\W_]+(?:'[^\W_]+)*|[,&/]")
-_ABLE = re.compile(r"(?<=\w{3})[ai]bl$")  # of a stem: washable is what one can wash
-_LONG = 3  # letters of a stem that may lose its last: assembl(y)
+_ABLE = re.compile(r"(?<=\w{3})[ai]bl$")  # ending of a stem: washable is what one can wash
+_LONG = 3  # letters from which on a stem may lose its last one: assembl(y)
 _AND, _OR = _set("and &"), _set("or nor /")
 _SEPARATORS = _AND | _OR | {","}
 _IS = _set("is are be can was")
@@ -39,8 +38,8 @@ _GAPS = _IS | _set("and & / to of for with in by a an the")
 _TURNING = _IS | _set("made of for by in with on from against to the a an your")
 _PARTICIPLE = re.compile(r"[aeiouy]\w*(ing|ed|[ai]ble|ant)$")
 _OBJECT = re.compile(r"[aeiouy]\w*[ai]ble$")  # adjustable, not table
-_GAP = 2  # words that may stand between two words of an attribute
-_ITEMS = 8  # words and separators of a list
+_GAP = 2  # most words between two words of an attribute
+_ITEMS = 8  # most words and separators of a list
 
 _VERBAL = _set("not never cannot avoid dont doesnt isnt cant wont")
 _NOMINAL = _set("no without zero neither lacks lacking unlike 0 0g")
@@ -52,55 +51,57 @@ _PAIRS = frozenset(
     )
 )
 _DENYING = _VERBAL | _NOMINAL
-_REACH = {True: 5, False: 2}  # words between "not", or "no", and what it denies
-_FAR = 30  # words and separators of a list between them, at most
+_REACH = {True: 5, False: 2}  # most words between "not", or "no", and the denied word
+_FAR = 30  # most words and separators of a list between them
 _NOT_DENYING = _set("only just merely more matter doubt wonder worries in")  # not in use
 _CONTAINING = _set("contain includ have us add made")
 _MEANT = _set("need suitable recommended meant safe intended designed fit good use used")
 _ENDS = _set(
     "but however yet though although while when after before during if unless because since so "
     "thanks until even then required needed necessary"
-)  # a negation does not reach past these
+)  # a negation does not reach beyond these
 _SMALL = _GAPS - _SEPARATORS
 _OPENING = _SEPARATORS | _GAPS
-_CLOSING = _SEPARATORS | _GAPS | _ENDS | _set("only too also inside included")  # no noun
+_CLOSING = _SEPARATORS | _GAPS | _ENDS | _set("only too also inside included")  # not a noun
 _PASSIVE = (
     "recommended included required needed necessary allowed suitable available permitted advised "
     "possible supported"
 )
 _REFUSED = _set(_PASSIVE)
-_LABEL = _REFUSED | _set("or not option support type material style")  # behind what a key names
+_LABEL = _REFUSED | _set("or not option support type material style")  # after the name in a key
 _KEYED = _set(": ? = - \u2013 \uff1a \uff1f")  # between a key and its value
 _VALUE = re.compile(
     r"\s*(?:(?:no|n/a|false)(?=\s*(?:$|[,/]|\d))|none\b(?!\s+of\b)|no need\b"
     rf"|not (?:{_PASSIVE.replace(' ', '|')})\b)",
     re.IGNORECASE,
-)  # of a key, that denies it
+)  # values that deny their key
 _NEXT = re.compile(r"\s*(?:No|NO)(?=\s+[A-Z])")  # a denying value before the next key
 _ASKING = re.compile(r"\s*(?:\d+\.? *)?(?:whether|does|do|is|are|can|will|has)\b", re.IGNORECASE)
 _ANSWER = re.compile(r"\s*(?:answer|a)?\s*", re.IGNORECASE)
-_ITEM = 4  # words of a value's item
+_ITEM = 4  # most words of a value's item
 
 _MATERIALS = _set("wood gold wool silk oat wheat")  # wooden, golden
 _GRADED = _set(
     "high low long short soft hard fresh thick thin wide narrow slim larg small big fast quick "
     "smooth strong warm bright dark deep loose tight rich eas heav health fine great safe"
-)  # stems of adjectives whose "-er" is no tool and nobody who does it
+)  # stems of adjectives: "-er" is their comparative, not a tool or a person
 _FIBERS = _set(
     "cotton polyester spandex elastane lycra nylon polyamide rayon viscose modal acrylic linen "
     "wool silk cashmere hemp bamboo"
 )
 _EDGED = {f"{part}{edge}": part for part in ("waist", "neck", "hem") for edge in ("band", "line")}
-_INITIALS = _set("ac dc dvd hdmi lcd led pu sd tv usb")  # they mean a whole: usb charging port
-_STUFF = _set("mater ingred fabric")  # stems; a word before says of what sort
-_PRAISE = _set("unique perfect great sexy simple")  # of a thing, never of a word between
+_INITIALS = _set(
+    "ac dc dvd hdmi lcd led pu sd tv usb"
+)  # they refer to the whole phrase: usb charging port
+_STUFF = _set("mater ingred fabric")  # stems; the word before them specifies their sort
+_PRAISE = _set("unique perfect great sexy simple")  # refers to the thing, not to a word between
 _WOODS = _set(
     "oak pine rubber walnut birch beech ash maple cherry mahogany acacia teak mango cedar elm"
 )
 _DEGREES = _set("very super extra ultra medium highly so really")
 _KEEPING = _set("leav keep make get turn")  # stems: keeps skin soft
 _WHOSE = _set("your our their the my its")
-_MEANS = _set("machine hand dishwasher microwave")  # washable by, not what is washed
+_MEANS = _set("machine hand dishwasher microwave")  # means of washing, not the washed thing
 
 _GENDERS = _set("men women boy girl kid children")
 _VAGUE = _set("accessory supply product set kit tool care")
@@ -109,10 +110,10 @@ _SHARED_LEVELS = 2
 
 
 class _Clause(NamedTuple):
-    """Words, commas and links between two breaks of a text, and the key of each.
+    """Words, commas and links between two breaks of a text, and the key (stem) of each.
 
-    Of "fit type: regular" the words are those of the key: `value` has the items behind it, by their
-    last words, and `no` is whether the value denies it, "box spring required: no".
+    For "fit type: regular" the words are "fit type"; `value` has the last word of each item after
+    the colon, and `no` is whether the value denies the key, as in "box spring required: no".
     """
 
     words: tuple[str, ...]
@@ -129,19 +130,25 @@ class _Text(NamedTuple):
     keys: frozenset[str]
 
 
-_YES, _NO, _REFUSES = "yes", "no", "refuses"  # what a clause says of an attribute
+_YES, _NO, _REFUSES = "yes", "no", "refuses"  # a clause's statements about an attribute
 
 
 class _Wanted(NamedTuple):
-    """Words of an attribute, and of its body: all, or what is to be missing, a noun or not."""
+    """Words of an attribute, and of its body: all words, or the thing that must be missing.
+
+    A text without any of the `keys` and `cuts` as a word does not mention the attribute: the first
+    word of either may be in a text unchanged, joined with the next, or split in two.
+    """
 
     words: tuple[str, ...]
     body: tuple[str, ...]
     noun: bool
+    keys: frozenset[str]
+    cuts: frozenset[str]
 
 
 class _Mention(NamedTuple):
-    """Where a clause has an attribute; `sure` unless its words only share a list."""
+    """The place of an attribute in a clause; not `sure` if its words only share a list."""
 
     start: int
     end: int
@@ -149,25 +156,26 @@ class _Mention(NamedTuple):
 
 
 def states(product: Product, attribute: str) -> bool:
-    """Whether a product states an attribute: in its texts, or in the list of its attributes.
+    """Whether a product states an attribute, in its texts or in its list of attributes.
 
-    A page that refuses it ("required: no", "not included") as often as it states it does not state
-    it; nor is what the list has, word for word or in other words, and the texts only deny.
+    A page that refuses the attribute ("required: no", "not included") as often as it states it does
+    not state it. An attribute of the list does not count if the texts only deny it.
     """
     texts = (product.title, *product.bullets, product.description)
-    said = Counter(truth for text in texts for truth in _said(text, attribute))
+    said = [truth for text in texts for truth in _said(text, attribute)]
     if said:
-        return said[_YES] > said[_REFUSES]
+        return said.count(_YES) > said.count(_REFUSES)
     return any(own == attribute or _YES in _said(own, attribute) for own in product.attributes)
 
 
 def same_kind(target: Product, bought: Product) -> bool:
-    """Whether a product is of the kind that a goal made for `target` names.
+    """Whether a product is of the kind in a goal made for `target`.
 
-    It is if a level of its category has the name of the kind; if it is listed under that name and
-    stands on the target's shelf or on one beside it; or if it stands on the target's shelf and the
-    shelf is one for the kind. What is for others than the name and the target's shelf say is not,
-    and of what stands on a shelf under another name than the kind's, only what its title calls so.
+    A shelf is a whole category. The product is of the kind if a level of its category has the name
+    of the kind; or if it is listed under that name on the target's shelf or a neighbouring one; or
+    if it is on the target's shelf and the shelf is for the kind. A product for other people (men,
+    children, ...) than the name and the target's shelf say is not. A product that is listed under
+    another name than the kind's must also have the kind in its title.
     """
     shelf, other = _levels(target.product_category), _levels(bought.product_category)
     if target.query == bought.query and shelf == other:
@@ -176,7 +184,7 @@ def same_kind(target: Product, bought: Product) -> bool:
     meant = _GENDERS & _keys(f"{target.product_category} {target.query}")
     if whom and meant and whom.isdisjoint(meant):
         return False
-    if _named(target.query, other[:-1]):  # what its own shelf says is a sort of that
+    if _named(target.query, other[:-1]):  # its own shelf is a subtype of the kind
         return True
     named = _named(target.query, other)
     if target.query != bought.query:
@@ -190,9 +198,9 @@ def same_kind(target: Product, bought: Product) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _called(title: str, kind: str, shelf: str = "") -> bool:
-    """Whether a title, if there is one, calls a thing by a kind's name, or a word of its shelf's.
+    """Whether a title, if there is one, has a kind's name, or a word of its shelf's name.
 
-    What a thing is for is not what it is: "makeup brushes for eye shadow".
+    The purpose of a thing is not its kind: "makeup brushes for eye shadow".
     """
     words, places = _keys(title), _keys(shelf) - _GENDERS - _VAGUE
     if not words or places & words:
@@ -202,7 +210,7 @@ def _called(title: str, kind: str, shelf: str = "") -> bool:
 
 
 def _is_for(shelf: tuple[str, ...], kind: str) -> bool:
-    """Whether a shelf has a word of a kind's name, and is not for others than the name says."""
+    """Whether a shelf has a word of a kind's name, and is not for other people than the name."""
     place, name = _keys(" ".join(shelf[1:])), _keys(kind)
     whom, meant = place & _GENDERS, name & _GENDERS
     things = name - _GENDERS - _VAGUE
@@ -217,9 +225,9 @@ def _levels(category: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _named(kind: str, levels: tuple[str, ...]) -> bool:
-    """Whether a level below the first is called what the kind is; others may say for whom.
+    """Whether a level below the first has the kind's name; other levels may say for whom it is.
 
-    Of a kind with several names, "t-shirts & tanks", one is enough.
+    If a kind has several names, "t-shirts & tanks", one is enough.
     """
     below = [_keys(level) for level in levels[1:]]
     everything = frozenset[str]().union(*below)
@@ -232,14 +240,14 @@ def _named(kind: str, levels: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _names(kind: str) -> tuple[frozenset[str], ...]:
-    """The words of a kind's name, and of each of its names, for whom it is with each."""
+    """The words of a kind's name, and of each of its single names, each with its gender words."""
     whole = _keys(kind)
     return whole, *(_keys(part) | whole & _GENDERS for part in re.split(r",|&|\band\b", kind))
 
 
 @lru_cache(maxsize=1 << 14)
 def _keys(text: str) -> frozenset[str]:
-    """The words of a name, each in the singular: beds are no bedding."""
+    """The words of a name, each in the singular: beds are not bedding."""
     return frozenset(map(_singular, _words(text))) - _SEPARATORS - _AND
 
 
@@ -254,9 +262,9 @@ def _singular(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _said(text: str, attribute: str) -> tuple[str, ...]:
-    """What a text says of an attribute, clause by clause."""
+    """The statements of a text about an attribute, clause by clause."""
     wanted, read = _wanted(attribute), _read(text)
-    if not _possible(read, wanted.words) and not _possible(read, wanted.body):
+    if read.keys.isdisjoint(wanted.keys) and read.words.isdisjoint(wanted.cuts):
         return ()
     find = _has if wanted.body == wanted.words else _lacks
     return tuple(truth for clause in read.clauses for truth in find(clause, wanted))
@@ -267,16 +275,13 @@ def _wanted(attribute: str) -> _Wanted:
     words = _words(attribute)
     noun, prefixed = words[1:] and words[-1] == "free", words[1:] and words[0] == "non"
     body = words[:-1] if noun else words[1:] if prefixed else words
-    return _Wanted(words, body, noun=bool(noun))
-
-
-def _possible(text: _Text, wanted: tuple[str, ...]) -> bool:
-    """Whether the first word may be in a text, perhaps in one with the next or cut in two."""
-    first = wanted[0] if wanted else ""
-    return bool(first) and (
-        _key(first) in text.keys
-        or _key("".join(wanted[:2])) in text.keys
-        or any(first[:cut] in text.words for cut in range(2, len(first)))
+    starts = [some for some in (words, body) if some]
+    return _Wanted(
+        words,
+        body,
+        noun=bool(noun),
+        keys=frozenset(_key("".join(some[:end])) for some in starts for end in (1, 2)),
+        cuts=frozenset(some[0][:cut] for some in starts for cut in range(2, len(some[0]))),
     )
 
 
@@ -292,7 +297,7 @@ def _read(text: str) -> _Text:
 
 
 def _clauses(text: str) -> Iterator[_Clause]:
-    """The clauses of a text; a value that denies its key is no clause, and no part of the next."""
+    """The clauses of a text; a value that denies its key is not part of any clause."""
     pieces = _BREAK.split(_OPEN.sub(r"\1 ", text))
     parts, marks = pieces[::2], [*(mark.strip() for mark in pieces[1::2]), ""]
     for at, part in enumerate(parts):
@@ -323,7 +328,7 @@ def _clause(part: str, *, no: bool = False, value: tuple[str, ...] = ()) -> Iter
 
 
 def _items(value: str, mark: str) -> tuple[str, ...]:
-    """The last words of a value's items, and the first of what the next key may be glued to."""
+    """The last words of a value's items; the next key may be joined to the last item."""
     found = []
     for item in re.split(r"[,/&+]", value):
         words = _words(item)
@@ -338,14 +343,14 @@ def _items(value: str, mark: str) -> tuple[str, ...]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Words, commas and links, lower case; "SoftSole", as pages glue it, is two words."""
+    """Words, commas and links in lower case; "SoftSole" is split into two words."""
     text = _GLUED.sub(" ", text).lower().replace("\u2019", "'")
     return tuple(_TOKEN.findall(text))
 
 
 @lru_cache(maxsize=1 << 16)
 def _key(word: str) -> str:
-    """What the inflections of a word have in common."""
+    """The common stem of a word's inflections."""
     word = word.removesuffix("'s")
     if word.endswith("ily"):
         word = word[:-3] + "y"
@@ -357,7 +362,7 @@ def _key(word: str) -> str:
 
 
 def _graded(word: str) -> str:
-    """The stem of the adjective that a word compares: "highest", "fresher"; else ""."""
+    """The stem of the adjective of a comparative or superlative ("fresher", "highest"), or ""."""
     ending = "est" if word.endswith("est") else "er" if word.endswith("er") else ""
     base = word[: len(word) - len(ending)]
     if not ending or len(base) < _LONG:
@@ -367,7 +372,7 @@ def _graded(word: str) -> str:
 
 
 def _has(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
-    """Of each mention of an attribute, whether it is affirmed."""
+    """For each mention of an attribute, whether it is affirmed."""
     for mention in _mentions(clause, wanted.words):
         if _keyed_no(clause, mention) or _refused(clause.words, mention):
             yield _REFUSES
@@ -379,12 +384,12 @@ def _has(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
 
 
 def _keyed_no(clause: _Clause, mention: _Mention) -> bool:
-    """Whether a mention is what a key names whose value is "no"."""
+    """Whether a mention is in a key whose value is "no"."""
     return clause.no and _LABEL.issuperset(clause.words[mention.end :])
 
 
 def _lacks(clause: _Clause, wanted: _Wanted) -> Iterator[str]:
-    """Of each mention of what "x free" and "non x" want missing, whether it is, if that is said."""
+    """For each mention of x in "x free" and "non x": whether it is missing, if that is stated."""
     words = clause.words
     for mention in _mentions(clause, wanted.words, lists=False):
         yield _refusal(clause, mention)
@@ -409,7 +414,7 @@ def _refusal(clause: _Clause, mention: _Mention) -> str:
 
 
 def _alone(words: tuple[str, ...], mention: _Mention) -> bool:
-    """Whether a mention is all of its item: "no sugar", but not "no added sugar"."""
+    """Whether a mention is its whole item: "no sugar", but not "no added sugar"."""
     start, end, _ = mention
     before, behind = words[start - 1] if start else ",", words[end] if end < len(words) else ","
     opens = before in _SEPARATORS or before in _NOMINAL or before in {"of", "from", "any", "all"}
@@ -419,7 +424,7 @@ def _alone(words: tuple[str, ...], mention: _Mention) -> bool:
 def _mentions(
     clause: _Clause, wanted: tuple[str, ...], *, lists: bool = True
 ) -> Iterator[_Mention]:
-    """Where the words of an attribute are, one after the other or in a list that shares one."""
+    """The places of an attribute's words, in sequence or in a list that shares one of them."""
     keys = tuple(map(_key, wanted))
     pair = len(keys) == 2 and lists  # noqa: PLR2004  a modifier and its noun
     if pair and clause.value:
@@ -442,9 +447,9 @@ def _mentions(
 
 
 def _phrase(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
-    """The end of the attribute's words that start at a place, 0 if they do not.
+    """The end of the attribute's words that start at a place, 0 if they do not start there.
 
-    A few small words may stand between them, and words may be written as one or as two.
+    A few small words may be between them, and compounds may be written as one or two words.
     """
     words, place, gap = clause.words, 0, 0
     while place < len(keys):
@@ -468,13 +473,13 @@ def _phrase(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, 
 
 
 def _small(words: tuple[str, ...], at: int) -> bool:
-    """Whether a word may stand inside an attribute: "to", a number, or a comma before one."""
+    """Whether a word may be inside an attribute: "to", a number, or a comma before a number."""
     number = words[at + (words[at] == ",") :][:1]
     return words[at] in _GAPS or (number != () and number[0][0].isdecimal())
 
 
 def _turned(clause: _Clause, at: int, wanted: tuple[str, ...], modifier: str) -> int:
-    """The end of an attribute said the other way round, from its last word at a place on, or 0.
+    """The end of an attribute in reverse order that starts with its last word at a place, or 0.
 
     "Sole of rubber", "mounted on the wall", "the height is adjustable"; a participle or an adverb
     needs no word between: "adjustable height", "installs easily".
@@ -484,7 +489,7 @@ def _turned(clause: _Clause, at: int, wanted: tuple[str, ...], modifier: str) ->
         end += 1
     between, word = clause.words[at + 1 : end], clause.words[end : end + 1]
     if wanted[1].endswith("ed") and not clause.words[at].endswith(("ed", "s", "ing")):
-        return 0  # a base for plants is not based on them
+        return 0  # a base for plants is not plant based
     if not word or modifier not in {clause.keys[end], _key(word[0].removesuffix("ly"))}:
         return 0
     alone = clause.words[end + 1 : end + 2] == () or clause.words[end + 1] in _CLOSING
@@ -494,7 +499,7 @@ def _turned(clause: _Clause, at: int, wanted: tuple[str, ...], modifier: str) ->
 
 
 def _valued(clause: _Clause, keys: tuple[str, ...]) -> Iterator[_Mention]:
-    """An attribute whose noun a key names and whose modifier is its value: "finish: bronze"."""
+    """An attribute whose noun is a key and whose modifier is the value: "finish: bronze"."""
     end = len(clause.words)
     end -= end > 1 and clause.words[-1] in {"type", "material", "style"}
     named = clause.keys[end - 1] == keys[1] and not clause.words[end - 1].endswith("ing")
@@ -503,10 +508,10 @@ def _valued(clause: _Clause, keys: tuple[str, ...]) -> Iterator[_Mention]:
 
 
 def _reordered(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
-    """The end of an attribute whose words stand in another order, from a place on, or 0.
+    """The end of an attribute with its words in another order, from a place on, or 0.
 
-    Where it can mean nothing else: fibers of a blend, a figure ("hd 1080p"), what is adjustable or
-    supportive ("adjustable seat height"), and what one makes of a thing ("leaves breath fresh").
+    Only if there is no other meaning: fibers of a blend, a figure ("hd 1080p"), adjustable or
+    supportive things ("adjustable seat height"), and results ("leaves breath fresh").
     """
     words, own = clause.words, clause.keys
     if set(wanted) <= _FIBERS:
@@ -532,7 +537,7 @@ def _reordered(clause: _Clause, at: int, wanted: tuple[str, ...], keys: tuple[st
 
 
 def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
-    """The end of a list of fibers that starts at a place and has two, 0 if none does."""
+    """The end of a list with both fibers that starts at a place, 0 if there is none."""
     found = set[str]()
     for end in range(at, len(words)):
         if words[end] in _FIBERS and words[max(end - 1, 0)] != "100":
@@ -545,7 +550,7 @@ def _blend(words: tuple[str, ...], at: int, one: str, other: str) -> int:
 
 
 def _named_between(clause: _Clause, start: int, keys: tuple[str, ...]) -> bool:
-    """Whether a word between says of what sort the noun is: "usb data cable", "soft tpu fabric"."""
+    """Whether a word between specifies the noun: "usb data cable", "soft tpu fabric"."""
     if clause.keys[start + 2 : start + 3] != keys[1:]:
         return False
     between = clause.words[start + 1]
@@ -573,7 +578,7 @@ def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
         before = before or (at > start + 1 and words[at - 1] in _DEGREES)
         if words[at] in _DEGREES or (not separated and not before and treated):
             continue  # "and very soft hair", "color-treated hair"
-        if not separated and not before:  # two words in a row
+        if not separated and not before:  # two adjacent words
             if clause.keys[at] == noun and at > start + 1 and not own:
                 yield _Mention(start, at + 1)
                 return
@@ -586,7 +591,7 @@ def _listed(clause: _Clause, start: int, noun: str) -> Iterator[_Mention]:
 
 
 def _doable(clause: _Clause, start: int, verb: str) -> Iterator[_Mention]:
-    """A verb in a list behind "to": "easy to store and carry"."""
+    """A verb in a list after "to": "easy to store and carry"."""
     words = clause.words
     for at in range(start + 2, min(start + 2 + _ITEMS, len(words))):
         separated, before = words[at] in _SEPARATORS, words[at - 1] in _SEPARATORS
@@ -600,7 +605,7 @@ def _doable(clause: _Clause, start: int, verb: str) -> Iterator[_Mention]:
 
 
 def _freed(words: tuple[str, ...], mention: _Mention) -> bool:
-    """Whether "free" follows a mention, at once or at the end of a list that it starts or is in."""
+    """Whether "free" follows a mention, directly or at the end of its list."""
     start, end, _ = mention
     if words[end : end + 1] == ("free",):
         return True
@@ -619,9 +624,10 @@ def _freed(words: tuple[str, ...], mention: _Mention) -> bool:
 def _denied(
     words: tuple[str, ...], mention: _Mention, *, missing: bool = False, noun: bool = False
 ) -> bool:
-    """Whether a negation before or behind a mention denies it.
+    """Whether a negation before or after a mention denies it.
 
-    `missing`: it is what an attribute wants missing. `noun`: a noun, which no "do not" denies.
+    missing: the mention is the thing that must be missing. noun: it is a noun, which "do not" does
+    not deny.
     """
     start = mention.start
     if _refused(words, mention):
@@ -635,7 +641,7 @@ def _denied(
 
 
 def _refused(words: tuple[str, ...], mention: _Mention) -> bool:
-    """Whether what follows a mention says no: "is not required", "not included"."""
+    """Whether a refusal follows a mention: "is not required", "not included"."""
     end = mention.end
     behind = words[end + (words[end : end + 1] != () and words[end] in _IS) :][:2]
     refused = len(behind) > 1 and _verbal(behind[0]) and behind[1] in _REFUSED
@@ -643,7 +649,7 @@ def _refused(words: tuple[str, ...], mention: _Mention) -> bool:
 
 
 def _negation(words: tuple[str, ...], start: int) -> int:
-    """The place of the negation before a mention, near enough to mean it, else -1."""
+    """The place of a negation before a mention and near enough to refer to it, else -1."""
     distance = 0
     for at in range(start - 1, max(-1, start - 1 - _FAR), -1):
         word, before = words[at], words[at - 1] if at else ""
@@ -651,7 +657,7 @@ def _negation(words: tuple[str, ...], start: int) -> int:
         if verbal or free or word in _NOMINAL or (word == "non" and not distance):
             return at if distance <= _REACH[verbal] + free else -1
         purpose = word == "for" and before not in _MEANT
-        if (purpose or word in _ENDS) and not _verbal(before):  # not for, not yet
+        if (purpose or word in _ENDS) and not _verbal(before):  # except "not for", "not yet"
             return -1
         distance = 0 if word in _SEPARATORS else distance + 1
     return -1
@@ -662,9 +668,9 @@ def _verbal(word: str) -> bool:
 
 
 def _reaches(words: tuple[str, ...], at: int, mention: _Mention, *, missing: bool) -> bool:
-    """Whether a negation reaches a mention behind it: through "or", in a list through commas.
+    """Whether a negation reaches a mention after it: across "or", and in a list across commas.
 
-    "And" lets only "free of" through, and "no" and "without" to what is to be missing.
+    Across "and" only "free of" reaches it, and "no" and "without" if the mention must be missing.
     """
     start, end, _ = mention
     between = words[at + 1 : start]

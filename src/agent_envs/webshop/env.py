@@ -33,68 +33,68 @@ class WebShop(AgentEnv):
     """Shopping in text: search a catalogue, look at products, choose options, buy one.
 
     Description:
-        The agent is told what to buy, with attributes, options and often a price limit. It
-        searches, turns pages of results, opens products, reads their tabs, chooses options and
-        buys, which ends the episode with a score (Yao et al., WebShop, 2022).
-        `mode="upstream"` answers as the public WebShop does, to the byte. `mode="strict"`
-        (default) mends its faults: no search but from the search page, no pages without results,
-        chosen options are told, and a purchase counts for what it is (see Reward). In neither mode
-        does anything work after the end, nor do the public one's hidden queries.
+        The instruction says what to buy, with attributes, options and often a price limit. The
+        agent searches, turns pages of results, opens products, reads their tabs, chooses options
+        and buys, which ends the episode with a score (Yao et al., WebShop, 2022).
+        `mode="upstream"` is byte-identical to the public WebShop. `mode="strict"` (default) fixes
+        its faults: searches only from the search page, no pages without results, chosen options
+        are marked, and purchases are scored by stricter rules (see Reward). In both modes nothing
+        works after the end, and the public version's hidden queries are ordinary searches.
 
     Observation:
-        "text": the page's texts separated by " [SEP] ". "text_rich": a line each, with buttons
-        marked. "html": the page as the site shows it (needs the extra [webshop]). "url": its
+        "text": the page's texts separated by " [SEP] ". "text_rich": one text per line, with
+        buttons marked. "html": the page of the web site (needs the extra [webshop]). "url": its
         address on the public site.
 
     Action:
-        `search[words]` or `click[text]`, text being one of the page's buttons, products (by id)
+        `search[words]` or `click[text]`, where text is one of the page's buttons, products (by id)
         or option values, in any case. `info["admissible_actions"]` has every click, and
-        "search[<keywords>]" where there is a search bar.
+        "search[<keywords>]" if the page has a search bar.
 
     Validity:
-        "format" for what is no such action, "unknown" for a click on what the page has not got,
+        "format" for any other text, "unknown" for a click on something that is not on the page,
         "refused" for a search without a search bar ("strict") and for `click[search]`.
 
     Progress:
-        "now" (default): what buying the page's product with its options would score, 0 without a
-        product. "best": the most so far. "none": 0. After the purchase its score. It can be 1
+        "now" (default): the score of buying the page's product with the chosen options, 0 without
+        a product. "best": the highest so far. "none": 0. After the purchase its score. It can be 1
         without success: before the purchase.
 
     Anchor:
-        Digest of page, what the search found (in "upstream" its query, which the site's addresses
-        hold), page number, product, tab and chosen options.
+        Digest of page, search results (in "upstream" the query, which the site's addresses
+        contain), page number, product, tab and chosen options.
 
     Reward:
-        On the purchase: "success" pays 1 for a score of 1, "success10" pays 10, "score" the
-        score. Else 0. `info["reward_terms"]` then has the parts of the score: `type`,
-        `attributes`, `options`, `price`, each in [0, 1]; before it is empty.
-        The score is the share of attributes, options and price that are met, times the type. In
-        "strict" an attribute is met if the product's texts state it in whole words and do not deny
-        it, or if its attributes list it and no text denies it; an option by name and value; the
-        price if the highest that the page shows is below the limit; and the type is 1 only for the
-        kind of product that the goal names, by category and name, else at most 0.5.
+        On the purchase: "success" gives 1 for a score of 1, "success10" gives 10, "score" gives
+        the score. Otherwise 0. After the purchase `info["reward_terms"]` has the parts of the
+        score: `type`, `attributes`, `options`, `price`, each in [0, 1]; before it is empty.
+        The score is the share of satisfied attributes, options and price, times the type. In
+        "strict" an attribute is satisfied if the product's texts state it in whole words and do
+        not deny it, or if its attributes list it and no text denies it; an option if name and
+        value match; the price if the highest price on the page is below the limit. The type is 1
+        only for the goal's kind of product, by category and name, else at most 0.5.
 
     Ends:
         A purchase terminates, a success if it scores 1. `max_turns` truncates.
 
     Tasks and splits:
-        A task id is `<product>-<number of its goal>`, with an "h" before the number of people's
-        goals. Embedded: `train`, `val` and `test`, no product in two of them. Other data: the
-        paper's (`test` 0-499, `val` 500-1499, `train` the rest, of the goals shuffled with seed
-        233), `eto_train` and `eto_test` where the folder has ETO's lists, `ragen_train`,
+        A task id is `<product>-<number of its goal>`, with an "h" before the number of human
+        goals. Embedded data: `train`, `val` and `test`, no product in two of them. Other data: the
+        paper's splits (`test` 0-499, `val` 500-1499, `train` the rest, of the goals shuffled with
+        seed 233), `eto_train` and `eto_test` if the folder has ETO's lists, `ragen_train`,
         `ragen_val` and `ragen_test`, `verl_train` and `verl_test`.
-        Always: `all`, in the public order. In "strict" a split leaves out, of its goals, those that
-        their own product does not meet: its texts deny an attribute, or it lacks an option. No
-        embedded goal is such a one.
+        Always: `all`, in the public order. In "strict" a split omits goals that their own product
+        does not satisfy: its texts deny an attribute, or it lacks an option. No embedded goal is
+        omitted.
 
     Data:
-        `data="auto"`: the folder that `$WEBSHOP_DATA` names if it is set, otherwise the embedded
-        catalogue of this package's own generator. "embedded", or a folder with
-        `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json` (one file of
-        each, packed with gzip or not), picks one. The score for another type of product, and all
-        of the type in "upstream", needs the nouns of titles:
-        `title_nouns.json` of the folder ("stored"), else spaCy's ("spacy") where it is installed,
-        else all but the commonest words ("words"); `info["title_nouns"]` says which.
+        `data="auto"`: the folder `$WEBSHOP_DATA` if it is set, otherwise the embedded catalogue of
+        this package's own generator. "embedded" or a folder selects one. A folder has
+        `items_shuffle*.json`, `items_ins_v2*.json` and optionally `items_human_ins.json` (one file
+        of each, plain or gzip). The type score of another kind of product, and every type score in
+        "upstream", needs the nouns of titles: `title_nouns.json` of the folder ("stored"), else
+        spaCy's ("spacy") if it is installed, else all but the most common words ("words");
+        `info["title_nouns"]` says which.
 
     Source:
         Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language
@@ -104,16 +104,17 @@ class WebShop(AgentEnv):
         split: see Tasks and splits.
         data: see Data.
         mode: "strict" or "upstream".
-        goals: "synthetic", made of attributes and options, or "human", people's own requests.
+        goals: "synthetic", made of attributes and options, or "human", requests by people.
         observation: see Observation.
         reward: see Reward.
         progress: see Progress.
         attributes: whether products have a tab with their attributes.
-        price_seed: draws goals' price limits, and in "upstream" the prices of products that show a
-            range of them.
-        previous_observations: how many to put before the page, as the public WebShop can.
-        previous_actions: likewise.
-        search: "bm25", as the public WebShop's Lucene, or "dense" (needs the extra [dense]).
+        price_seed: seed of the goals' price limits, and in "upstream" of the prices of products
+            with a range of prices.
+        previous_observations: number of earlier observations to put before the page, as in the
+            public WebShop.
+        previous_actions: number of earlier actions likewise.
+        search: "bm25", like the public WebShop's Lucene, or "dense" (needs the extra [dense]).
         model: the encoder of "dense", a sentence-transformers path or name; "" for
             `$AGENT_ENVS_DENSE_MODEL`.
         max_turns: turn limit.
@@ -154,7 +155,7 @@ class WebShop(AgentEnv):
         one_of("progress", progress, PROGRESS)
         if min(previous_observations, previous_actions) < 0:
             raise ValueError(
-                "previous_observations and previous_actions count turns and are at least 0, got "
+                "previous_observations and previous_actions must be at least 0, got "
                 f"{previous_observations} and {previous_actions}"
             )
         catalogue = open_catalogue(data, search=search, model=model)
@@ -174,6 +175,7 @@ class WebShop(AgentEnv):
         self._best = 0.0
         self._matches: dict[int, Match] = {}
         self._told: list[tuple[str, str]] = []
+        self._searched = "", repr("")  # the page's query, and the part of its results that counts
         return self.task.text, self._turn("")
 
     def act(self, action: str) -> Turn:
@@ -202,13 +204,16 @@ class WebShop(AgentEnv):
             extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
         )
 
-    def _found(self) -> object:
-        """What of the last search later actions depend on."""
+    def _found(self) -> str:
+        """The part of the last search that later actions depend on, as text."""
         query = self.page.query
-        return self.shop.catalogue.search(query) if query and self.shop.strict else query
+        if query != self._searched[0]:
+            found = self.shop.catalogue.search(query) if query and self.shop.strict else query
+            self._searched = query, repr(found)
+        return self._searched[1]
 
     def _score(self) -> Score:
-        """What buying the page's product now would score."""
+        """The score of buying the page's product now."""
         found = self._matches.get(self.page.product)
         if found is None:
             found = self._matches[self.page.product] = self.shop.match(self.task, self.page.product)
@@ -230,7 +235,7 @@ class WebShop(AgentEnv):
         return pages.as_text(elements, marked=self.shop.strict)
 
     def _elements(self, score: float) -> list[Element]:
-        """All that is on the page."""
+        """The elements of the page."""
         return self.shop.elements(self.page, self.task.text, score)
 
     def _admissible(self) -> list[str]:
@@ -240,9 +245,10 @@ class WebShop(AgentEnv):
         return clicks if self.shop.strict or self.page.kind == "done" else [SEARCH, *clicks]
 
     def _with_past(self, action: str, observation: str) -> str:
-        """The observation after those before it, and the actions, as many as are shown.
+        """The observation, preceded by the earlier observations and actions to show.
 
-        What is longer than an observation may be loses the oldest, and a page its end.
+        If it is longer than an observation may be, the oldest ones are dropped; a page alone is
+        truncated.
         """
         longest = HTML_LENGTH if self.observation == "html" else self.observation_length
         observation = observation[:longest]
@@ -256,7 +262,10 @@ class WebShop(AgentEnv):
         return pages.SEPARATOR.join(reversed(told))[-longest:]
 
 
-def anchor(page: Page, found: object) -> str:
-    """Key of the page: what was found and is shown and chosen, not the way there."""
-    facts = page.kind, found, page.number, page.product, sorted(page.options), page.sub
-    return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+def anchor(page: Page, found: str) -> str:
+    """Key of the page: repr of the results, page and chosen options, independent of the path."""
+    facts = (
+        f"({page.kind!r}, {found}, {page.number!r}, {page.product!r}, "
+        f"{sorted(page.options)!r}, {page.sub!r})"
+    )
+    return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
-"""The experts of WebShop: an Explorer that reads pages, an Oracle that knows the product meant.
+"""The experts of WebShop: an Explorer that reads pages, an Oracle that knows the target product.
 
 The Explorer is written for the embedded catalogue, whose requests begin with the kind of product
-and whose titles name it. Left out: reading features and descriptions.
+and whose titles contain it. It does not read features and descriptions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_envs.webshop.shop import Shop
 
 OTHER, SEEN, DEAR, GOOD = "is another", "is known", "is too dear", "is good"
-"""What a product of a list can be: of another kind, seen, above the limit, or worth a look."""
+"""Judgements of a listed product: another kind, seen, above the limit, or a candidate."""
 _REQUEST = re.compile(
     r"(?:find me|i am looking for|i need|show me) (?P<kind>[^,]+?)(?: that are|,) "
     r"(?P<attributes>.+?)(?: with (?P<options>\w+: .+?))?"
@@ -36,14 +36,14 @@ _REQUEST = re.compile(
 
 
 class Step(NamedTuple):
-    """An action and what it is for, in a few words."""
+    """An action and its reason in a few words."""
 
     action: str
     thought: str
 
 
 class Request(NamedTuple):
-    """What a request of the embedded catalogue asks for; the limit is in dollars."""
+    """A parsed request of the embedded catalogue; the limit is in dollars."""
 
     kind: str
     attributes: tuple[str, ...]
@@ -52,15 +52,15 @@ class Request(NamedTuple):
 
 
 def read_request(text: str) -> Request:
-    """The request that a text words.
+    """Parse the text of a request.
 
     Raises:
-        ValueError: it is not worded as those of the embedded catalogue.
+        ValueError: its wording is not one of the embedded catalogue.
     """
     found = _REQUEST.fullmatch(text)
     if found is None:
         raise ValueError(
-            "the Explorer of WebShop reads the requests of data='embedded' only, got "
+            "the Explorer of WebShop only reads requests of data='embedded', got "
             f"{text!r:.200}; use the Oracle"
         )
     asked = (found["options"] or "").split(", and ")
@@ -74,7 +74,7 @@ def read_request(text: str) -> Request:
 
 
 class Explorer:
-    """A `Shopper` that has seen all pages of the episode, whoever opened them.
+    """A `Shopper` that has seen all pages of the episode, including those opened by others.
 
     Raises:
         ValueError: the request is not one of the embedded catalogue.
@@ -89,14 +89,14 @@ class Explorer:
         return self._shopper.step(self._env.trail).action
 
     def think(self) -> str:
-        """What it makes of the page."""
+        """Its judgement of the page."""
         return self._shopper.step(self._env.trail).thought
 
 
 class Oracle:
-    """Searches for the request, turns pages to the product that was meant, chooses and buys.
+    """Searches for the request, turns pages to the target product, chooses options and buys.
 
-    Where the request does not find the product, it searches for its title.
+    If the request does not find the product, it searches for its title.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -107,29 +107,29 @@ class Oracle:
         return self._next().action
 
     def think(self) -> str:
-        """What the next action is for."""
+        """The reason for the next action."""
         return self._next().thought
 
     def _next(self) -> Step:
         env = self._env
         step = next_step(env.shop, env.task, env.page)
         same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action
-        if same and env.page.product >= 0:  # in "upstream" one value can stand for two options
+        if same and env.page.product >= 0:  # in "upstream" two options can share a value
             return Step(_click(BUY), "nothing else can be chosen")
         return step
 
 
 class Shopper:
-    """Knows what pages show: opens what is of the kind and within the limit, chooses, buys.
+    """Uses only the pages shown: opens products of the kind within the limit, chooses, buys.
 
-    Where an option is missing it goes back to the next product of the list.
+    If an option is missing it goes back to the next product of the list.
     """
 
     def __init__(self, shop: Shop, request: Request) -> None:
         self.shop, self.request = shop, request
 
     def step(self, trail: Sequence[Page]) -> Step:
-        """What to do on the last of these pages, having seen those before it."""
+        """The step on the last of these pages, given the pages before it."""
         page, request = trail[-1], self.request
         if page.kind == "index":
             return Step(f"search[{' '.join([request.kind, *request.attributes])}]", request.kind)
@@ -146,9 +146,9 @@ class Shopper:
         return Step(_click(BUY), "all is as asked")
 
     def pick(self, page: Page, results: Sequence[int], seen: set[int]) -> Step:
-        """The first product of the kind that is within the limit and not one of those `seen`.
+        """A click on the first unseen product of the kind within the limit.
 
-        The thought goes through the list in its order, as far as what is chosen.
+        The thought judges the products of the list in order, up to the chosen one.
         """
         thoughts = [f"{self.request.kind} under ${self.request.limit:.0f}"]
         for place in pages.listed(results, page.number):
@@ -162,7 +162,7 @@ class Shopper:
         return Step(_click(NEXT if more else BACK), "; ".join(thoughts))
 
     def _verdict(self, product: Product, *, seen: bool) -> str:
-        """What a product of the list is to the shopper."""
+        """The judgement of a listed product."""
         if self.request.kind not in product.title.lower():
             return OTHER
         if seen:
@@ -170,7 +170,7 @@ class Shopper:
         return GOOD if product.highest < self.request.limit else DEAR
 
     def _missing(self, page: Page) -> tuple[str, str] | None:
-        """The next option to choose of those that the product has."""
+        """The next option to choose, of those that the product has."""
         offered = self._product(page).options
         for name, value in self.request.options:
             if (name, value) not in page.options and value in offered.get(name, ()):
@@ -186,7 +186,7 @@ class Shopper:
 
 
 def next_step(shop: Shop, goal: Goal, page: Page) -> Step:
-    """What the Oracle does on a page."""
+    """The Oracle's step on a page."""
     if page.product == goal.product:
         if page.kind == "sub":
             return Step(_click(PREVIOUS), "back to the product")

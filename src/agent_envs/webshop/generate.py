@@ -1,7 +1,7 @@
-"""The embedded catalogue: made-up products in the public data's format, with requests for some.
+"""The embedded catalogue: generated products in the public data's format, with requests for some.
 
-A product in demand has rivals on the same shelf: a twin without one of the wanted attributes, and
-one that costs more than any limit which a request for it can have. All of it comes from one seed.
+A requested product has rivals on the same shelf: a twin that lacks one of the wanted attributes,
+and one that costs more than any price limit of the requests. Everything comes from one seed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent_envs.assets import table
 
 COUNT = 1000
 SEED = 20
-_ABOVE = 41  # dollars over a price that lie above every limit drawn for it
+_ABOVE = 41  # a price so many dollars higher is above every limit drawn for a product
 _ID = "0123456789ABCDEFGHJKLMNPQRSTVWXYZ"
 _SYLLABLES = "al bar cor dan el fen gal har il jor kel lum mar nor pel quin ros tal ver wen xan zel"
 _PRAISE = (
@@ -26,7 +26,7 @@ _ASKS = ("find me {} that are {}", "i am looking for {}, {}", "i need {}, {}", "
 
 
 class _Kind(NamedTuple):
-    """A kind of product: its name, where it stands, what it can be and come in."""
+    """A kind of product: its name, category, possible attributes and options."""
 
     name: str
     category: str
@@ -36,20 +36,20 @@ class _Kind(NamedTuple):
 
 
 class _Product(NamedTuple):
-    """What the rivals of a family share, and what tells one from the other."""
+    """A product of a family: shared data, and the data that differs between rivals."""
 
     kind: _Kind
     brand: str
     attributes: list[str]
     options: dict[str, list[str]]
     price: float
-    ends: float  # of the price's range, 0 for one price
+    ends: float  # upper end of the price's range, 0 for a single price
 
 
 def generated(
     count: int = COUNT, seed: int = SEED
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
-    """`count` products as in `items_shuffle`, what `items_ins_v2` has of them, and title nouns."""
+    """`count` products as in `items_shuffle`, their records as in `items_ins_v2`, title nouns."""
     rng = Random(seed)
     kinds = _kinds()
     records: list[dict[str, Any]] = []
@@ -92,7 +92,7 @@ def _kinds() -> list[_Kind]:
 
 
 def _family(kind: _Kind, rng: Random) -> list[_Product]:
-    """A product in demand, its twin, its dear rival, and now and then one of another brand."""
+    """A requested product, its twin, its expensive rival, and sometimes one of another brand."""
     syllables = _SYLLABLES.split()
     brands = ["".join(rng.sample(syllables, 2)).title() for _ in range(2)]
     options = {name: _some(values, 2, 4, rng) for name, values in kind.options.items()}
@@ -113,7 +113,7 @@ def _family(kind: _Kind, rng: Random) -> list[_Product]:
 
 
 def _some(values: Any, fewest: int, most: int, rng: Random) -> list[str]:
-    """Some of the values, in their order."""
+    """A random subset of the values, in their order."""
     chosen = set(rng.sample(list(values), rng.randint(fewest, min(most, len(values)))))
     return [value for value in values if value in chosen]
 
@@ -140,7 +140,7 @@ def _record(product: _Product, asin: str, rng: Random) -> dict[str, Any]:
 
 
 def _request(product: _Product, rng: Random) -> dict[str, Any]:
-    """A request for two attributes, the one that the twin lacks among them."""
+    """A request for two attributes, including the one that the twin lacks."""
     wanted = [product.attributes[0], rng.choice(product.attributes[1:])]
     asked = rng.choice(_ASKS).format(product.kind.name, " and ".join(wanted))
     return {"instruction": asked, "instruction_attributes": wanted}

@@ -1,4 +1,4 @@
-"""Goals: what a shopper is asked to buy, made of a catalogue as the public WebShop makes them."""
+"""Goals: the purchases that are requested, made from a catalogue as in the public WebShop."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 KINDS = ("synthetic", "human")
 LIMITS = tuple(10.0 * step for step in range(1, 100))  # dollars
 NO_LIMIT = 1_000_000.0
-_NEXT = 4  # limits above the price that one is drawn from
+_NEXT = 4  # a limit is drawn from so many limits above the price
 _PAIR = 2
 SHUFFLE_SEED = 233
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to buy.
+    """A requested purchase.
 
     Attributes:
-        task_id: Product and number of the goal among the product's, "B000000000-3".
-        product: Place of the product that was in mind.
+        task_id: Product and number of the goal for that product, "B000000000-3".
+        product: Place of the target product.
         text: The instruction.
-        attributes: What it must have.
-        options: (name, value) of each option that it must be ordered with; the name is "" where
-            only the value is asked for.
-        price_upper: What it may cost, dollars.
-        unmet: What of all this its own product has not got; no split has such a goal.
-        weight: Of the goal in the public WebShop's draws.
+        attributes: The required attributes.
+        options: (name, value) of each required option; the name is "" if only the value is
+            required.
+        price_upper: Price limit in dollars.
+        unmet: The requirements that its own product does not satisfy; no split has such a goal.
+        weight: Weight of the goal in the public WebShop's draws.
     """
 
     task_id: str
@@ -47,7 +47,7 @@ class Goal:
 
 
 def draw_prices(products: Sequence[Product], rng: random.Random) -> list[float]:
-    """What each product costs: its price, or one drawn between the ends of its range."""
+    """The price of each product; for a range, a price drawn from it."""
     return [p.prices[0] if len(p.prices) == 1 else rng.uniform(*p.prices) for p in products]
 
 
@@ -95,7 +95,7 @@ def _human(one: Product, place: int, price: float, rng: random.Random) -> Iterat
 
 
 def _limit(price: float, rng: random.Random) -> tuple[float, str]:
-    """A limit above the price, and how the instruction says it."""
+    """A limit above the price, and its text in the instruction."""
     above = [limit for limit in LIMITS if limit > price][:_NEXT]
     if len(above) < _PAIR:
         return NO_LIMIT, ""
@@ -104,7 +104,7 @@ def _limit(price: float, rng: random.Random) -> tuple[float, str]:
 
 
 def _weighted(goals: Sequence[Goal]) -> list[Goal]:
-    """The goals with the mean over their attributes of 1 / (goals that have the attribute)."""
+    """The goals with weights: mean over their attributes of 1 / (goals with the attribute)."""
     count: dict[str, int] = {}
     for goal in goals:
         for attribute in goal.attributes:

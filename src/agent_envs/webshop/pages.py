@@ -1,7 +1,7 @@
-"""The shop's pages: what is on them, where a click leads, and how they read as text.
+"""The shop's pages: their elements, where a click leads, and their texts.
 
-A page is a value; nothing is kept of the way to it but the products looked at since the search
-page. Left out: how pages look in a browser.
+A page is a value. Of the path to it, it only contains the products opened since the search page.
+The HTML of pages is in `render`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEPARATOR = " [SEP] "
 
 
 class Page(NamedTuple):
-    """Where a shopper is.
+    """The current page of a shopper.
 
     Attributes:
         kind: "index", "results", "item", "sub" or "done".
@@ -43,7 +43,7 @@ class Page(NamedTuple):
     visited: frozenset[int] = frozenset()
 
     def chosen(self, name: str, value: str) -> Page:
-        """The page with an option chosen, or chosen anew."""
+        """The page with an option chosen or replaced."""
         return self._replace(options=tuple((dict(self.options) | {name: value}).items()))
 
     def listing(self, number: int) -> Page:
@@ -51,7 +51,7 @@ class Page(NamedTuple):
         return Page("results", self.query, number, visited=self.visited)
 
     def item(self, product: int) -> Page:
-        """The product's own page, no option chosen."""
+        """The product's own page without chosen options."""
         visited = self.visited | {product}
         return Page("item", self.query, self.number, product, visited=visited)
 
@@ -75,14 +75,14 @@ def index_elements(instruction: str) -> list[Element]:
 
 
 def head(instruction: str) -> list[Element]:
-    """What stands above every page but the first and the last."""
+    """The elements at the top of every page except the first and the last."""
     return [*_texts("Instruction:", instruction), Element("button", BACK)]
 
 
 def results_elements(
     page: Page, results: Sequence[int], products: Sequence[Product], *, bounded: bool
 ) -> list[Element]:
-    """A page of results; where they are bounded, the last offers no further one."""
+    """A page of results; if `bounded`, the last page has no next page."""
     elements = _texts(f"Page {page.number} (Total results: {len(results)})")
     if page.number > 1:
         elements.append(Element("button", PREVIOUS))
@@ -96,12 +96,12 @@ def results_elements(
 
 
 def item_elements(page: Page, product: Product, *, attributes: bool, exact: bool) -> list[Element]:
-    """A product's page; `attributes` offers the page of its attributes.
+    """A product's page; `attributes` adds the tab with its attributes.
 
-    Where marks are not `exact` a value is marked if the page's address has it in double quotes.
+    If marks are not `exact`, a value is marked if the page's address has it in double quotes.
     """
     elements = [Element("button", PREVIOUS)]
-    shown = address(page, "", product)
+    shown = "" if exact else address(page, "", product)
     for name, values in product.options.items():
         elements += _texts(name)
         for value in values:
@@ -113,7 +113,7 @@ def item_elements(page: Page, product: Product, *, attributes: bool, exact: bool
 
 
 def sub_elements(page: Page, product: Product) -> list[Element]:
-    """What one of the product's tabs tells."""
+    """The content of one of the product's tabs."""
     told: list[str] = []
     if page.sub == "Description":
         told = [product.description]
@@ -126,7 +126,7 @@ def sub_elements(page: Page, product: Product) -> list[Element]:
 
 
 def done_elements(page: Page, product: Product, score: float) -> list[Element]:
-    """The receipt, with all that the public WebShop prints there."""
+    """The receipt, with everything that the public WebShop prints there."""
     return _texts(
         *("Thank you for shopping with us!", "Your code: ", "None"),
         *(" (Paste it in your MTurk interface.)", "Purchased", "asin", product.asin, "options"),
@@ -138,24 +138,26 @@ def done_elements(page: Page, product: Product, score: float) -> list[Element]:
 
 
 def clickable(elements: Iterable[Element]) -> list[str]:
-    """What can be clicked, lower case: buttons, then products, then options, each once."""
-    order = ("button", "product", "option")
-    found = {kind: [e.text.lower() for e in elements if e.kind == kind] for kind in order}
-    return list(dict.fromkeys(text for kind in order for text in found[kind]))
+    """The clickable texts in lower case: buttons, then products, then options, each once."""
+    found: dict[str, list[str]] = {"button": [], "product": [], "option": []}
+    for kind, text, _ in elements:
+        if kind in found:
+            found[kind].append(text.lower())
+    return list(dict.fromkeys([*found["button"], *found["product"], *found["option"]]))
 
 
 def as_text(elements: Iterable[Element], *, marked: bool) -> str:
-    """All texts, stripped, separated by [SEP]; `marked` tells which options are chosen."""
+    """All texts, stripped, separated by [SEP]; `marked` marks the chosen options."""
     return SEPARATOR.join(
-        f"{e.text.strip()} (chosen)"
-        if marked and e.kind == "option" and e.chosen
-        else e.text.strip()
-        for e in elements
+        [
+            f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
+            for kind, text, chosen in elements
+        ]
     )
 
 
 def as_rich_text(elements: Sequence[Element]) -> str:
-    """A line a text, with what can be clicked and what was marked; choices are told in front."""
+    """One text per line, with clickable texts marked; the chosen options are listed first."""
     lines = "".join(f"{_rich(element)}\n" for element in elements)
     for element in elements:
         if element.kind == "option" and element.chosen:
@@ -197,5 +199,5 @@ def _rich(element: Element) -> str:
 
 
 def _texts(*texts: str) -> list[Element]:
-    """Text elements; what is empty, or blank with a line break, is not there."""
+    """Text elements, without texts that are empty or whitespace with a line break."""
     return [Element("text", t) for t in texts if t and not (t.isspace() and "\n" in t)]

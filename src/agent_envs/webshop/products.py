@@ -1,4 +1,4 @@
-"""Products: a catalogue's records read as the public WebShop reads them, or refused by name."""
+"""Products: a catalogue's records read as in the public WebShop; errors name the record."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Product:
     Attributes:
         asin: Its id.
         title, description, bullets, query, category, product_category: Its texts.
-        price_tag: The price as pages show it.
+        price_tag: The price as displayed.
         prices: One price, or the ends of a range, dollars.
         options: Values of each option, lower case, in order.
         image: Address of its picture, "" for none.
-        attributes: What the reward knows of it.
-        instruction: Request for it without options and price, "" for none, and its attributes.
-        requests: People's requests for it.
+        attributes: Its attributes for the reward.
+        instruction: Request for it without options and price ("" for none), and its attributes.
+        requests: Human requests for it.
     """
 
     asin: str
@@ -51,24 +51,24 @@ class Product:
     image: str
     attributes: tuple[str, ...]
     instruction: tuple[str, tuple[str, ...]] = ("", ())
-    requests: tuple[Request, ...] = ()
+    requests: tuple[HumanRequest, ...] = ()
 
     @property
     def highest(self) -> float:
-        """The price that no choice of options exceeds, dollars."""
+        """The highest price for any choice of options, in dollars."""
         return max(self.prices)
 
     @property
     def document(self) -> str:
-        """What the search index holds of it."""
+        """Its text in the search index."""
         options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in self.options.items())
         first = self.bullets[0] if self.bullets else ""
         return f"{self.title} {self.description} {first} {options}".lower()
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One person's request: its text, the attributes and the option values it asks for."""
+class HumanRequest:
+    """A human request: its text, and the attributes and option values in it."""
 
     text: str
     attributes: tuple[str, ...]
@@ -84,11 +84,11 @@ def read_products(
 ) -> list[Product]:
     """The products of `items_shuffle`, with `items_ins_v2` and `items_human_ins`, in file order.
 
-    Records without an id of at most ten characters, and later ones of the same id, are left out;
-    half a surrogate pair, of a text that was cut, becomes U+FFFD.
+    Records without an id of at most ten characters, and later ones with the same id, are skipped;
+    an unpaired surrogate, from a truncated text, becomes U+FFFD.
 
     Raises:
-        BadAsset: A record is not what it should be; names file, record and field.
+        BadAsset: An invalid record; the message has file, record and field.
     """
     if not isinstance(records, list):
         raise BadAsset(f"{files[0]}: a list of products is needed, got {type(records).__name__}")
@@ -123,7 +123,7 @@ def _product(
     record: dict[str, Any],
     where: str,
     told: tuple[tuple[str, ...], tuple[str, tuple[str, ...]]],
-    asked: tuple[Request, ...],
+    asked: tuple[HumanRequest, ...],
 ) -> Product:
     title, description, levels, category, query = (_text(record, name, where) for name in _TEXTS)
     bullets = record.get("small_description") or []
@@ -134,7 +134,7 @@ def _product(
     orders = math.prod(map(len, options.values()))
     if instruction[0] and orders > MOST_GOALS:
         raise BadAsset(
-            f"{where}: field 'customization_options' allows {orders} orders, a goal each; at most "
+            f"{where}: field 'customization_options' gives {orders} goals, one per choice; at most "
             f"{MOST_GOALS} are possible"
         )
     return Product(
@@ -179,7 +179,7 @@ def _texts(values: Any, where: str, name: str) -> tuple[str, ...]:
 
 
 def _price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
-    """Price tag and prices of a text such as "$12.99 - $15.00"; a bare number is a price too."""
+    """Price tag and prices of a text such as "$12.99 - $15.00"; a plain number is a price, too."""
     if given is None or given == "":
         return f"${NO_PRICE}", (NO_PRICE,)
     if not isinstance(given, str):
@@ -222,7 +222,7 @@ def _value(choice: Any, where: str) -> str:
 
 
 def _known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[str, ...]]]:
-    """Attributes of a product, and its instruction with the attributes that this one asks for."""
+    """Attributes of a product, and its instruction with the attributes in it."""
     if not isinstance(entry, dict):
         raise BadAsset(f"{where}: an object is needed, got {entry!r:.60}")
     attributes: tuple[str, ...] = NO_ATTRIBUTES
@@ -237,7 +237,7 @@ def _known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[st
     return attributes, (text, wanted)
 
 
-def _requests(entries: Any, where: str) -> tuple[Request, ...]:
+def _requests(entries: Any, where: str) -> tuple[HumanRequest, ...]:
     if not isinstance(entries, list):
         raise BadAsset(f"{where}: a list of requests is needed, got {entries!r:.60}")
     found = []
@@ -247,5 +247,5 @@ def _requests(entries: Any, where: str) -> tuple[Request, ...]:
             raise BadAsset(f"{here}: an object is needed, got {entry!r:.60}")
         wanted = _texts(entry.get("instruction_attributes"), here, "instruction_attributes")
         options = _texts(entry.get("instruction_options"), here, "instruction_options")
-        found.append(Request(_text(entry, "instruction", here), wanted, options))
+        found.append(HumanRequest(_text(entry, "instruction", here), wanted, options))
     return tuple(found)

@@ -1,8 +1,8 @@
-"""A page of the shop as HTML, and the address that it has on the site.
+"""A page of the shop as HTML, and its address on the site.
 
-An address tells all of its page, so that the browser's history and a reload just work. What an
-agent reads are the elements with `data-kind`, in their order; the rest is for people. Left out: who
-serves the pages (`site`), and pictures of products, which would be loaded from elsewhere.
+An address contains the whole state of its page, so that the browser's history and a reload work.
+The agent's text is read from the elements with `data-kind`, in order; the rest is for people. The
+server is in `site`. There are no pictures of products, which would be loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TONES = 6  # colours of the placeholders
 
 
 class Shown(NamedTuple):
-    """An element as a page shows it: where a click leads, and whether it is the purchase."""
+    """A displayed element, with the target of a click and whether it is the purchase."""
 
     kind: str
     text: str
@@ -51,11 +51,11 @@ def html(
     """The page as HTML.
 
     Args:
-        shop: What is sold.
-        page: Which page.
-        goal: What the shopper is asked for.
-        score: What the last page shows.
-        linked: Called with each page that this one leads to, returns its address; None for `link`.
+        shop: The shop.
+        page: The page.
+        goal: The shopper's goal.
+        score: The score on the last page.
+        linked: Maps each page that this one links to, to its address; None for `link`.
         more: Whether the last page offers another task.
 
     Raises:
@@ -78,12 +78,12 @@ def html(
             **_parts(page.kind, shown),
         )
     )
-    # A parser makes a line feed of a bare carriage return, and has no NUL.
+    # An HTML parser converts a bare carriage return to a line feed, and does not accept NUL.
     return encodable(text).replace("\r", "&#13;").replace("\0", "\ufffd")
 
 
 def notice(title: str, text: str, *, back: bool) -> str:
-    """A page outside every episode, with or without a link back to the one under way."""
+    """A page outside of any episode, with or without a link back to the running one."""
     return _templates().get_template("notice.html").render(title=title, text=text, back=back)
 
 
@@ -106,7 +106,7 @@ def link(shop: Shop, page: Page) -> str:
 
 
 def _places(product: Product, options: Sequence[tuple[str, str]]) -> str:
-    """The options by place of name and value, "0-2.1-0": no value needs quoting."""
+    """The options by place of name and value, such as "0-2.1-0", so that nothing needs quoting."""
     names = list(product.options)
     return ".".join(
         f"{names.index(name)}-{product.options[name].index(value)}" for name, value in options
@@ -123,7 +123,7 @@ def _shown(
 
 
 def _parts(kind: str, shown: list[Shown]) -> dict[str, Any]:
-    """What a kind of page lays out: its elements in order, cut where the layout needs it."""
+    """The elements of a kind of page in order, grouped for its layout."""
     if kind == "index":
         return {"said": shown[:-1], "search": shown[-1]}
     if kind == "done":
@@ -151,7 +151,7 @@ def _parts(kind: str, shown: list[Shown]) -> dict[str, Any]:
 
 
 def _choices(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
-    """Options: what stands before the values, mostly one name, and the values."""
+    """Options: the elements before the values (mostly one name), and the values."""
     found: list[tuple[list[Shown], list[Shown]]] = []
     for element in shown:
         if not found or (element.kind == "text" and found[-1][1]):
@@ -176,7 +176,7 @@ def _templates() -> Environment:
 
 
 def _tone(title: str) -> int:
-    """Colour of a placeholder, by the title alone: it must tell nothing that is hidden."""
+    """Colour of a placeholder, by the title alone, so that it reveals nothing hidden."""
     return sum(title.encode(errors="replace")) % _TONES
 
 

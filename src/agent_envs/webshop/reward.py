@@ -1,7 +1,7 @@
 """The score of a purchase, in [0, 1]: product type, attributes, options and price.
 
-As the public WebShop computes it, or by what the product states, with options matched exactly, by
-name and value, and the price that the page shows.
+Either as in the public WebShop, or strict: attributes by the product's texts, options matched
+exactly by name and value, and the displayed price.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.products import Product
 
-SIMILAR = 85  # a token set ratio above it is a match
+SIMILAR = 85  # a token set ratio above this is a match
 _COLORS = """
 alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown
 burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac
@@ -31,8 +31,8 @@ walnut wheat white wine yellow
 """
 COLORS = tuple(_COLORS.split())
 
-_SAME_TYPE = 0.2  # title scores above it are of the same type
-_OTHER_TYPE = 0.1  # below it, of quite another
+_SAME_TYPE = 0.2  # title scores above this mean the same type
+_OTHER_TYPE = 0.1  # title scores below this mean a very different type
 _UNLIKE = 0.5
 _SHARED_LEVELS = 2
 
@@ -43,8 +43,8 @@ class Score(NamedTuple):
     Attributes:
         total: In [0, 1].
         type: 1 for the goal's type of product, less for another.
-        attributes, options: Shares of the goal's that the purchase has; options 1 without any.
-        price: Whether it costs no more than the goal's limit.
+        attributes, options: Satisfied shares of the goal's; options is 1 if the goal has none.
+        price: Whether the price is within the goal's limit.
     """
 
     total: float
@@ -55,7 +55,7 @@ class Score(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What a product has of a goal before any option is chosen."""
+    """How far a product satisfies a goal, without options."""
 
     type: float
     attributes: int
@@ -63,7 +63,7 @@ class Match(NamedTuple):
 
 
 def score(goal: Goal, match: Match, options: int) -> Score:
-    """The score of a purchase with that many of the goal's options right."""
+    """The score of a purchase with `options` of the goal's options right."""
     attributes, wanted = len(goal.attributes), len(goal.options)
     right = match.attributes + options + match.price
     return Score(
@@ -78,13 +78,16 @@ def score(goal: Goal, match: Match, options: int) -> Score:
 def strict_match(
     goal: Goal, target: Product, bought: Product, nouns: Sequence[Sequence[str]]
 ) -> Match:
-    """What `bought` has of a goal made for `target`, as its texts and its price tag say.
+    """How far `bought` satisfies a goal made for `target`, by its texts and its price tag.
 
-    A product of another kind has at most half the type. Of a range of prices the highest counts.
+    The type of a product of another kind is at most 0.5. The highest price of a range counts.
     """
-    other = min(_UNLIKE, product_type(target, bought, tuple(dict.fromkeys(nouns[0])), nouns[1]))
+    kind = 1.0
+    if not same_kind(target, bought):
+        wanted = tuple(dict.fromkeys(nouns[0]))
+        kind = min(_UNLIKE, product_type(target, bought, wanted, nouns[1]))
     return Match(
-        1.0 if same_kind(target, bought) else other,
+        kind,
         sum(states(bought, attribute) for attribute in goal.attributes),
         bought.highest < goal.price_upper,
     )
@@ -93,9 +96,9 @@ def strict_match(
 def upstream_match(
     goal: Goal, target: Product, bought: Product, nouns: Sequence[Sequence[str]], price: float
 ) -> Match:
-    """What the public WebShop sees of a goal made for `target` in `bought` at a price.
+    """How far `bought` at a price satisfies a goal made for `target`, as in the public WebShop.
 
-    The nouns are those of both titles.
+    nouns: the nouns of both titles.
     """
     return Match(
         product_type(target, bought, *nouns),
@@ -107,7 +110,7 @@ def upstream_match(
 def product_type(
     target: Product, bought: Product, wanted: Sequence[str], found: Sequence[str]
 ) -> float:
-    """How much the bought product is of the target's type; nouns of the target's and its title."""
+    """The type score of the bought product, given the nouns of the target's and its title."""
     shared = len(set(wanted) & set(found))
     title = shared / len(wanted) if wanted else _SAME_TYPE
     if title == 0:
@@ -120,7 +123,7 @@ def product_type(
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
-    """Whether a product has an attribute: nearly one of its own, or word for word in its texts."""
+    """Whether a product has an attribute: similar to one of its own, or verbatim in its texts."""
     if any(alike(own, attribute) for own in product.attributes):
         return True
     texts = (product.title, " ".join(product.bullets), product.description)
@@ -133,20 +136,20 @@ def exact_options(wanted: Iterable[tuple[str, str]], chosen: Collection[tuple[st
 
 
 def upstream_options(wanted: Iterable[tuple[str, str]], chosen: Collection[tuple[str, str]]) -> int:
-    """How many of the wanted options the public WebShop counts: some chosen value is like it."""
+    """How many of the wanted options the public WebShop counts: those similar to a chosen value."""
     values = [_color(value) for _, value in chosen]
     return sum(any(alike(value, _asked(*option)) for value in values) for option in wanted)
 
 
 def _asked(name: str, value: str) -> str:
-    """What the public WebShop compares: of named options the text of a pair, colors only whole."""
+    """The text that the public WebShop compares: a color, or the pair as text if it has a name."""
     if not name:
         return _color(value)
     return next((c for c in COLORS if c in (name, value)), str((name, value)))
 
 
 def _color(value: str) -> str:
-    """The first color whose name is somewhere in the value, else the value."""
+    """The first color whose name occurs in the value, else the value."""
     return next((color for color in COLORS if color in value), value)
 
 
@@ -157,7 +160,7 @@ def alike(one: str, other: str) -> bool:
 
 
 def token_set_ratio(one: str, other: str) -> float:
-    """100 if one text's set of words holds the other's, else how alike they are: -> [0, 100].
+    """100 if one text's set of words contains the other's, else their similarity: -> [0, 100].
 
     The largest of three similarities: of both whole sets, and of the shared words with each.
     """
@@ -182,7 +185,7 @@ def _ratio(distance: int, size: int) -> float:
 
 
 def _common(one: str, other: str) -> int:
-    """Length of the longest common subsequence, a bit of an integer for each character."""
+    """Length of the longest common subsequence, with an integer's bit for each character."""
     places: dict[str, int] = {}
     for place, char in enumerate(one):
         places[char] = places.get(char, 0) | 1 << place

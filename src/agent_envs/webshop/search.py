@@ -1,7 +1,7 @@
-"""BM25 over a fixed set of documents, with the scores that Lucene gives.
+"""BM25 over a fixed set of documents, with Lucene's scores.
 
-All in float32 as there: k1 0.9, b 0.4, document lengths through Lucene's one byte, ties by id.
-Left out: operators, fields, updates; a query is a bag of words.
+Computed in float32 like Lucene: k1 0.9, b 0.4, document lengths in one byte, ties by id. A query is
+a bag of words. Not supported: operators, fields, updates.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 K1, B = np.float32(0.9), np.float32(0.4)
 MOST = 50  # results of a search
-KEPT = 4096  # queries whose results are remembered
-_EXACT = 24  # lengths that one byte holds as they are
+KEPT = 4096  # queries whose results are cached
+_EXACT = 24  # lengths that one byte stores exactly
 
 
 class Index:
     """An inverted index: term t has postings `starts[t]:starts[t + 1]`.
 
     Attributes:
-        search: `search(query)` gives the places of at most 50 documents, best first; documents that
-            share no word with the query are never among them. Results are remembered.
+        search: `search(query)` returns the places of at most 50 documents that share a word with
+            the query, best first. Results are cached.
     """
 
     def __init__(self, documents: Iterable[str], ids: Sequence[str]) -> None:
         order = sorted(range(len(ids)), key=ids.__getitem__)
-        self._place = np.array(order, dtype=np.int32)  # of the document of each rank by id
+        self._place = np.array(order, dtype=np.int32)  # place of the document with each rank by id
         rank = np.empty(len(ids), dtype=np.int32)
         rank[self._place] = np.arange(len(ids), dtype=np.int32)
         self._terms, term, doc, times, lengths = _postings(documents, rank)
@@ -75,7 +75,7 @@ def _postings(
 ) -> tuple[
     dict[str, int], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
 ]:
-    """Terms, and of each posting its term, the rank of its document and how often; lengths [D]."""
+    """Terms; for each posting its term, its document's rank and its count; lengths [D]."""
     terms: dict[str, int] = {}
     term: list[int] = []
     times: list[int] = []
@@ -114,7 +114,7 @@ def _norm(lengths: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _in_a_byte(length: int) -> int:
-    """A length as Lucene's byte tells it: exact to 40, then with four significant bits."""
+    """A length after rounding by Lucene's byte: exact to 40, then with four significant bits."""
     rest = length - _EXACT
     lost = max(0, rest.bit_length() - 4) if rest > 0 else 0
     return _EXACT + (rest >> lost << lost) if rest > 0 else length

@@ -1,6 +1,6 @@
-"""Shop: a catalogue with its index, prices and goals, and the rules of walking through it.
+"""Shop: a catalogue with its index, prices and goals, and the rules of its pages.
 
-One shop serves all environments of a process that ask for the same data and rules.
+All environments of a process with the same data and rules share one shop.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _BUTTONS = frozenset(
 
 
 class Body(NamedTuple):
-    """A page below its head: its elements, and what can be clicked on the page."""
+    """A page below its head: its elements, and the clickable texts of the page."""
 
     elements: tuple[Element, ...]
     clickable: tuple[str, ...]
 
 
 class Shop:
-    """Goals and pages over a catalogue, by the rules of a mode; never changes once made.
+    """Goals and pages of a catalogue by the rules of a mode; immutable.
 
     Args:
         catalogue: Products and their index.
-        kind: Of goals, "synthetic" or "human".
-        strict: Whether the public WebShop's faults are mended.
-        price_seed: Of the goals' price limits, and of the prices of products with a range, which
-            are not drawn where `strict`: there the highest counts.
+        kind: Kind of goals, "synthetic" or "human".
+        strict: Whether the public WebShop's faults are fixed.
+        price_seed: Seed of the goals' price limits, and unless `strict`, of the prices of products
+            with a range; in `strict` the highest price counts.
         attributes: Whether pages show attributes.
     """
 
@@ -63,7 +63,7 @@ class Shop:
             require_requests(catalogue)
         rng = random.Random(price_seed)
         self.prices = draw_prices(catalogue.products, rng)
-        if strict:  # what a page shows, in place of a price that it does not
+        if strict:  # the displayed price instead of a hidden one
             self.prices = [product.highest for product in catalogue.products]
         goals = make_goals(catalogue.products, self.prices, kind, rng)
         if strict:
@@ -80,9 +80,9 @@ class Shop:
         return open_shop, self._made_with
 
     def parse(self, action: str) -> tuple[str, str]:
-        """Name and lower-case argument of an action, ("", "") where it has not the form.
+        """Name and lower-case argument of an action, ("", "") for any other text.
 
-        Two actions in one text are none.
+        Two actions in one text are not an action.
         """
         found = _STRICT.fullmatch(action) if self.strict else _UPSTREAM.match(action)
         if found is None or found[1] not in {"search", "click"}:
@@ -93,7 +93,7 @@ class Shop:
         return (found[1], argument.lower()) if argument else ("", "")
 
     def follow(self, page: Page, session: str, name: str, argument: str) -> tuple[Page, str]:
-        """The page that an action leads to, and "" or why it does nothing."""
+        """The page that an action leads to, and "" or why it has no effect."""
         if not name:
             return page, "format"
         if name == "search":
@@ -103,14 +103,14 @@ class Shop:
         if argument == "search" and (page.kind == "index" or not self.strict):
             return page, "refused" if page.kind == "index" else "unknown"
         offered = self.body(page).clickable
-        if self.strict:  # a value may end in a blank
+        if self.strict:  # a value may end in a space
             argument = next((text for text in offered if text.strip() == argument), argument)
         if argument not in offered:
             return page, "unknown"
         return self._click(page, session, argument), ""
 
     def elements(self, page: Page, instruction: str, score: float = 0.0) -> list[Element]:
-        """All that is on a page."""
+        """The elements of a page."""
         if page.kind == "index":
             return pages.index_elements(instruction)
         if page.kind == "done":
@@ -123,7 +123,7 @@ class Shop:
         return pages.address(page, session, product)
 
     def match(self, goal: Goal, product: int) -> reward.Match:
-        """What a product has of a goal, options aside."""
+        """How far a product satisfies a goal, without options."""
         products, nouns = self.catalogue.products, self.catalogue.nouns
         target, bought = products[goal.product], products[product]
         titles = nouns[goal.product], nouns[product]
@@ -132,7 +132,7 @@ class Shop:
         return reward.upstream_match(goal, target, bought, titles, self.prices[product])
 
     def score(self, goal: Goal, match: reward.Match, page: Page) -> Score:
-        """What buying the page's product with its options would score."""
+        """The score of buying the page's product with its chosen options."""
         return reward.score(goal, match, self._options(goal.options, page.options))
 
     def _product(self, page: Page) -> Product:
@@ -173,8 +173,8 @@ class Shop:
     def _turned(self, page: Page, session: str, *, forward: bool) -> Page:
         """The page after or before this one.
 
-        The public WebShop tells what a page is by looking for names of pages in its address, which
-        holds the query too.
+        The public WebShop determines the kind of a page by searching for names of pages in its
+        address, which also contains the query.
         """
         kind = page.kind
         if not self.strict:
@@ -188,10 +188,10 @@ class Shop:
         return page.listing(page.number)
 
     def _owner(self, page: Page, value: str) -> str:
-        """The option that a value is chosen for.
+        """The option that a chosen value belongs to.
 
-        Of several options with that value the public WebShop always takes the last; here the first
-        without a choice, or else the first of another choice.
+        If several options have that value, the public WebShop always takes the last. In "strict"
+        it is the first without a choice, or else the first with another choice.
         """
         options, chosen = self._product(page).options, dict(page.options)
         names = [name for name, values in options.items() if value in values]
@@ -205,12 +205,12 @@ class Shop:
 def open_shop(
     catalogue: Catalogue, kind: str, strict: bool, price_seed: int, attributes: bool
 ) -> Shop:
-    """The shop of a catalogue and rules, made once."""
+    """The shop of a catalogue and rules, cached."""
     return Shop(catalogue, kind=kind, strict=strict, price_seed=price_seed, attributes=attributes)
 
 
 def checked(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
-    """The goals with options as their products name them, and with what these have not got."""
+    """The goals with their products' names of options, and with the unmet requirements."""
     found = []
     known: dict[tuple[int, str], bool] = {}
     for goal in goals:
@@ -227,9 +227,10 @@ def checked(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
 
 
 def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """Option and value of each choice that a goal asks for, and values that cannot be chosen.
+    """Option and value of each choice that a goal requires, and values that cannot be chosen.
 
-    These the product does not offer, or not together, or they are the text of a button.
+    A value cannot be chosen if the product does not offer it, or not together with the others, or
+    if it is the text of a button.
     """
     chosen: dict[str, str] = {}
     lacking = []
@@ -244,7 +245,7 @@ def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], 
 
 
 def _offered(product: Product, value: str) -> tuple[str, str] | None:
-    """The option and value of a product that a request for a value names."""
+    """The option and value of a product for a requested value."""
     wanted = value.replace("/", " | ").lower().split()
     offers = ((name, offer) for name, values in product.options.items() for offer in values)
     return next((offer for offer in offers if offer[1].split() == wanted), None)

@@ -1,7 +1,7 @@
-"""The shop as a web site of one episode: pages from `render`, served to this machine only.
+"""The shop as a web site of one episode: pages from `render`, served only to this machine.
 
-A site knows the task, the pages that the episode led to and, once something is bought, the receipt.
-Left out: accounts, logs, pictures, scripts, and anything that is not in the package.
+A site keeps the task, the pages that the episode led to and, after the purchase, the receipt. It
+has no accounts, logs, pictures or scripts, and loads nothing from outside the package.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-KEPT = 4096  # addresses of an episode that open, the latest
-_POLL = 0.1  # seconds until a server notices that it is to stop
+KEPT = 4096  # the latest addresses of an episode that can be opened
+_POLL = 0.1  # seconds until a server notices a request to stop
 _LAST_PORT = 65_535
 
 
@@ -55,20 +55,20 @@ class Receipt(NamedTuple):
 
 
 class Site:
-    """A server for a shop, from the moment it is made until `close()`; `start` begins an episode.
+    """A server for a shop, which runs until `close()`; `start` begins an episode.
 
-    It listens on 127.0.0.1 and answers only who asks for that name or localhost. It opens a page
-    only if the episode led there: the search page, results of a search from it, what a page that
-    was served links to, and what `address` was asked for. Of an episode the first purchase counts;
-    afterwards all of these addresses lead to the receipt.
+    It listens on 127.0.0.1 and only answers requests for that name or localhost. It only serves
+    pages that the episode led to: the search page, the results of a search from it, links of served
+    pages, and pages given to `address`. The first purchase of an episode counts; afterwards all of
+    these addresses lead to the receipt.
 
     Args:
-        shop: What is sold.
-        port: To listen on; 0 takes a free one.
-        following: Names the next task. With it a receipt offers another task, and to stop.
+        shop: The shop.
+        port: Port to listen on; 0 takes a free one.
+        following: Returns the next task id; if given, a receipt offers another task and a stop.
 
     Raises:
-        ImportError: Flask is not installed. ValueError: no such port. OSError: the port is taken.
+        ImportError: Flask is not installed. ValueError: an invalid port. OSError: a port in use.
     """
 
     def __init__(
@@ -107,21 +107,21 @@ class Site:
         self.close()
 
     def start(self, task_id: str) -> str:
-        """Begin an episode of a task; the address of its search page."""
+        """Begin an episode of a task, return the address of its search page."""
         with self._changing:
             self._goal, self._receipt = self.shop.goals[task_id], None
             self._led.clear()
             return self.address(Page())
 
     def address(self, page: Page) -> str:
-        """The address of a page in the episode, which opens from now on."""
+        """The address of a page in the episode; it can be opened from now on."""
         return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._linked(page))
 
     def page(self, address: str) -> Page:
         """The page that an address opens.
 
         Raises:
-            ValueError: It opens none.
+            ValueError: It opens no page.
         """
         parts = urlsplit(address)
         session, _, kind = parts.path[1:].partition("/")
@@ -134,11 +134,11 @@ class Site:
 
     @property
     def session(self) -> str:
-        """Name of the episode in addresses: the number of its goal, which tells no product."""
+        """Name of the episode in addresses: the number of its goal, which reveals no product."""
         return self.shop.number[self._goal.task_id] if self._goal else ""
 
     def wait(self) -> Receipt | None:
-        """Wait for the next purchase; None when the shopper stopped or the site was closed."""
+        """Wait for the next purchase; None if the shopper stopped or the site was closed."""
         return self._sold.get()
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Site:
         self._sold.put(None)
 
     def home(self) -> ResponseReturnValue:
-        """The way to the episode."""
+        """Redirect to the episode."""
         import flask
 
         if not self.session:
@@ -158,7 +158,7 @@ class Site:
         return flask.redirect(f"/{self.session}/")
 
     def show(self, session: str, kind: str = "") -> ResponseReturnValue:
-        """The page at an address; after the purchase, the way to the receipt."""
+        """The page at an address; after the purchase, a redirect to the receipt."""
         import flask
 
         goal, receipt = self._goal_of(session), self._receipt
@@ -179,7 +179,7 @@ class Site:
         return html(self.shop, page, goal, score, linked=self._linked, more=more)
 
     def buy(self, session: str) -> ResponseReturnValue:
-        """Buy what the address says, if nothing is bought yet, and tell the way to the receipt."""
+        """Buy the product in the address, if nothing is bought yet; redirect to the receipt."""
         import flask
 
         with self._changing:
@@ -194,7 +194,7 @@ class Site:
             return flask.redirect(self._linked(self._receipt.page), 303)
 
     def another(self) -> ResponseReturnValue:
-        """Begin an episode of the next task, if this one is over, and tell the way to it."""
+        """Begin an episode of the next task, if this one is over, and redirect to it."""
         import flask
 
         with self._changing:
@@ -203,7 +203,7 @@ class Site:
             return flask.redirect("/", 303)
 
     def stop(self) -> ResponseReturnValue:
-        """Say goodbye; who waits for a purchase learns that none will come."""
+        """Show a last page; `wait` returns None."""
         import flask
 
         answer = flask.make_response(
@@ -213,7 +213,7 @@ class Site:
         return answer
 
     def _goal_of(self, session: str) -> Goal:
-        """The goal of the episode under way, which has to be the one asked for."""
+        """The goal of the running episode, which must be that of `session`."""
         import flask
 
         if self._goal is None or session != self.session:
@@ -221,7 +221,7 @@ class Site:
         return self._goal
 
     def _linked(self, page: Page) -> str:
-        """The address of a page relative to others, which opens from now on."""
+        """The relative address of a page; it can be opened from now on."""
         where = link(self.shop, page)
         with self._changing:
             self._led.pop(where, None)
@@ -231,7 +231,7 @@ class Site:
         return where
 
     def _searched(self, where: str) -> Page | None:
-        """What the form of the search page asks for: the results, or itself without words."""
+        """The page for the search form: the results, or the search page if there are no words."""
         fields = parse_qsl(urlsplit(where).query, keep_blank_values=True)
         if [name for name, _ in fields] != ["query"]:
             return None
@@ -241,12 +241,12 @@ class Site:
 
 
 def _place(kind: str, query: str) -> str:
-    """Where an address leads, as `link` writes it."""
+    """The target of an address as written by `link`."""
     return f"{kind}?{query}" if kind or query else "./"
 
 
 def _app(site: Site, *, more: bool) -> Flask:
-    """The site's addresses."""
+    """The site's routes."""
     flask = require("flask", "browser")
     app: Flask = flask.Flask(__name__, static_folder=None)
     app.before_request(_refuse_strangers)
@@ -268,7 +268,7 @@ def _missing(error: NotFound) -> ResponseReturnValue:
 
 
 def _refuse_strangers() -> None:
-    """Answer to our own names only: a page from elsewhere may have given its own to 127.0.0.1."""
+    """Answer only to our own host names: another site may map its name to 127.0.0.1."""
     import flask
 
     if flask.request.host.partition(":")[0] not in NAMES:
@@ -287,9 +287,9 @@ def _asset(name: str) -> ResponseReturnValue:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket that listens on a port of this machine."""
+    """A listening socket on a port of this machine."""
     if not 0 <= port <= _LAST_PORT:
-        raise ValueError(f"a port is a number in 0..{_LAST_PORT}, 0 for a free one, got {port}")
+        raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
@@ -297,13 +297,13 @@ def _listening(port: int) -> socket.socket:
             raise
         raise OSError(
             error.errno,
-            f"port {port} is taken by another program: stop that one, give another port, or "
+            f"port {port} is in use by another program: stop it, give another port, or "
             "port=0 for a free one",
         ) from error
 
 
 def _handler() -> type[WSGIRequestHandler]:
-    """Answers requests one a connection, which none outlives, and keeps no log of them."""
+    """Answers one request per connection, closes it, and keeps no log."""
     from werkzeug.serving import WSGIRequestHandler
 
     class Quiet(WSGIRequestHandler):
@@ -319,7 +319,7 @@ _OPEN: weakref.WeakSet[Site] = weakref.WeakSet()
 
 
 def _leave() -> None:
-    """In a forked child: its parent's sites are not its own, and end with the parent."""
+    """In a forked child: release the parent's sites, which end with the parent."""
     for site in _OPEN:
         site._server.socket.close()  # noqa: SLF001
     _OPEN.clear()

@@ -1,4 +1,4 @@
-"""Splits: which goals of a shop are for training and which are held out, by several customs."""
+"""Splits: the goals of a shop for training and for evaluation, by several conventions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.shop import Shop
 
-_TEST, _VAL = 500, 1500  # where the paper's test and validation goals end
+_TEST, _VAL = 500, 1500  # ends of the paper's test and validation goals
 _EMBEDDED = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}  # tenths of the products
 _RANGES = {
     "test": slice(0, _TEST),
@@ -49,7 +49,7 @@ def open_panel(shop: Shop, split: str) -> Panel:
         )
     if not chosen:
         raise ValueError(
-            f"no product meets the goal made of it, for all {len(named)} goals of split {split!r}; "
+            f"all {len(named)} goals of split {split!r} are not satisfied by their own product; "
             f"mode='upstream' has such goals"
         )
     source = source_of("webshop", folder) if folder else "embedded"
@@ -71,17 +71,17 @@ def _chosen(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:
 
 
 def _tenth(goal: Goal) -> int:
-    """Which tenth of all products the goal's is in, by a digest of its id."""
+    """The tenth of all products that the goal's product is in, by a digest of its id."""
     asin, _, _ = goal.task_id.rpartition("-")
     return blake2b(asin.encode(), digest_size=4).digest()[0] % 10
 
 
 def _listed(path: Path, goals: list[Goal]) -> list[Goal]:
-    """The goals whose places a file lists, each once: ETO's own list has one twice."""
+    """The goals at the places in a file, each once: ETO's own list has one twice."""
     try:
         places = json.loads(path.read_text())
     except FileNotFoundError:
-        raise MissingAsset(f"no {path}; put ETO's list of goals there") from None
+        raise MissingAsset(f"no file {path}; put ETO's list of goals there") from None
     except ValueError as error:
         raise BadAsset(f"{path} is no JSON: {error}") from error
     if not isinstance(places, list):

@@ -1,14 +1,14 @@
-"""A program that starts chromedriver and lets nothing of it outlive the process that asked for it.
+"""A program that starts chromedriver and ends everything when the process that needs it ends.
 
-It has a session of its own and is there before the driver. The kernel gives it every process that
-the driver or Chromium leave behind; it ends all of them, then removes the folder that they wrote
+It has its own session and starts before the driver. The kernel makes it the parent of every process
+that the driver or Chromium leave behind; it ends all of them and removes the folder that they wrote
 to. If it is killed itself, the kernel kills the driver, Chromium ends without its driver, and the
 next start removes the folder.
 
 `python -I -S warden.py PARENT DRIVER` prints a line of JSON: the port of the driver and the folder,
-or the error. It ends all when the process PARENT ends, when its standard input does, or on SIGTERM.
-It needs the standard library only. Left out: systems without prctl(2), where Chromium is left to
-end by itself once its driver is killed.
+or the error. It ends when the process PARENT ends, when its standard input is closed, or on
+SIGTERM. It needs only the standard library. On systems without prctl(2) Chromium ends by itself
+after its driver is killed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 PREFIX = "agent-envs-chromium-"
 
 _NAME, _SUBREAPER, _DEATH_SIGNAL = 15, 36, 1  # of prctl(2)
-_LOOK = 0.1  # seconds between two looks at whether the parent is there
-_WAIT = 0.01  # seconds between two looks at what is starting or ending
-_OLD = 60.0  # seconds after which a folder that nobody holds was left behind
+_LOOK = 0.1  # seconds between two checks of the parent
+_WAIT = 0.01  # seconds between two checks during start or end
+_OLD = 60.0  # seconds after which an unlocked folder counts as left behind
 _REMOVAL = 5.0  # seconds that removing the folder may take
-_LONGEST = 30  # bytes of the path of the place for it: a socket lies in it, whose path is short
+_LONGEST = 30  # bytes of the path of its parent: a socket in it needs a short path
 _PORT = re.compile(rb"started successfully on port (\d+)")
 
 
 def main() -> None:
-    """Start the driver, tell where it is, and stay until it is time to end all."""
+    """Start the driver, report its port, and stay until everything must end."""
     parent, driver = int(sys.argv[1]), sys.argv[2]
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -54,13 +54,13 @@ def main() -> None:
     _prctl(_SUBREAPER, 1)
 
     def wanted(seconds: float) -> bool:
-        """Whether to go on, after waiting so long for a reason to end."""
+        """Wait so long for a reason to end; whether to continue."""
         ended, _, _ = select.select([sys.stdin], [], [], seconds)
         return not ended and not signals and os.getppid() == parent
 
     place = tempfile.gettempdir()
     if len(os.fsencode(place)) > _LONGEST:
-        place = "/tmp"  # noqa: S108 - as tempfile does where it is not told
+        place = "/tmp"  # noqa: S108 - tempfile's default
     folder = Path(place, f"{PREFIX}{secrets.token_hex(4)}")
     try:
         _remove_left(folder.parent)
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _stay(process: subprocess.Popen[bytes], folder: Path, wanted: Callable[[float], bool]) -> None:
-    """Tell the driver's port when it has one, and stay as long as it and its browser run."""
+    """Report the driver's port when it has one, and stay while it and its browser run."""
     port = browser = None
     while wanted(_LOOK if port else _WAIT):
         if process.poll() is not None:
@@ -92,13 +92,13 @@ def _stay(process: subprocess.Popen[bytes], folder: Path, wanted: Callable[[floa
                 _tell(port=int(port[1]), folder=str(folder))
         elif browser is None:
             browser = next(iter(_children(process.pid)), None)
-        elif not _runs(browser):  # which the driver does not notice
+        elif not _runs(browser):  # the driver does not notice this
             _tell(error=f"Chromium ended: {_logged(folder)}")
             return
 
 
 def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
-    """The driver, which writes to the folder only and dies with this process."""
+    """The driver, which only writes to the folder and dies with this process."""
     this = os.getpid()
 
     def die_with_this() -> None:
@@ -119,7 +119,7 @@ def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _kill_children() -> None:
-    """Kill all that descends from this process: what loses its parent becomes a child."""
+    """Kill all descendants of this process: orphans become its children."""
     while True:
         for process in _children(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
@@ -150,12 +150,12 @@ def _runs(process: int) -> bool:
 
 
 def _fields(status: Path) -> list[str]:
-    """What a process's status says after its name: its state, its parent and more."""
+    """The fields of a process's status after its name: its state, its parent and more."""
     return status.read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _logged(folder: Path) -> str:
-    """The end of what driver and browser said, without how the driver greets."""
+    """The end of the output of driver and browser, without the driver's greeting."""
     text = (folder / "log").read_bytes()
     start = _PORT.search(text)
     told = text[start.end() if start else 0 :].decode(errors="replace")
@@ -163,9 +163,9 @@ def _logged(folder: Path) -> str:
 
 
 def _remove_left(place: Path) -> None:
-    """Remove folders whose warden was killed: nobody holds them."""
+    """Remove folders whose warden was killed: they are not locked."""
     for folder in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # of another user, or held
+        with contextlib.suppress(OSError):  # of another user, or locked
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

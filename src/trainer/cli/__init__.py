@@ -1,7 +1,7 @@
-"""The commands of `agent-envs`: an error of the user is one line, not a traceback.
+"""The commands of `agent-envs`. User errors are printed as one line, without a traceback.
 
-Importing this module needs only the standard library. Each command is in the module of its name
-and imports what it needs when it is called, so that every help page works without torch.
+Importing this module needs only the standard library. Each command imports its dependencies when it
+is called, so that every help page works without torch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from trainer.cli.extras import MissingExtraError, require_extra
 
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
-"""Set this variable to see where an error comes from."""
+"""Environment variable that turns tracebacks on."""
 
 
 def main() -> None:
-    """Run the command line; exits with 0, 1 after an error, or 2 after a wrong call."""
+    """Run the command line; exits with 0, 1 after an error, or 2 after wrong usage."""
     if (here := str(Path.cwd())) not in sys.path:  # for environments of a user's own
         sys.path.append(here)
     try:
@@ -30,11 +30,11 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK) or not _of_the_user(error):
             raise
-        sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows where this comes from)")
+        sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows the traceback)")
 
 
 def _of_the_user(error: Exception) -> bool:
-    """Whether the message says enough; anything else is a fault of this program."""
+    """Whether an error is the user's; any other is a bug and keeps its traceback."""
     if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
         return True
     from gymnasium.error import Error as GymError

@@ -1,4 +1,4 @@
-"""The command line as a whole: which commands there are, and what `agent-envs` alone does."""
+"""The command line: all commands, and the options of `agent-envs` itself."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -34,7 +34,7 @@ def _print_version(given: bool) -> None:
         try:
             typer.echo(f"agent-envs {version('agent-envs')}")
         except PackageNotFoundError:
-            typer.echo("agent-envs, from a folder that is not installed")
+            typer.echo("agent-envs (not installed, run from a folder)")
         raise typer.Exit
 
 

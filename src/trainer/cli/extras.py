@@ -15,7 +15,7 @@ INCLUDES = {"cli": (), "report": (), "train": ("cli", "report")}
 
 
 class MissingExtraError(ImportError):
-    """Packages are not installed; the message names them and the extra that installs them."""
+    """Required packages are missing; the message names them and the extra that installs them."""
 
 
 def require_extra(extra: str, what: str) -> None:
@@ -23,7 +23,7 @@ def require_extra(extra: str, what: str) -> None:
 
     Args:
         extra: A key of `PACKAGES`.
-        what: What needs them, the first words of the message.
+        what: The command that needs them, for the message.
 
     Raises:
         MissingExtraError: A package is not installed.

@@ -1,8 +1,7 @@
 """A person plays an environment in the terminal, or WebShop in a browser.
 
-In the terminal every turn shows what a policy would be trained on.
-
-Left out: scores kept over games, undo. The episode is the contract's, nothing is added to it.
+In the terminal every turn shows the signals that a policy is trained on. Left out: scores over
+several games, undo.
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ def play(
     console: Console | None = None,
     ask: Callable[[str], str] = input,
 ) -> dict[str, Any]:
-    """Play one episode: reads actions with `ask`, shows the four signals after each turn.
+    """Play one episode: read actions with `ask` and show the four signals after each turn.
 
     Args:
-        env_id: a registered id, or its name without version in any case ("alfworld").
-        seed: of the episode; without one a task is drawn at random.
-        task: number or id of the task in the panel of its split.
-        env_kwargs: arguments of the environment, such as `split` or `data`.
-        console: where to print.
-        ask: reads a line after showing its argument; EOFError or KeyboardInterrupt stop the game.
+        env_id: A registered id, or its name without version, in any case ("alfworld").
+        seed: Seed of the episode; None for a random task.
+        task: Number or id of the task in the panel of its split.
+        env_kwargs: Arguments of the environment, such as `split` or `data`.
+        console: Console to print to.
+        ask: Shows a prompt and reads a line; EOFError or KeyboardInterrupt stop the game.
 
     Returns:
-        The last turn's `info`.
+        The `info` of the last turn.
 
     Raises:
-        ValueError: no such environment (the nearest is named), no such task.
+        ValueError: There is no such environment (the message has the nearest), or no such task.
     """
     console = Console() if console is None else console
     env = gym.make(find(env_id), **(env_kwargs or {}))
@@ -77,7 +76,7 @@ def play(
 
 
 def _open(address: str) -> None:
-    """Open an address in the person's browser, where there is a desktop."""
+    """Open an address in the browser, if there is a desktop."""
     if sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
         webbrowser.open(address)
 
@@ -92,25 +91,25 @@ def browse(
     console: Console | None = None,
     show: Callable[[str], object] = _open,
 ) -> list[float]:
-    """Serve WebShop's site to a person, a task after the other, until Ctrl-C or the button Stop.
+    """Serve WebShop's site to a person, one task after another, until Ctrl-C or the button Stop.
 
-    The receipt of a purchase can be looked at until the next task is begun, from the receipt.
+    The receipt of a purchase stays visible until the person starts the next task from it.
 
     Args:
-        env_id: WebShop's, or its name.
-        seed: of the first episode, which the others follow; without one all are drawn at random.
-        task: number or id of the first task in the panel of its split.
-        env_kwargs: arguments of the environment, such as `split` or `data`.
-        port: of 127.0.0.1; 0 takes a free one.
-        console: where to print.
-        show: opens an address, by default in the person's browser where there is a desktop.
+        env_id: Id or name of WebShop.
+        seed: Seed of the first episode; the others follow from it. None for random tasks.
+        task: Number or id of the first task in the panel of its split.
+        env_kwargs: Arguments of the environment, such as `split` or `data`.
+        port: Port of 127.0.0.1, 0 for a free one.
+        console: Console to print to.
+        show: Opens an address, by default in the browser, if there is a desktop.
 
     Returns:
-        The scores, one a purchase.
+        The score of each purchase.
 
     Raises:
-        ValueError: an environment without a site, or what `play` refuses.
-        OSError: the port is taken.
+        ValueError: The environment has no site, or `play` would refuse the arguments.
+        OSError: The port is in use.
     """
     from agent_envs.webshop.env import WebShop
     from agent_envs.webshop.site import Site
@@ -118,8 +117,8 @@ def browse(
     console = Console() if console is None else console
     env = gym.make(find(env_id), **(env_kwargs or {})).unwrapped
     if not isinstance(env, WebShop):
-        raise ValueError(  # noqa: TRY004 - the name is wrong, not its type
-            f"only webshop has a site to browse, got {env_id!r}; play that one without --browser"
+        raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
+            f"only webshop has a site to browse, got {env_id!r}; leave out --browser"
         )
 
     def following() -> str:
@@ -148,10 +147,10 @@ def _options(task: int | str | None) -> dict[str, Any] | None:
 
 
 def find(env_id: str) -> str:
-    """The registered id for an id or its name without version, in any case.
+    """The registered id for an id, or for a name without version in any case.
 
     Raises:
-        ValueError: none; the message has the nearest.
+        ValueError: There is none; the message has the nearest.
     """
     known = {
         name: spec.name.lower()
@@ -167,7 +166,7 @@ def find(env_id: str) -> str:
 
 
 def _action(console: Console, ask: Callable[[str], str], admissible: list[str]) -> str | None:
-    """The next action, or None to stop; answers what is not an action itself."""
+    """Read the next action, None to stop; shows the actions on `?` or an empty line."""
     while True:
         try:
             line = ask("> ")
@@ -197,7 +196,7 @@ def _opening(info: Mapping[str, Any]) -> Panel:
 def _turn(
     env: Env, observation: str, info: Mapping[str, Any], place: str, reward: float = 0.0
 ) -> Group:
-    """What the agent reads, and under it the four signals in a line."""
+    """The observation, and the four signals in a line below it."""
     limit = getattr(env.unwrapped, "max_turns", "?")
     valid = _plain("valid", "green")
     if not info["valid"]:
@@ -235,5 +234,5 @@ def _ending(info: Mapping[str, Any], done: bool) -> Text:
 
 
 def _plain(text: str, style: str = "") -> Text:
-    """`text` as it is: no markup, and no control character that would reach the terminal."""
+    """`text` without markup; control characters are replaced."""
     return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text), style=style)

@@ -11,14 +11,16 @@ def play(
     env: Annotated[str, typer.Argument(help="An environment by id or name.")] = "alfworld",
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, e.g. split=valid_unseen."),
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Arguments of the environment, e.g. split=valid_unseen."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
     task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
-    port: Annotated[int, typer.Option(help="Port of the site, 0 for a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port for --browser, 0 for a free one.")] = 0,
     *,
     browser: Annotated[
-        bool, typer.Option("--browser", help="Serve WebShop's site to your browser instead.")
+        bool, typer.Option("--browser", help="Play WebShop as a site in your browser instead.")
     ] = False,
 ) -> None:
     """Play an environment yourself and watch validity, progress, anchor and goal."""

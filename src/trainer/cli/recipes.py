@@ -10,10 +10,12 @@ from rich.table import Table
 def recipes(
     recipe: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show its settings instead."),
+        typer.Argument(
+            metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show the settings of this recipe instead."
+        ),
     ] = None,
 ) -> None:
-    """List environments, methods and models; or the settings of a recipe with their sources."""
+    """List environments, methods, models and studies, or the settings of a recipe."""
     from trainer import recipes as shipped
 
     console = Console()

@@ -1,4 +1,4 @@
-"""The commands of `agent-envs retrieval`: serve passages to many clients, make a dense index."""
+"""The commands of `agent-envs retrieval`: serve passages, make a dense index."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +9,12 @@ from rich.console import Console
 if TYPE_CHECKING:
     from agent_envs.retrieval.corpus import Corpus
 
-app = typer.Typer(help="Passages for queries: a server, and dense indexes.", no_args_is_help=True)
+app = typer.Typer(help="A retrieval server, and dense indexes.", no_args_is_help=True)
 
 Data = Annotated[
     str,
     typer.Option(
-        help="A corpus of JSON lines, a folder with corpus.jsonl, or 'auto' as of SearchQA."
+        help="A corpus of JSON lines, a folder with corpus.jsonl, or 'auto' as in SearchQA."
     ),
 ]
 Model = Annotated[str, typer.Option(help="The encoder: a sentence-transformers path or name.")]
@@ -29,19 +29,21 @@ def serve(
     index: Annotated[
         str, typer.Option(help="flat, hnsw, ivf_sq8, or a folder made by `index`.")
     ] = "flat",
-    host: Annotated[str, typer.Option(help="Where to listen; there is no password.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on, without a password.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, 0 for a free one.")] = 8000,
-    topk: Annotated[int, typer.Option(help="Passages where a request does not say.")] = 3,
+    topk: Annotated[int, typer.Option(help="Passages if a request gives no number.")] = 3,
 ) -> None:
-    """Serve a corpus in the dialects of Search-R1 and verl-agent until Ctrl-C."""
-    from agent_envs.retrieval.opened import open_retriever
+    """Serve a corpus with the protocols of Search-R1 and verl-agent until Ctrl-C."""
+    from agent_envs.retrieval.factory import open_retriever
     from agent_envs.retrieval.server import serve as run
 
     console = Console()
     corpus = _corpus(data)
     console.print(f"reading {corpus.path}: {len(corpus):,} passages", highlight=False)
-    opened = open_retriever(retriever, corpus, model=model, index=index)
-    run(opened, host, port, topk=topk, ready=lambda url: console.print(f"serving {url}"))
+    searched = open_retriever(retriever, corpus, model=model, index=index)
+    run(searched, host, port, topk=topk, ready=lambda url: console.print(f"serving {url}"))
 
 
 @app.command()
@@ -51,9 +53,9 @@ def index(
     model: Model = "",
     kind: Annotated[str, typer.Option(help="flat, hnsw or ivf_sq8.")] = "flat",
 ) -> None:
-    """Encode a corpus and write a dense index, to be given as --index or index=."""
+    """Encode a corpus and write a dense index, for --index or index=."""
     from agent_envs.retrieval.dense import Dense
-    from agent_envs.retrieval.opened import encoder_of
+    from agent_envs.retrieval.factory import encoder_of
 
     corpus = _corpus(data)
     Dense(corpus, encoder_of(model), index=kind).save(out)
@@ -62,7 +64,7 @@ def index(
 
 
 def _corpus(data: str) -> "Corpus":
-    """The corpus of a file, of a folder or of "auto"."""
+    """The corpus in a file, in a folder or of "auto"."""
     from agent_envs.assets import MissingAsset
     from agent_envs.retrieval.corpus import Corpus
     from agent_envs.search_qa.data import open_data

@@ -23,7 +23,7 @@ def train(
         list[str],
         typer.Argument(
             metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
-            help="Names that `agent-envs recipes` lists, a TOML file or a run folder; then "
+            help="Names listed by `agent-envs recipes`, a TOML file or a run folder; then "
             "options to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
         ),
     ],
@@ -35,14 +35,15 @@ def train(
         bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
     ] = False,
 ) -> None:
-    """Train by a recipe: warm start, reinforcement learning, evaluation, report."""
+    """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
     from trainer import recipes as shipped
 
     options = [word for word in recipe if "=" in word and not Path(word).exists()]
     words = [word for word in recipe if word not in options]
     own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
-    chosen_parts = own or shipped.compose(words)  # before torch: a mistake is answered at once
+    # Before torch is imported, so that mistakes are refused at once.
+    chosen_parts = own or shipped.compose(words)
     from trainer import recipe as recipes
     from trainer.train import train as run
 
@@ -61,7 +62,7 @@ def evaluate(
     run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
     options: Options = None,
     recipe: Annotated[
-        str, typer.Option(help="Recipe to evaluate a model by; a run has its own.")
+        str, typer.Option(help="Recipe for the evaluation of a model; a run has its own.")
     ] = "alfworld mgr pocket",
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
@@ -72,8 +73,8 @@ def evaluate(
         bool,
         typer.Option(
             "--attribution",
-            help="Tell instead what decisions rest on: goal, history or observation; of a run, "
-            "before and after reinforcement learning.",
+            help="Show instead how much decisions depend on goal, history and observation; of a "
+            "run, before and after reinforcement learning.",
         ),
     ] = False,
 ) -> None:
@@ -81,24 +82,24 @@ def evaluate(
     require_extra("train", "eval")
     from trainer import evaluate as evaluation
     from trainer import recipe as recipes
-    from trainer.parts import evaluate_model
+    from trainer.build import evaluate_model
 
     folder = Path(run_or_model)
     if attribution:
         _attribution(run_or_model, recipe, options or ())
         return
+    other = None if against is None else evaluation.load(against)
     if (folder / "config.toml").is_file():
         result = evaluate_model(recipes.load(folder, options or ()), folder)
     else:
         chosen = recipes.load(recipe, options or ())
         model = replace(chosen.policy, model=run_or_model)
         result = evaluate_model(replace(chosen, policy=model))
-    other = None if against is None else evaluation.load(against)
     console = Console()
-    console.print(evaluation.table(result, before=other))
-    if out is not None:
+    if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
         console.print(f"saved in {out}")
+    console.print(evaluation.table(result, before=other))
 
 
 def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
@@ -123,7 +124,7 @@ def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="A study that `agent-envs recipes` lists.")],
+    name: Annotated[str, typer.Argument(help="A study listed by `agent-envs recipes`.")],
     options: Options = None,
     methods: Annotated[
         list[str] | None,
@@ -132,14 +133,16 @@ def study(
     *,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
-    level: Annotated[float, typer.Option(help="Success in training to count rollouts to.")] = 0.6,
-    curve: Annotated[str, typer.Option(help="A logged figure to draw over training.")] = "valid",
+    level: Annotated[
+        float, typer.Option(help="Count rollouts up to this success in training.")
+    ] = 0.6,
+    curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder, runs/study/NAME by default; continues what is there."),
+        typer.Option(help="Folder, runs/study/NAME by default; a study in it is continued."),
     ] = None,
 ) -> None:
-    """Compare methods over seeds with equal budgets: one table, one figure."""
+    """Compare methods over several seeds with equal budgets: one table, one figure."""
     require_extra("train", "study")
     from trainer import recipes as shipped
     from trainer import study as studies
@@ -155,7 +158,7 @@ def study(
 
 
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
-    """Write report.html into a run folder, also of a run that is still going."""
+    """Write report.html into a run folder, also while the run is still going."""
     require_extra("report", "report")
     from trainer.report import write
 
@@ -163,7 +166,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 
 
 def _summary(folder: Path, console: Console) -> None:
-    """What came out of a run: start against end, and where to look."""
+    """Print start and end of a run, and the paths of its files."""
     from trainer.evaluate import table
     from trainer.report import evaluations_of
 

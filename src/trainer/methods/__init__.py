@@ -1,9 +1,9 @@
-"""Methods: what turns the rollouts of a step into rows with advantages, and learns beside it.
+"""Methods: give the rollouts of a step their advantages, and may train a model of their own.
 
-The loop knows `Method` alone. A method with a model of its own trains it inside `credit`, and saves
-and restores it with the policy's checkpoint. Left out: anything about the policy's own update.
+The training loop only uses `Method`. A method with a model of its own trains it in `credit` and
+saves it with the policy's checkpoint. Left out: the update of the policy.
 """
 
-from trainer.methods.base import Method, Play
+from trainer.methods.method import Experience, Method
 
-__all__ = ["Method", "Play"]
+__all__ = ["Experience", "Method"]

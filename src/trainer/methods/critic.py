@@ -1,8 +1,8 @@
 """PPO's critic: state values before every reply token, and advantages by GAE on turn rewards.
 
-The reward of a turn comes at its last token; tokens of the environment are skipped. MGR's main form
-pays R_final (Sec. 4.2), plain PPO the environment's reward and the outcome. The value head reads
-the policy's last hidden states without changing them, or those of a trunk of its own.
+The reward of a turn is at its last reply token; tokens of the environment are skipped. MGR's main
+form uses R_final (Sec. 4.2), plain PPO the environment's reward plus the outcome. The value head
+reads the policy's last hidden states without training them, or those of a trunk of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from credit import gae
 from credit.surrogate import value_loss
 from trainer.batch import annotated, minibatches
 from trainer.learner import Learner
-from trainer.methods.base import Credited, Method, of_turns
+from trainer.methods.method import Credited, Method, of_turns
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
 from trainer.recipes import RecipeError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
     from trainer.update import Update
 
@@ -43,18 +43,18 @@ STATE = "critic.pt"
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
-    """State values for PPO; with them credit.name gives rewards (mgr, or reinforce for plain PPO).
+class CriticOptions:
+    """A critic for PPO. credit.name then gives rewards: mgr, or reinforce for plain PPO.
 
     Attributes:
-        learning_rate: Of the critic, 0 for no critic.
-        trunk: The value head reads the hidden states of the "policy" and leaves them as they are,
-            or those of its "own" copy, an adapter where the policy is one.
-        gamma: Discount from token to token.
+        learning_rate: Learning rate of the critic, 0 for no critic.
+        trunk: Hidden states of the value head: those of the "policy", which it does not train, or
+            of an "own" copy (an adapter if the policy is one).
+        gamma: Discount for each token.
         lam: λ of GAE.
-        value_clip: A value may move this far from the old one before its loss is clipped.
+        value_clip: The loss is clipped if a value moves further than this from the old one.
         epochs: Passes over the rollouts of a step.
-        whiten: Scale advantages to mean 0 and deviation 1 over the batch's tokens.
+        whiten: Scale advantages to mean 0 and deviation 1 over the tokens of the batch.
     """
 
     learning_rate: NonNegative = 0.0
@@ -67,12 +67,12 @@ class Options:
 
 
 class Critic:
-    """V of the state before each reply token: a linear head on hidden states; starts at 0.
+    """Value before each reply token: a linear head on hidden states, initialised to 0.
 
     Attributes:
-        policy: Whose hidden states are read: the policy itself, or a twin that is trained.
+        policy: Provides the hidden states: the policy itself, or a twin that is trained.
         own: Whether it is a twin.
-        head: [D] -> 1.
+        head: Linear layer [D] -> [1].
     """
 
     def __init__(self, policy: Policy, *, own: bool) -> None:
@@ -90,12 +90,12 @@ class Critic:
         return self.policy.device
 
     def parameters(self) -> list[nn.Parameter]:
-        """The head, and the trunk if it is its own."""
+        """The trained parameters: the head, and the trunk if it is its own."""
         return [*self.head.parameters(), *(self.policy.parameters() if self.own else ())]
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Gradients are taken inside."""
+        """Context in which gradients are computed."""
         if not self.own:
             yield
             return
@@ -103,7 +103,7 @@ class Critic:
             yield
 
     def values(self, batch: Batch) -> Tensor:
-        """V before each reply token: [P]."""
+        """Value before each reply token: -> [P]."""
         with torch.set_grad_enabled(self.own and torch.is_grad_enabled()):
             seen = self.policy.seen(batch.ids, batch.images)
             states = self.policy.states(batch.ids, batch.keep, **seen)
@@ -111,37 +111,38 @@ class Critic:
         return values
 
     def loss(self, clip: float, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Minus the clipped squared error of each reply token."""
+        """Minus the clipped squared error at each reply token: -> [P], nothing to report."""
         if batch.returns is None or batch.value is None:
-            raise ValueError("rows without values and returns")
+            raise ValueError("rows without values and returns; make them with `generalized`")
         error = value_loss(self.values(batch), batch.returns, batch.value, clip=clip)
         return -error, {}
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has learned."""
+        """Head, and the trunk if it is its own."""
         return {
             "head": self.head.state_dict(),
             "trunk": self.policy.weights() if self.own else {},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self.head.load_state_dict(state["head"])
         if self.own:
             self.policy.set_weights(state["trunk"])
 
 
 class WithCritic(Method):
-    """PPO: advantages by GAE, then the critic's own steps towards the returns."""
+    """PPO: advantages by GAE; the critic is then trained on the returns."""
 
     learner: Learner[Critic]
 
-    def __init__(self, estimator: credit.Estimator, options: Options, update: Update) -> None:
+    def __init__(self, estimator: credit.Estimator, options: CriticOptions, update: Update) -> None:
         super().__init__(estimator)
         if not isinstance(estimator, credit.MGR | credit.Reinforce):
             raise RecipeError(
-                f"{type(estimator).__name__} returns advantages, and a critic needs rewards: "
-                "take mgr, or reinforce for the environment's own, or set critic.learning_rate=0"
+                f"{type(estimator).__name__} returns advantages, but a critic needs rewards: use "
+                "credit.name mgr, or reinforce for the environment's own, or set "
+                "critic.learning_rate=0"
             )
         self.options, self.update = options, update
 
@@ -153,21 +154,21 @@ class WithCritic(Method):
         learning = replace(self.update, learning_rate=options.learning_rate, warmup=0)
         self.learner = Learner(critic, learning, folder=folder)
 
-    def credit(self, play: Play) -> Credited:
-        """Advantages by GAE; the critic learns from the same rows."""
+    def credit(self, experience: Experience) -> Credited:
+        """Advantages by GAE; then the critic is trained on the same rows."""
         options = self.options
-        rewards = paid(self.estimator, play.turns, play.rng)
+        rewards = paid(self.estimator, experience.turns, experience.rng)
         critic = self.learner.model
         values = annotated(
-            play.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
+            experience.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
         )
         rows = generalized(
-            play.rows, values, rewards, play.turns, gamma=options.gamma, lam=options.lam
+            experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
         )
-        figures = {"explained_variance": explained(rows)} | self._learn(rows, play.rng)
+        figures = {"explained_variance": explained(rows)} | self._learn(rows, experience.rng)
         if options.whiten:
             rows = whitened(rows)
-        return Credited(rows, of_turns(rows, len(play.turns)), figures)
+        return Credited(rows, of_turns(rows, len(experience.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
         options, size = self.options, self.update.minibatch
@@ -181,7 +182,7 @@ class WithCritic(Method):
         torch.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
-        """Take over the critic and its optimiser."""
+        """Restore the critic and its optimiser."""
         state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
         self.learner.model.load_state_dict(state)
         self.learner.load_state_dict(state["learner"])
@@ -190,7 +191,7 @@ class WithCritic(Method):
 def paid(
     estimator: credit.Estimator, turns: Turns, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The reward of each turn: R_final of MGR, else the environment's with the outcome: [N]."""
+    """Reward of each turn: R_final of MGR, else the environment's plus the outcome: -> [N]."""
     if isinstance(estimator, credit.MGR):
         return estimator.rewards(turns, rng)
     return turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
@@ -205,21 +206,21 @@ def generalized(
     gamma: float,
     lam: float,
 ) -> list[Row]:
-    """The rows with values, GAE advantages and returns of each reply token.
+    """The rows with values, GAE advantages and returns at each reply token.
 
-    A trajectory's tokens follow each other through all its rows; the reward of a turn [N] comes at
-    its last reply token.
+    The reply tokens of a trajectory are one sequence through all its rows. The reward of a turn [N]
+    is at its last reply token.
     """
     turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
-    value = torch.tensor([v for told in values for v in told], dtype=torch.float64)
+    value = torch.tensor([v for row in values for v in row], dtype=torch.float64)
     final = np.append(turn[1:] != turn[:-1], True)[: len(turn)]
     reward = torch.from_numpy(np.where(final, rewards[turn], 0.0))
     owner = torch.from_numpy(turns.trajectory[turn])
     advantage = gae.ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
     returns, ends = advantage + value.numpy(), np.cumsum([len(row.at) for row in rows])[:-1]
     return [
-        replace(row, value=told, advantage=gained.tolist(), returns=owed.tolist())
-        for row, told, gained, owed in zip(
+        replace(row, value=old, advantage=gain.tolist(), returns=target.tolist())
+        for row, old, gain, target in zip(
             rows, values, np.split(advantage, ends), np.split(returns, ends), strict=True
         )
     ]
@@ -235,7 +236,7 @@ def whitened(rows: list[Row]) -> list[Row]:
 
 
 def explained(rows: list[Row]) -> float:
-    """Share of the returns' variance that the values told beforehand; 0 if they do not vary."""
+    """Share of the variance of the returns explained by the values; 0 if returns are constant."""
     returns = np.array([r for row in rows for r in row.returns or ()])
     values = np.array([v for row in rows for v in row.value or ()])
     total = returns.var()

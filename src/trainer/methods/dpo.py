@@ -1,9 +1,9 @@
-"""Multi-turn DPO of the policy itself, on its own rollouts or on recorded ones: a baseline.
+"""Multi-turn DPO of the policy on its own or on recorded rollouts: a baseline.
 
-The loss is -log σ of the difference of two trajectories' returns, a return being β times the sum of
-log π - log π_start over the agent's tokens (iStar Eq. 2 and App. D with the policy as its own
-model). Its gradient is that of the surrogate at ratio 1 with the loss's slope as advantage, so the
-policy's update takes the step.
+The loss of a pair of trajectories is -log σ of the difference of their returns. A return is β times
+the sum of log π - log π_start over the agent's tokens (iStar Eq. 2 and App. D, with the policy as
+its own model). Its gradient is that of the surrogate at ratio 1 with the slope of the loss as
+advantage, so the ordinary policy update takes the step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from credit import implicit
 from credit.tokens import segment_sum
 from credit.validation import check_positive
 from trainer.batch import credited
-from trainer.methods.base import Credited, Method, pair_accuracy
+from trainer.methods.method import Credited, Method, pair_accuracy
 from trainer.recipes import RecipeError
 from trainer.update import recomputed, with_reference
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from trainer.batch import Row
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.update import Update
 
 
 @dataclass(frozen=True)
-class Preference:
+class DPOOptions:
     """Options of multi-turn DPO.
 
     Attributes:
         beta: β > 0, scale of a return.
-        threshold: Of a pair, the better outcome lies above and the worse not above it.
+        threshold: The better outcome of a pair lies above it, the worse one does not.
     """
 
     beta: float = 0.1
@@ -46,40 +46,40 @@ class Preference:
 
 
 class WithPreference(Method):
-    """DPO of the policy against its start; `credit.options` are those of `Preference`."""
+    """DPO of the policy with its start as reference; `credit.options` are `DPOOptions`."""
 
     needs_reference = True
 
     def __init__(self, options: dict[str, Any], update: Update, temperature: float) -> None:
         try:
-            self.options = Preference(**options)
+            self.options = DPOOptions(**options)
         except TypeError as error:
             raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
         self.tokens, self.temperature = update.tokens, temperature
 
-    def credit(self, play: Play) -> Credited:
-        """The slope of the loss at the policy as it stands."""
+    def credit(self, experience: Experience) -> Credited:
+        """Advantages from the slope of the loss at the current policy."""
         tokens, temperature = self.tokens, self.temperature
-        now = recomputed(self.policy, play.rows, tokens=tokens, temperature=temperature)
-        rows = [replace(row, logprobs=told) for row, told in zip(play.rows, now, strict=True)]
+        now = recomputed(self.policy, experience.rows, tokens=tokens, temperature=temperature)
+        rows = [replace(row, logprobs=new) for row, new in zip(experience.rows, now, strict=True)]
         rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
-        returns = self._returns(rows, play)
-        pairs = implicit.preference_pairs(play.turns, threshold=self.options.threshold)
+        returns = self._returns(rows, experience)
+        pairs = implicit.preference_pairs(experience.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
-        # of each trajectory, as the update takes the mean
+        # times the number of trajectories, since the update takes the mean
         balance = -self.options.beta * len(returns) * slope.numpy()
-        advantage = balance[play.turns.trajectory]
+        advantage = balance[experience.turns.trajectory]
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
         if len(pairs):
             figures["dpo_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         return Credited(credited(rows, advantage), advantage, figures)
 
-    def _returns(self, rows: list[Row], play: Play) -> Tensor:
-        """β times the sum of log π - log π_start of each trajectory: [M]."""
+    def _returns(self, rows: list[Row], experience: Experience) -> Tensor:
+        """β times the sum of log π - log π_start of each trajectory: -> [M]."""
         lead = torch.tensor(
             [sum(row.logprobs) - sum(row.reference or ()) for row in rows], dtype=torch.float64
         )
-        owner = torch.from_numpy(play.turns.trajectory[[row.turn[0] for row in rows]].copy())
-        returns = self.options.beta * segment_sum(lead, owner, len(play.turns.group))
+        owner = torch.from_numpy(experience.turns.trajectory[[row.turn[0] for row in rows]].copy())
+        returns = self.options.beta * segment_sum(lead, owner, len(experience.turns.group))
         return returns.requires_grad_()

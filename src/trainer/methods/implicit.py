@@ -1,9 +1,9 @@
 """iStar and PRIME: a model beside the policy whose log-ratio to a reference is the reward.
 
-The model starts as the policy and has its own adapter, or is a second model. Each step it first
-gives the rewards of the new rollouts, then takes one step on its preference loss, then the policy
-is updated (iStar, Algorithm 1). iStar's reference is the policy that sampled, whose
-log-probabilities are recorded, PRIME's the start; no third model is held in memory.
+The model starts as the policy and is an adapter of its own or a second model. Each step it first
+rewards the new rollouts, then takes one step on its preference loss, then the policy is updated
+(iStar, Algorithm 1). iStar's reference is the sampling policy, whose log-probabilities are
+recorded; PRIME's is the start of training. No third model is in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from credit import implicit
 from credit.tokens import segment_sum
 from trainer.batch import credited
 from trainer.learner import Learner, NotFiniteError
-from trainer.methods.base import Credited, Method, of_turns, pair_accuracy
+from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, NonNegative
 from trainer.recipes import RecipeError
 from trainer.update import recomputed, token_logprobs
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
     from trainer.update import Update
 
@@ -43,14 +43,14 @@ STATE = "prm.pt"
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
-    """A model of implicit rewards, which starts as the policy; for credit.name istar or prime.
+class ImplicitOptions:
+    """The model of implicit rewards of credit.name istar or prime; it starts as the policy.
 
     Attributes:
-        learning_rate: Of the model, 0 for none.
+        learning_rate: Learning rate of the model, 0 for no model.
         beta: β, scale of the rewards.
-        threshold: Of two trajectories, the better has an outcome above and the worse not above it.
-        level: Rewards of whole turns, or of every "token" (ablation).
+        threshold: The better outcome of a pair lies above it, the worse one does not.
+        level: Rewards of whole turns ("turn"), or of each token ("token", ablation).
     """
 
     learning_rate: NonNegative = 0.0
@@ -60,14 +60,14 @@ class Options:
 
 
 class WithPRM(Method):
-    """Advantages from implicit rewards of a model that is trained on the same rollouts."""
+    """Advantages from the implicit rewards of a model that is trained on the same rollouts."""
 
     learner: Learner[Policy]
 
     def __init__(
         self,
         estimator: credit.Estimator,
-        options: Options,
+        options: ImplicitOptions,
         update: Update,
         temperature: float,
     ) -> None:
@@ -75,12 +75,12 @@ class WithPRM(Method):
         if not isinstance(estimator, credit.IStar | credit.Prime):
             raise RecipeError(
                 f"prm.learning_rate is set, but {type(estimator).__name__} reads no "
-                "implicit rewards: take istar or prime, or set prm.learning_rate=0"
+                "implicit rewards: use credit.name istar or prime, or set prm.learning_rate=0"
             )
         if not options.learning_rate:
             raise RecipeError(
-                f"{type(estimator).__name__} needs a model of rewards: set "
-                "prm.learning_rate, twice that of the policy in iStar"
+                f"{type(estimator).__name__} needs a model of rewards: set prm.learning_rate, in "
+                "iStar to twice that of the policy"
             )
         self.options, self.update, self.temperature = options, update, temperature
         self.estimator: credit.IStar | credit.Prime = estimator
@@ -88,7 +88,7 @@ class WithPRM(Method):
         self.lost = False
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """The model starts as the policy."""
+        """Make the model, a copy of the policy."""
         super().begin(policy, folder)
         rate = self.options.learning_rate
         options = replace(self.update, learning_rate=rate, warmup=0)
@@ -96,30 +96,30 @@ class WithPRM(Method):
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
 
-    def credit(self, play: Play) -> Credited:
-        """Advantages from the model's rewards; then the model learns from the same rows."""
-        told, reference = self._told(play.rows), self._reference(play.rows)
-        if not self.lost and not torch.isfinite(told).all():
+    def credit(self, experience: Experience) -> Credited:
+        """Advantages from the model's rewards; then the model is trained on the same rows."""
+        logprobs, reference = self._logprobs(experience.rows), self._reference(experience.rows)
+        if not self.lost and not torch.isfinite(logprobs).all():
             self._lose("its log-probabilities are not finite")
-        if self.lost:  # no reward: what is left is the trajectory's advantage
-            told = reference
-        turn = torch.tensor([t for row in play.rows for t in row.turn], dtype=torch.long)
-        token = implicit.token_rewards(told, reference, beta=self.options.beta)
-        rewards = segment_sum(token, turn, len(play.turns)).numpy()
+        if self.lost:  # rewards of 0 leave the trajectory's advantage
+            logprobs = reference
+        turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
+        token = implicit.token_rewards(logprobs, reference, beta=self.options.beta)
+        rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
-            play.turns,
+            experience.turns,
             turn_reward=rewards[:, None],
             turn_reward_names=("implicit",),
             outcome_in_reward=False,
         )
         if self.options.level == "token":
-            rows = spread(play.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
+            rows = spread(experience.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
             advantage = of_turns(rows, len(turns))
         else:
-            advantage = self.estimator(turns, play.rng)
-            rows = credited(play.rows, advantage)
+            advantage = self.estimator(turns, experience.rng)
+            rows = credited(experience.rows, advantage)
         if not self.lost:
-            return Credited(rows, advantage, self._learn(play, rewards))
+            return Credited(rows, advantage, self._learn(experience, rewards))
         return Credited(rows, advantage, {"prm_lost": 1.0})
 
     def _of_tokens(
@@ -129,8 +129,8 @@ class WithPRM(Method):
             return self.estimator.advantage(turns, rewards, turn)
         return self.estimator.token_advantage(turns, rewards, turn)
 
-    def _told(self, rows: list[Row]) -> Tensor:
-        """Log-probabilities of all reply tokens under the model: [P]."""
+    def _logprobs(self, rows: list[Row]) -> Tensor:
+        """Log-probabilities of all reply tokens under the model: -> [P]."""
         known = recomputed(
             self.learner.model,
             rows,
@@ -140,23 +140,23 @@ class WithPRM(Method):
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
 
     def _reference(self, rows: list[Row]) -> Tensor:
-        """Those under the reference, recorded at sampling, or the start's: [P]."""
+        """Log-probabilities under the reference, recorded at sampling or of the start: -> [P]."""
         if not self.start:
             recorded = [value for row in rows for value in row.logprobs]
             return torch.tensor(recorded, dtype=torch.float64)
         now = self.learner.model.weights()
         self.learner.model.set_weights(self.start)
-        told = self._told(rows)
+        logprobs = self._logprobs(rows)
         self.learner.model.set_weights(now)
-        return told
+        return logprobs
 
-    def _learn(self, play: Play, rewards: NDArray[np.float64]) -> dict[str, float]:
-        """One step on the preference loss; how well the model told new rollouts apart before.
+    def _learn(self, experience: Experience, rewards: NDArray[np.float64]) -> dict[str, float]:
+        """One step on the preference loss; returns values to log, e.g. the pair accuracy before it.
 
-        The gradient of the loss by each trajectory's return is taken first; what remains is linear
-        in the tokens' log-probabilities and goes through in microbatches.
+        The gradient of the loss by the return of each trajectory is computed first. The rest is
+        linear in the log-probabilities of tokens and runs in microbatches.
         """
-        turns = play.turns
+        turns = experience.turns
         returns = torch.tensor(
             np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
         )
@@ -167,12 +167,12 @@ class WithPRM(Method):
         elif len(pairs):
             loss = implicit.dpo_loss(returns, pairs)
         else:
-            return figures  # every group ended all alike: nothing to prefer
+            return figures  # all groups have equal outcomes: no preference
         if len(pairs):
             figures["prm_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
-        rows = [row for row in credited(play.rows, pull) if any(row.advantage or ())]
+        rows = [row for row in credited(experience.rows, pull) if any(row.advantage or ())]
         objective = partial(self._weighted, self.learner.model)
         try:
             step = self.learner.step(rows, objective, aggregate="sum")
@@ -182,12 +182,12 @@ class WithPRM(Method):
         return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
 
     def _lose(self, why: str) -> None:
-        """Go on without the model; a step that was not finite was never taken."""
+        """Continue without the model; a step that is not finite is never taken."""
         self.lost = True
         warnings.warn(
-            f"the model of implicit rewards is lost: {why}. The run goes on with the trajectory's "
-            "advantage alone; lower prm.learning_rate and resume from an earlier checkpoint to "
-            "have it back",
+            f"the model of implicit rewards diverged: {why}. The run continues with the "
+            "trajectory's advantage alone; to keep the model, lower prm.learning_rate and resume "
+            "from an earlier checkpoint",
             stacklevel=2,
         )
 
@@ -197,7 +197,7 @@ class WithPRM(Method):
         return batch.advantage * logprobs, {}
 
     def save(self, folder: Path) -> None:
-        """Write the model, its optimiser, and the start where it is the reference."""
+        """Write the model, its optimiser, and the start if that is the reference."""
         state = {
             "weights": self.learner.model.weights(),
             "learner": self.learner.state_dict(),
@@ -207,7 +207,7 @@ class WithPRM(Method):
         torch.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
-        """Take over what `save` wrote."""
+        """Restore what `save` wrote."""
         state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
@@ -215,7 +215,7 @@ class WithPRM(Method):
 
 
 def spread(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:
-    """The rows with these advantages of all their reply tokens, in order."""
+    """The rows with these advantages of their reply tokens, in order: [P]."""
     ends = np.cumsum([len(row.at) for row in rows])[:-1]
     parts = np.split(advantage, ends)
     return [replace(row, advantage=p.tolist()) for row, p in zip(rows, parts, strict=True)]

@@ -1,7 +1,7 @@
-"""HAS with a language model as judge: each trajectory's turns are labelled once, answers are kept.
+"""HAS with a language model as judge, which labels the turns of each trajectory once.
 
-The endpoint is any that speaks OpenAI's chat completions (`agent_envs.endpoint`). What fails for
-good stops the run, which `--resume` continues with the answers so far.
+The endpoint is any server of OpenAI's chat completions (`agent_envs.endpoint`). If it fails for
+good, the run stops; `--resume` continues it with the labels so far.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_envs.endpoint import open_endpoint
 from credit import Judge
-from trainer.methods.base import Method
+from trainer.methods.method import Method
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
@@ -23,36 +23,37 @@ if TYPE_CHECKING:
 
 
 class WithJudge(Method):
-    """HAS whose decomposer asks an endpoint."""
+    """HAS whose decomposer is a judge behind an endpoint."""
 
     def __init__(self, estimator: HAS, endpoint: Endpoint) -> None:
         if not endpoint.model:
             raise RecipeError(
-                'credit.options.decomposer="judge" needs judge.model, and judge.url where it is '
-                "not OpenAI's"
+                'credit.options.decomposer="judge" needs judge.model, and judge.url for a server '
+                "other than OpenAI's"
             )
         self.has, self.cache = estimator, endpoint.cache
-        # Labels are kept, and only good ones; so answers need not be.
+        # The judge caches valid labels, so the endpoint need not cache answers.
         self.endpoint = open_endpoint(replace(endpoint, cache=""))
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """Answers are kept in the run's folder, or in judge.cache."""
+        """Make the judge; its labels are cached in the run folder, or in judge.cache."""
         super().begin(policy, folder)
-        asked = self.endpoint
+        endpoint = self.endpoint
         judge = Judge(
             self.ask,
             cache=self.cache or folder / "judge",
-            retries=asked.retries,
-            model=f"{asked}, temperature {asked.temperature:g}, max_tokens {asked.max_tokens}",
-            parallel=asked.parallel,
+            retries=endpoint.retries,
+            model=f"{endpoint}, temperature {endpoint.temperature:g}, "
+            f"max_tokens {endpoint.max_tokens}",
+            parallel=endpoint.parallel,
         )
         self.estimator = replace(self.has, decomposer=judge)
 
     def ask(self, prompt: str) -> str:
-        """The answer's text.
+        """Text of the model's answer to a prompt.
 
         Raises:
-            EndpointError: There is none.
+            EndpointError: The endpoint gave no answer.
         """
         about = f"the trajectory of {prompt.partition(chr(10))[0][:100]!r}"
         return self.endpoint.ask([{"role": "user", "content": prompt}], about=about)

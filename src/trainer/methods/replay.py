@@ -1,9 +1,9 @@
 """TurnRD's replay on disk, and the stage between rounds that trains the model on it.
 
-A step's rollouts are one shard. The stage is a process of its own, `python -m
-trainer.methods.replay RUN ROUND`: it reads the shards up to its round, draws trajectories by
-recency, trains from the round before, and writes checkpoint and manifest. It depends on nothing
-but those files, so a stage that was killed is simply done again. HAS, Algorithm 1.
+The rollouts of a step are one shard. The stage is a process of its own, `python -m
+trainer.methods.replay RUN ROUND`. It reads the shards up to its round, draws trajectories by
+recency, trains the model of the round before, and writes model and manifest. It depends only on
+these files, so a stage that was killed is run again. HAS, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 MODEL, MANIFEST = "turnrd.pt", "manifest.json"
 _COLUMNS = ("states", "goals", "lengths", "returns", "progress")
-_WORSE = 2.0  # a loss that ends at this multiple of its beginning has diverged
+_WORSE = 2.0  # training diverged if the last loss is more than this multiple of the first
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What every stage of a run needs to know; `rounds/stage.json`.
+    """Settings of all stages of a run, saved as `rounds/stage.json`.
 
     Attributes:
-        seed: Of the run.
+        seed: Seed of the run.
         width: D, size of a hidden state.
         goal_width: E, size of a goal embedding, 0 without FiLM.
-        max_turns: Longest trajectory.
-        alpha: α of HAS to begin with.
-        start: Step that reinforcement learning began after.
+        max_turns: Turns of the longest possible trajectory.
+        alpha: Initial α of HAS.
+        start: Last step before reinforcement learning.
         options: The recipe's section `turnrd`.
     """
 
@@ -60,7 +60,7 @@ class Stage:
     options: dict[str, Any]
 
     def model(self) -> TurnRD:
-        """An untrained model, the same for every caller."""
+        """An untrained model, the same at every call."""
         o = self.options
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
@@ -70,12 +70,12 @@ class Stage:
             ).eval()  # fmt: skip
 
     def loss(self) -> TurnRDLoss:
-        """Its loss."""
+        """The loss of the model."""
         return TurnRDLoss(**self.options["loss"])
 
 
 @dataclass(frozen=True)
-class Batch:
+class Trajectories:
     """B trajectories, padded to T turns."""
 
     states: Tensor  # [B, T, D]
@@ -86,9 +86,10 @@ class Batch:
 
 
 class Replay:
-    """Trajectories of some shards.
+    """M trajectories, read from shards.
 
     Attributes:
+        returns: Outcome of each, [M].
         ages: Rounds since each was played, [M].
     """
 
@@ -100,11 +101,11 @@ class Replay:
         self.ages: list[int] = []
 
     def __len__(self) -> int:
-        """How many trajectories."""
+        """Number of trajectories."""
         return len(self.returns)
 
     def add(self, shard: dict[str, NDArray[Any]], age: int) -> None:
-        """Take in the trajectories of a shard."""
+        """Add the trajectories of a shard."""
         ends = np.cumsum(shard["lengths"])[:-1]
         self._states += np.split(shard["states"], ends)
         self._progress += np.split(shard["progress"], ends)
@@ -112,8 +113,8 @@ class Replay:
         self.returns += shard["returns"].tolist()
         self.ages += [age] * len(shard["returns"])
 
-    def batch(self, chosen: Sequence[int]) -> Batch:
-        """Some of the trajectories."""
+    def batch(self, chosen: Sequence[int]) -> Trajectories:
+        """The chosen trajectories, padded."""
         longest = max(len(self._states[i]) for i in chosen)
         width = self._states[chosen[0]].shape[1]
         states = torch.zeros(len(chosen), longest, width)
@@ -127,11 +128,11 @@ class Replay:
         goals = np.stack([self._goals[i] for i in chosen]).astype(np.float32)
         returns = torch.tensor([self.returns[i] for i in chosen])
         known = torch.from_numpy(goals) if goals.shape[1] else None
-        return Batch(states, mask, known, returns, progress)
+        return Trajectories(states, mask, known, returns, progress)
 
 
 def append(folder: Path, step: int, turns: Turns, states: Tensor, goals: Tensor | None) -> None:
-    """Write the shard of a step, whole or not at all: [N, D] states, [M, E] goals, in fp16."""
+    """Write the shard of a step atomically: states [N, D] and goals [M, E], in float16."""
     path = shard_path(folder, step)
     path.parent.mkdir(parents=True, exist_ok=True)
     none = np.zeros((len(turns.group), 0), np.float16)
@@ -151,19 +152,19 @@ def append(folder: Path, step: int, turns: Turns, states: Tensor, goals: Tensor 
 
 
 def shard_path(folder: Path, step: int) -> Path:
-    """Where the shard of a step is."""
+    """Path of the shard of a step."""
     return folder / "replay" / f"step_{step}.npz"
 
 
 def round_path(folder: Path, number: int) -> Path:
-    """Where the stage after a round leaves its model and manifest."""
+    """Folder with the model and manifest of the stage after a round."""
     return folder / "rounds" / f"round_{number}"
 
 
 def read(folder: Path, steps: Sequence[int], ages: Sequence[int]) -> tuple[Replay, list[str]]:
-    """The trajectories of these steps, and the shards that could not be read.
+    """Trajectories of these steps, and the names of shards that cannot be read.
 
-    A shard that is cut short is left out with a warning that names it.
+    Unreadable shards are left out with a warning.
     """
     found, skipped = Replay(), []
     for step, age in zip(steps, ages, strict=True):
@@ -173,7 +174,7 @@ def read(folder: Path, steps: Sequence[int], ages: Sequence[int]) -> tuple[Repla
                 found.add({name: file[name] for name in _COLUMNS}, age)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             warnings.warn(
-                f"{path} cannot be read ({error}) and is left out; TurnRD learns from the rest",
+                f"{path} cannot be read ({error}) and is left out; TurnRD learns from the others",
                 stacklevel=2,
             )
             skipped.append(path.name)
@@ -181,10 +182,10 @@ def read(folder: Path, steps: Sequence[int], ages: Sequence[int]) -> tuple[Repla
 
 
 def train_round(folder: Path, number: int) -> dict[str, Any]:
-    """The stage after round `number`, from the files of the run; its manifest.
+    """Run the stage after round `number` on the files of the run; returns its manifest.
 
-    A loss that is not finite, or grows to twice what it was, rolls the model back to the round
-    before; `alpha` of the manifest then says how far HAS is to lean on the outcome alone.
+    If the loss is not finite or more than doubles, the model of the round before is kept, and
+    `alpha` in the manifest moves HAS towards the outcome alone.
     """
     stage = Stage(**json.loads((folder / "rounds" / "stage.json").read_text()))
     first, length = stage.start, stage.options["round"]
@@ -197,32 +198,32 @@ def train_round(folder: Path, number: int) -> dict[str, Any]:
         known = torch.load(round_path(folder, number - 1) / MODEL, weights_only=True)
         model.load_state_dict(known)
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    told: dict[str, Any] = {"round": number, "steps": [steps[0], steps[-1]], "skipped": skipped}
-    told |= {"trajectories": len(replay)} | _unseen(model, replay)
+    manifest: dict[str, Any] = {"round": number, "steps": [steps[0], steps[-1]], "skipped": skipped}
+    manifest |= {"trajectories": len(replay)} | _unseen(model, replay)
     losses = _fit(model, replay, stage, number) if len(replay) else []
     diverged = bool(losses) and not losses[-1] <= _WORSE * losses[0]
     alpha = before["alpha"]
     if diverged:
         model.load_state_dict(start)
         alpha = 1.0 if not math.isfinite(losses[-1]) else (1 + alpha) / 2
-    told |= {"losses": [x if math.isfinite(x) else None for x in losses], "diverged": diverged}
-    told |= {"alpha": alpha} | _probes(model.eval(), replay)
-    _write(round_path(folder, number), model, told)
-    return told
+    manifest |= {"losses": [x if math.isfinite(x) else None for x in losses], "diverged": diverged}
+    manifest |= {"alpha": alpha} | _probes(model.eval(), replay)
+    _write(round_path(folder, number), model, manifest)
+    return manifest
 
 
 def manifest_of(folder: Path, number: int) -> dict[str, Any]:
     """The manifest of a round's stage.
 
     Raises:
-        FileNotFoundError: The stage has not been done.
+        FileNotFoundError: The stage was not run yet.
     """
     found: dict[str, Any] = json.loads((round_path(folder, number) / MANIFEST).read_text())
     return found
 
 
 def _fit(model: TurnRD, replay: Replay, stage: Stage, number: int) -> list[float]:
-    """Train on trajectories drawn by recency; the mean loss of each epoch."""
+    """Train on trajectories drawn by recency; returns the mean loss of each epoch."""
     o, loss = stage.options, stage.loss()
     rng = np.random.default_rng([stage.seed, number, len("turnrd")])
     chance = recency(replay.ages, half_life=o["half_life"])
@@ -251,23 +252,24 @@ def _fit(model: TurnRD, replay: Replay, stage: Stage, number: int) -> list[float
 
 
 def recency(ages: Sequence[int], *, half_life: float) -> NDArray[np.float64]:
-    """How often each trajectory is drawn, by the rounds since it was played: [M], sums to 1."""
+    """Probability of drawing each trajectory, by the rounds since it was played: [M] -> [M]."""
     weight = np.exp2(-np.array(ages) / half_life)
     chance: NDArray[np.float64] = weight / weight.sum()
     return chance
 
 
-def gains(batch: Batch) -> Tensor:
-    """What each turn gains in progress: [B, T]."""
+def gains(batch: Trajectories) -> Tensor:
+    """Gain in progress of each turn: -> [B, T]."""
     before = torch.nn.functional.pad(batch.progress, (1, 0))[:, :-1]
     return (batch.progress - before).masked_fill(~batch.mask, 0.0)
 
 
 @torch.no_grad()
 def _unseen(model: TurnRD, replay: Replay) -> dict[str, float]:
-    """How well the model tells the returns of the newest round, which it has not seen.
+    """Error of the returns on the newest round, before training on it.
 
-    `error` is the mean squared error, `error_of_mean` that of the newest round's own mean.
+    `error` is the mean squared error of the model, `error_of_mean` that of the mean return of the
+    newest round.
     """
     newest = [i for i, age in enumerate(replay.ages) if age == 0]
     if not newest:
@@ -282,7 +284,7 @@ def _unseen(model: TurnRD, replay: Replay) -> dict[str, float]:
 
 
 def _probes(model: TurnRD, replay: Replay) -> dict[str, float]:
-    """What the goal does, on the newest round. HAS, Fig. 4."""
+    """Effect of the goal on the newest round. HAS, Fig. 4."""
     newest = [i for i, age in enumerate(replay.ages) if age == 0]
     if model.film is None or not newest:
         return {}
@@ -302,7 +304,7 @@ def _probes(model: TurnRD, replay: Replay) -> dict[str, float]:
 
 
 def _write(folder: Path, model: TurnRD, manifest: dict[str, Any]) -> None:
-    """Model first, manifest last: where the manifest is, the stage is done."""
+    """Write the model, then the manifest: if the manifest exists, the stage is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{MODEL}.part"
     with part.open("wb") as file:

@@ -1,7 +1,7 @@
 """STAPO: the two selective KL terms on turns of unusual confidence. STAPO Eq. 4-10.
 
-Only these outliers cost more: their reply is scored again with the full and with the blind prompt,
-with gradients, and once with the blind prompt under the reference.
+These outliers are scored again: with the full and with the blind prompt, with gradients, and with
+the blind prompt under the reference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from credit import stapo
 from trainer.batch import collate, credited, microbatches, prompts, scored
-from trainer.methods.base import Credited, Method
+from trainer.methods.method import Credited, Method
 from trainer.update import token_scores
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import credit
     from trainer.batch import Batch, Row
     from trainer.episodes import Episode
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.update import Update
 
 
 class WithSTAPO(Method):
-    """GiGPO's advantage, and the selective terms on outliers."""
+    """GiGPO's advantage plus the selective terms on outliers."""
 
     needs_reference = True
 
@@ -41,19 +41,19 @@ class WithSTAPO(Method):
         self.stapo, self.tokens, self.temperature = estimator, update.tokens, temperature
         self.blind = () if estimator.masking == "none" else (estimator.masking,)
 
-    def credit(self, play: Play) -> Credited:
-        """The advantage, and what adds the selective terms to its update."""
-        advantage = self.stapo(play.turns, play.rng)
-        chosen = np.flatnonzero(self.stapo.mask(play.turns))
-        figures = {"outliers": len(chosen) / len(play.turns), "selective_seconds": 0.0}
-        weights = np.stack(self.stapo.weights(play.turns), axis=1)
-        terms = _Terms(self, self._pairs(play.episodes, chosen.tolist()), weights, figures)
+    def credit(self, experience: Experience) -> Credited:
+        """The advantage, and a function that adds the selective terms to the update."""
+        advantage = self.stapo(experience.turns, experience.rng)
+        chosen = np.flatnonzero(self.stapo.mask(experience.turns))
+        figures = {"outliers": len(chosen) / len(experience.turns), "selective_seconds": 0.0}
+        weights = np.stack(self.stapo.weights(experience.turns), axis=1)
+        terms = _Terms(self, self._pairs(experience.episodes, chosen.tolist()), weights, figures)
         return Credited(
-            credited(play.rows, advantage), advantage, figures, terms if len(chosen) else None
+            credited(experience.rows, advantage), advantage, figures, terms if len(chosen) else None
         )
 
     def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:
-        """Of each chosen turn, counted over all episodes: its reply after full and blind prompt."""
+        """Rows with full and with blind prompt of each chosen turn, counted over all episodes."""
         picked, turn = set(chosen), 0
         found: dict[int, tuple[Row, Row]] = {}
         for episode in episodes:
@@ -61,7 +61,7 @@ class WithSTAPO(Method):
                 if turn in picked:
                     blind = prompt.get(self.stapo.masking)
                     if blind is None:
-                        raise ValueError(f"turn {turn} has no blind prompt; record it at rollout")
+                        raise ValueError(f"turn {turn} has no blind prompt; set Rollouts.blind")
                     found[turn] = (scored(prompt[""], step, turn), scored(blind, step, turn))
                 turn += 1
         return found
@@ -69,7 +69,7 @@ class WithSTAPO(Method):
 
 @dataclass(frozen=True)
 class _Terms:
-    """M (α R_TA - γ P_TI) of the outliers among some rows: the mean over all of their turns."""
+    """M (α R_TA - γ P_TI) of the outliers in some rows, as mean over all turns of the rows."""
 
     method: WithSTAPO
     outliers: dict[int, tuple[Row, Row]]
@@ -77,7 +77,7 @@ class _Terms:
     figures: dict[str, float]
 
     def __call__(self, rows: Sequence[Row]) -> float:
-        """Add the gradients of minus the terms; the terms' part of the loss."""
+        """Add the gradients of minus the terms; returns their loss."""
         began = time.monotonic()
         turns = {turn for row in rows for turn in row.turn}
         here = sorted(turns & self.outliers.keys())
@@ -96,11 +96,11 @@ class _Terms:
 
     @property
     def device(self) -> torch.device:
-        """Where the policy is."""
+        """Device of the policy."""
         return self.method.policy.device
 
     def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
-        """The weighted terms of each row: -> [B]."""
+        """Weighted terms of each row: -> [B]."""
         policy, count = self.method.policy, len(weights)
         temperature = self.method.temperature
         with torch.no_grad(), policy.as_reference():  # before any gradient is recorded

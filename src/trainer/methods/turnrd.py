@@ -1,8 +1,8 @@
 """HAS with TurnRD: rounds of steps with a frozen model of turn credit, trained in between.
 
-Each step writes its hidden states, goals, returns and progress to the replay; after a round the
-stage of `trainer.methods.replay` trains the model in a process of its own. The first round has no
-trained model, whose credit would be noise: there HAS is the outcome alone (α = 1).
+Each step writes hidden states, goals, returns and progress to the replay. After a round the stage
+in `trainer.methods.replay` trains the model in a process of its own. An untrained model would give
+noise, so in the first round HAS uses the outcome alone (α = 1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from credit.turnrd import TurnRDDecomposer, TurnRDLoss
 from trainer.batch import collate, credited, microbatches
 from trainer.checkpoint import write_text
 from trainer.methods import replay
-from trainer.methods.base import Credited, Method
+from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import HAS
-    from trainer.methods.base import Play
+    from trainer.methods.method import Experience
     from trainer.policy import Policy
 
 
 @dataclass(frozen=True, config=STRICT)
-class Options:
-    """The model that tells the credit of turns, for credit.name has with decomposer "turnrd".
+class TurnRDOptions:
+    """The model of turn credit, for credit.name "has" with decomposer "turnrd".
 
     Attributes:
-        round: Steps of a round; the model is frozen inside, and trained on the replay after it.
+        round: Steps of a round; the model is frozen in it, and trained on the replay after it.
         goal: Modulate by the goal (FiLM).
-        learning_rate: Of AdamW.
+        learning_rate: Learning rate of AdamW.
         epochs: Passes over the replay after a round.
         batch: Trajectories of an optimiser step.
         half_life: Rounds after which a trajectory is drawn half as often.
-        hidden: Width of its encoder.
-        layers: Of its encoder.
-        heads: Of its encoder.
-        dropout: Of its encoder.
-        clip: Values are clipped to this before they are shifted to sum to the outcome.
-        loss: Weights of its loss; the dense signal of a turn is its gain in progress.
+        hidden: Width of the encoder.
+        layers: Layers of the encoder.
+        heads: Attention heads of the encoder.
+        dropout: Dropout of the encoder.
+        clip: Values are clipped to [-clip, clip], then shifted to sum to the outcome.
+        loss: Weights of the loss; the dense signal of a turn is its gain in progress.
     """
 
     round: Positive = 5
@@ -71,17 +71,17 @@ class WithTurnRD(Method):
 
     Args:
         estimator: HAS; its decomposer is replaced.
-        options: Of the model.
-        seed: Of the run.
-        start: Step after which reinforcement learning begins.
-        max_turns: Longest trajectory.
-        tokens: Of one forward pass at most.
+        options: Options of the model.
+        seed: Seed of the run.
+        start: Last step before reinforcement learning.
+        max_turns: Turns of the longest possible trajectory.
+        tokens: Maximum tokens of one forward pass.
     """
 
     def __init__(
         self,
         estimator: HAS,
-        options: Options,
+        options: TurnRDOptions,
         *,
         seed: int,
         start: int,
@@ -93,7 +93,7 @@ class WithTurnRD(Method):
         self.seed, self.start, self.max_turns, self.tokens = seed, start, max_turns, tokens
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """Write down what the stages need to know."""
+        """Write the settings of the stages to `rounds/stage.json`."""
         super().begin(policy, folder)
         width = int(policy.model.config.get_text_config().hidden_size)
         self.stage = replay.Stage(
@@ -107,35 +107,35 @@ class WithTurnRD(Method):
         )
         write_text(folder / "rounds" / "stage.json", json.dumps(asdict(self.stage), indent=1))
 
-    def credit(self, play: Play) -> Credited:
-        """HAS with the model of the round before; the rollouts go to the replay."""
-        states = hidden_states(self.policy, play, self.tokens)
-        goals = goal_embeddings(self.policy, play) if self.options.goal else None
-        replay.append(self.folder, play.step, play.turns, states, goals)
-        number = (play.step - self.start - 1) // self.options.round
+    def credit(self, experience: Experience) -> Credited:
+        """HAS with the model of the round before; the rollouts are added to the replay."""
+        states = hidden_states(self.policy, experience, self.tokens)
+        goals = goal_embeddings(self.policy, experience) if self.options.goal else None
+        replay.append(self.folder, experience.step, experience.turns, states, goals)
+        number = (experience.step - self.start - 1) // self.options.round
         if not number:
             has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
         else:
             has, figures = self._trained(number, states, goals)
-        advantage = has(play.turns, play.rng)
-        return Credited(credited(play.rows, advantage), advantage, figures)
+        advantage = has(experience.turns, experience.rng)
+        return Credited(credited(experience.rows, advantage), advantage, figures)
 
     def _trained(
         self, number: int, states: Tensor, goals: Tensor | None
     ) -> tuple[HAS, dict[str, float]]:
-        """HAS of this round; the stage after the one before is done first if it has to be."""
+        """HAS of this round and values to log; runs the stage before it if that is missing."""
         folder = replay.round_path(self.folder, number - 1)
         if not (folder / replay.MANIFEST).is_file():
             self._train(number - 1)
-        told = replay.manifest_of(self.folder, number - 1)
+        manifest = replay.manifest_of(self.folder, number - 1)
         model = self.stage.model()
         model.load_state_dict(torch.load(folder / replay.MODEL, weights_only=True))
-        seen = states.half().float()  # as the replay keeps them
+        seen = states.half().float()  # as in the replay
         aims = None if goals is None else goals.half().float()
         decomposer = TurnRDDecomposer(model, seen, aims, clip=self.options.clip)
         names = ("error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale")
-        figures = {f"turnrd_{name}": told[name] for name in names if name in told}
-        alpha = float(told["alpha"])
+        figures = {f"turnrd_{name}": manifest[name] for name in names if name in manifest}
+        alpha = float(manifest["alpha"])
         return replace(self.has, alpha=alpha, decomposer=decomposer), figures | {"alpha": alpha}
 
     def _train(self, number: int) -> None:
@@ -151,30 +151,32 @@ class WithTurnRD(Method):
 
 
 @torch.no_grad()
-def hidden_states(policy: Policy, play: Play, tokens: int) -> Tensor:
-    """The policy's last hidden state at each turn's last action token: [N, D].
+def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor:
+    """The policy's last hidden state at the last action token of each turn: -> [N, D].
 
-    It is the state that says the end of the reply. A turn that has no row, of a trajectory too
-    long for one, has zeros.
+    It is the state that predicts the end of the reply. Turns without a row, in a trajectory that is
+    too long, have zeros.
     """
-    states = torch.zeros(len(play.turns), int(policy.model.config.get_text_config().hidden_size))
-    for part in microbatches(play.rows, tokens):
-        batch = collate([play.rows[i] for i in part], policy.device)
+    states = torch.zeros(
+        len(experience.turns), int(policy.model.config.get_text_config().hidden_size)
+    )
+    for part in microbatches(experience.rows, tokens):
+        batch = collate([experience.rows[i] for i in part], policy.device)
         final = torch.ones_like(batch.turn, dtype=torch.bool)
         final[:-1] = (batch.turn[1:] != batch.turn[:-1]) | (batch.row[1:] != batch.row[:-1])
         seen = policy.seen(batch.ids, batch.images)
-        told = policy.states(batch.ids, batch.keep, **seen)
-        states[batch.turn[final].cpu()] = told[final].cpu()
+        hidden = policy.states(batch.ids, batch.keep, **seen)
+        states[batch.turn[final].cpu()] = hidden[final].cpu()
     return states
 
 
 @torch.no_grad()
-def goal_embeddings(policy: Policy, play: Play) -> Tensor:
-    """The mean input embedding of each trajectory's goal text: [M, E]."""
+def goal_embeddings(policy: Policy, experience: Experience) -> Tensor:
+    """Mean input embedding of the goal of each trajectory: -> [M, E]."""
     embed = policy.model.get_input_embeddings()
     known: dict[str, Tensor] = {}
-    for goal in play.turns.goal.tolist():
+    for goal in experience.turns.goal.tolist():
         if goal not in known:
             ids = policy.chat.plain(f" {goal}")
             known[goal] = embed(torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
-    return torch.stack([known[goal] for goal in play.turns.goal.tolist()])
+    return torch.stack([known[goal] for goal in experience.turns.goal.tolist()])

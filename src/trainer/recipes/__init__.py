@@ -1,9 +1,9 @@
-"""The recipes that come with the package: one TOML file for each environment, method and model.
+"""The recipes of the package: one TOML file for each environment, method and model.
 
 A recipe is an environment, a method and perhaps a model: `compose(["alfworld", "mgr", "pocket"])`.
-The files are layered in this order. A table `[when.NAME...]` of one applies only beside NAME, after
-everything unconditional. The comment after a value is its source. Left out: what the options mean
-(`trainer.recipe`).
+The files are layered in this order. A table `[when.NAME...]` applies only together with NAME, on
+top of everything unconditional. The comment after a value is its source. The options are described
+in `trainer.recipe`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 AXES = ("environment", "method", "model")
-"""What a recipe is made of; the files of each are in the folder of its plural."""
+"""The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
 STUDY = "study"
 Key: TypeAlias = tuple[str, ...]
 
 
 class RecipeError(ValueError):
-    """A recipe, an option or a value that does not exist or fit; the message names the nearest."""
+    """A recipe, option or value is unknown or invalid; the message has the nearest known name."""
 
 
 class Setting(NamedTuple):
-    """The value of one option, the file that sets it, and the comment beside it."""
+    """The value of one option, the file that sets it, and the comment after it."""
 
     value: Any
     file: str
     source: str
 
 
-class Recipe(NamedTuple):
-    """A composed recipe: its name, a sentence, and its settings by key, e.g. ("run", "seed")."""
+class Composition(NamedTuple):
+    """A composed recipe: name, description, and settings by key, e.g. ("run", "seed")."""
 
     name: str
     about: str
@@ -58,7 +58,7 @@ class Recipe(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One file: its sentence, its settings, and those that apply only beside another part."""
+    """One file: description, settings, and the settings that apply only with another part."""
 
     about: str
     settings: dict[Key, Setting]
@@ -67,18 +67,18 @@ class Part(NamedTuple):
 
 @cache
 def names(axis: str) -> tuple[str, ...]:
-    """The shipped names of an axis, or of STUDY, sorted."""
+    """Sorted names of the shipped files of an axis, or of STUDY."""
     entries = (entry.name for entry in _folder(axis).iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
 
 
 @cache
 def part(axis: str, name: str) -> Part:
-    """A shipped part."""
+    """Read a shipped part."""
     return _part(name, _read(_folder(axis) / f"{name}.toml"))
 
 
-def compose(words: Sequence[str | Path]) -> Recipe:
+def compose(words: Sequence[str | Path]) -> Composition:
     """The recipe of some words, each a shipped name or a TOML file of one's own.
 
     A file may name its `environment`, `method` and `model`, too, and is layered last.
@@ -113,7 +113,7 @@ def compose(words: Sequence[str | Path]) -> Recipe:
     return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
 
 
-def study(name: str) -> dict[str, Recipe]:
+def study(name: str) -> dict[str, Composition]:
     """The recipes of a study by label: its environment and model with each of its methods.
 
     Raises:
@@ -134,7 +134,7 @@ def study(name: str) -> dict[str, Recipe]:
     return made
 
 
-def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
+def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     """The layers of some parts, and others above them."""
     ordered = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
     layers = [one.settings for one in ordered.values()]
@@ -146,8 +146,8 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Recipe:
     settings: dict[Key, Setting] = {}
     for layer in [*layers, *(one.settings for one in above)]:
         _set(settings, layer)
-    told = [one.about for one in [*ordered.values(), *above] if one.about]
-    return Recipe("-".join(ordered), " ".join(told), settings)
+    abouts = [one.about for one in [*ordered.values(), *above] if one.about]
+    return Composition("-".join(ordered), " ".join(abouts), settings)
 
 
 def _put(parts: dict[str, str], axis: str, name: str) -> None:
@@ -181,7 +181,7 @@ def _part(name: str, table: dict[str, Any]) -> Part:
 
 
 def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
-    """Set what a layer says; another estimator drops the options of the one before."""
+    """Add a layer; another estimator removes the options of the previous one."""
     name = ("credit", "name")
     if name in layer and name in settings and settings[name].value != layer[name].value:
         for key in [key for key in settings if key[:2] == ("credit", "options")]:

@@ -164,7 +164,7 @@ def test_a_broken_file_is_listed_and_refused_when_it_is_played(folder):
     anew()
     assert HEAT in open_library(folder, "train").panel.task_ids
     file.unlink()
-    with pytest.raises(MissingAsset, match=f"^{file} is not there"):
+    with pytest.raises(MissingAsset, match=f"^{file} does not exist"):
         library.load(HEAT)
 
 

@@ -17,7 +17,7 @@ from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.experts import Explorer, Oracle, Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
-from agent_envs.alfworld.memory import Task, read_task
+from agent_envs.alfworld.memory import TaskLine, read_task
 from agent_envs.alfworld.world import World
 from tools.alfworld.generate import generate_game
 
@@ -49,22 +49,22 @@ def play(world: World, expert: Searcher, turns: int) -> int:
 @pytest.mark.parametrize(
     ("text", "task"),
     [
-        ("put a mug in coffeemachine", Task("mug", "coffeemachine")),
-        ("put some spraybottle on toilet", Task("spraybottle", "toilet")),
-        ("put a toiletpaper in toiletpaperhanger", Task("toiletpaper", "toiletpaperhanger")),
-        ("put a clean ladle in drawer", Task("ladle", "drawer", verb="clean")),
-        ("clean some cloth and put it in cabinet", Task("cloth", "cabinet", verb="clean")),
-        ("put a hot egg in garbagecan", Task("egg", "garbagecan", verb="heat")),
-        ("heat some mug and put it in cabinet", Task("mug", "cabinet", verb="heat")),
-        ("put a cool tomato in microwave", Task("tomato", "microwave", verb="cool")),
-        ("cool some bread and put it in countertop", Task("bread", "countertop", verb="cool")),
-        ("put two book in sofa", Task("book", "sofa", count=2)),
-        ("find two pen and put them in dresser", Task("pen", "dresser", count=2)),
-        ("look at vase under the desklamp", Task("vase", "desklamp", light=True)),
-        ("examine the cd with the desklamp", Task("cd", "desklamp", light=True)),
+        ("put a mug in coffeemachine", TaskLine("mug", "coffeemachine")),
+        ("put some spraybottle on toilet", TaskLine("spraybottle", "toilet")),
+        ("put a toiletpaper in toiletpaperhanger", TaskLine("toiletpaper", "toiletpaperhanger")),
+        ("put a clean ladle in drawer", TaskLine("ladle", "drawer", verb="clean")),
+        ("clean some cloth and put it in cabinet", TaskLine("cloth", "cabinet", verb="clean")),
+        ("put a hot egg in garbagecan", TaskLine("egg", "garbagecan", verb="heat")),
+        ("heat some mug and put it in cabinet", TaskLine("mug", "cabinet", verb="heat")),
+        ("put a cool tomato in microwave", TaskLine("tomato", "microwave", verb="cool")),
+        ("cool some bread and put it in countertop", TaskLine("bread", "countertop", verb="cool")),
+        ("put two book in sofa", TaskLine("book", "sofa", count=2)),
+        ("find two pen and put them in dresser", TaskLine("pen", "dresser", count=2)),
+        ("look at vase under the desklamp", TaskLine("vase", "desklamp", light=True)),
+        ("examine the cd with the desklamp", TaskLine("cd", "desklamp", light=True)),
     ],
 )
-def test_reads_every_wording(text: str, task: Task):
+def test_reads_every_wording(text: str, task: TaskLine):
     assert read_task(text) == read_task(OPENING.format("a shelf 1", text)) == task
 
 
@@ -223,5 +223,5 @@ def test_the_oracle_needs_the_native_engine():
     env = gym.make("AlfWorld-v0", data="embedded").unwrapped
     env.reset(seed=0)
     env.world = object()
-    with pytest.raises(ValueError, match=r"reads the world of engine='native'.*use the Explorer"):
+    with pytest.raises(ValueError, match=r"needs engine='native'.*use the Explorer"):
         Oracle(env)

@@ -143,12 +143,12 @@ def test_a_game_is_a_json_object(value):
 
 def test_a_file_is_named_in_its_errors(tmp_path, data):
     file = tmp_path / "task" / "trial" / "game.tw-pddl"
-    with pytest.raises(MissingAsset, match=r"game\.tw-pddl is not there; .*alfworld-download"):
+    with pytest.raises(MissingAsset, match=r"game\.tw-pddl does not exist; .*alfworld-download"):
         load_game(file)
     file.parent.mkdir(parents=True)
     text = json.dumps(data())
     file.write_text(text[:1000], encoding="utf-8")
-    with pytest.raises(BadAsset, match=rf"^{file}: not JSON at line 1, column \d+ .*cut short"):
+    with pytest.raises(BadAsset, match=rf"^{file}: not JSON at line 1, column \d+ .*truncated"):
         load_game(file)
     file.write_bytes(b'{"grammar": "\xff"}')
     with pytest.raises(BadAsset, match=rf"^{file}: not UTF-8"):

@@ -60,6 +60,6 @@ def test_it_plays_by_http_what_it_can_read(served, lists):
     env.reset(options={"task_id": TASK})
     assert Explorer(env).plan() == list(solution(env.goal))
     env.goal = "How many of my playlists have no song of this year?"
-    with pytest.raises(ValueError, match=r"reads the requests of backend='mini' only, got 'How"):
+    with pytest.raises(ValueError, match=r"only reads requests of backend='mini', got 'How"):
         Explorer(env)
     env.close()

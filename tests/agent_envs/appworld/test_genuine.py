@@ -39,7 +39,7 @@ def env(tmp_path_factory):
     subprocess.run([f"{VENV}/bin/python", WORLD], env=given, check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_envs.appworld.servers.STARTING", 1200)
-        patch.setattr("agent_envs.appworld.remote.PATIENCE", 1200)
+        patch.setattr("agent_envs.appworld.remote.GRACE", 1200)
         server = COMMAND.format(venv=VENV) + " {port}"
         made = gym.make("AppWorld-v0", backend="http", server=server, data=root)
         yield made

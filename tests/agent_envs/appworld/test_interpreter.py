@@ -283,7 +283,7 @@ def test_what_cannot_be_run_again_is_the_machines_fault():
     interpreter.close()
     interpreter.journal.append(("while True: pass", []))
     interpreter.timeout = 1
-    with pytest.raises(SandboxError, match="code that ran before did not run again"):
+    with pytest.raises(SandboxError, match="earlier code did not run again"):
         interpreter.execute("print(x)", echo)
 
 

@@ -67,7 +67,7 @@ def lawless():
     with warden_with(LAWLESS) as made:
         missing = [name for name, holds in made.enforced.items() if not holds]
         if missing:
-            pytest.skip(f"this kernel does not keep agent code from {missing}")
+            pytest.skip(f"this kernel does not isolate agent code from {missing}")
         yield made
 
 
@@ -407,9 +407,11 @@ jail.Cells.fork = lambda self: jail.os.fork()
 def test_what_the_kernel_does_not_enforce_is_said():
     missing = "network, files, processes"
     with warden_with(NO_JAIL):
-        with pytest.raises(SandboxError, match=f"keep agent code from {missing} here: allow"):
+        with pytest.raises(SandboxError, match=f"isolate agent code from {missing}: allow"):
             warden()
-        with pytest.warns(RuntimeWarning, match=f"from {missing} only by Python's own rules"):
+        with pytest.warns(
+            RuntimeWarning, match=f"own rules isolate agent code from {missing} here"
+        ):
             assert not any(warden("best-effort").enforced.values())
 
 

@@ -237,7 +237,7 @@ def test_there_are_as_many_tasks_to_train_on_as_one_wants():
     assert set(tasks.task_ids("train")) < set(more)
     assert tasks.task_ids("val", 300) == tasks.task_ids("val")
     assert len(tasks.task_ids("train_easy", 1)) == len(tasks.task_ids("train_easy")) / 12
-    with pytest.raises(ValueError, match="train_seeds is at least 1, got 0"):
+    with pytest.raises(ValueError, match="train_seeds must be at least 1, got 0"):
         tasks.task_ids("train", 0)
 
 

@@ -151,7 +151,7 @@ def test_as_many_executions_as_allowed():
     ("options", "message"),
     [
         ({"sandbox": "none"}, "unknown sandbox 'none'"),
-        ({"timeout": 0}, "timeout is above 0"),
+        ({"timeout": 0}, "timeout.* must be above 0"),
         ({"max_executions": 0}, "max_executions at least 1"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_server_is_replaced_after_some_tasks(command, lists, monkeypatch):
     ("command", "message"),
     [
         ("/no/such/program {port}", "`/no/such/program {port}` cannot be run"),
-        ("sh -c 'echo broken; exit 3' {port}", r"ended \(3\); it said last: broken"),
+        ("sh -c 'echo broken; exit 3' {port}", r"ended \(3\); its last output: broken"),
     ],
 )
 def test_a_server_that_does_not_start(command, message, lists):
@@ -281,7 +281,7 @@ def test_a_server_that_does_not_listen(lists, monkeypatch):
 
 
 def test_a_command_has_a_port(tmp_path):
-    with pytest.raises(ValueError, match=r"has \{port\} in it"):
+    with pytest.raises(ValueError, match=r"needs \{port\}"):
         Own("appworld serve environment", tmp_path)
 
 
@@ -382,7 +382,7 @@ def test_a_server_that_is_not_there(lists):
 
 
 def test_a_server_that_is_silent(lists, monkeypatch):
-    monkeypatch.setattr("agent_envs.appworld.remote.PATIENCE", 0.1)
+    monkeypatch.setattr("agent_envs.appworld.remote.GRACE", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         world = HttpWorld(f"http://127.0.0.1:{silent.getsockname()[1]}", data=lists, timeout=0.1)
         with pytest.raises(BackendError, match="failed twice: /initialize: TimeoutError"):
@@ -408,7 +408,7 @@ def test_without_lists_there_are_no_tasks(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://x", "https://x"])
 def test_no_address(url):
-    with pytest.raises(ValueError, match="an address is like 'http://"):
+    with pytest.raises(ValueError, match="server must be like 'http://"):
         HttpWorld(url)
     with pytest.raises(ValueError, match="above 0, got 0"):
         HttpWorld("http://127.0.0.1:8000", timeout=0)

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import patience, web
+from agent_envs import retry, web
 from agent_envs.retrieval import client
 from agent_envs.retrieval.client import Http, RetrievalError, passage
 from agent_envs.retrieval.passages import Passage, Retriever
@@ -186,7 +186,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(patience, "sleep", waited.append)
+    monkeypatch.setattr(retry, "sleep", waited.append)
     return waited
 
 
@@ -276,12 +276,12 @@ class TestDialects:
 class TestRefusals:
     @pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://127.0.0.1/", "http://", "/x"])
     def test_addresses(self, url):
-        with pytest.raises(ValueError, match=r"an address is like 'http://127.0.0.1:8000"):
+        with pytest.raises(ValueError, match=r"url must be like 'http://127.0.0.1:8000"):
             Http(url)
 
     @pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.0}, {"retries": -1}])
     def test_options(self, options):
-        with pytest.raises(ValueError, match="timeout is above 0 and retries at least 0, got"):
+        with pytest.raises(ValueError, match="timeout must be above 0 and retries at least 0"):
             Http("http://localhost", **options)
 
     def test_a_dialect(self):
@@ -376,7 +376,7 @@ class TestFaults:
             assert one.search(["a"], 1) == [found("a", 1)]
         with ExitStack() as stack:
             back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-            monkeypatch.setattr(patience, "sleep", back)
+            monkeypatch.setattr(retry, "sleep", back)
             assert one.search(["b"], 1) == [found("b", 1)]
 
 
@@ -420,10 +420,10 @@ class TestOtherAnswers:
     @pytest.mark.parametrize(
         ("content", "told"),
         [
-            (b"", "no JSON"),
-            (b"<html>welcome</html>", "no JSON, b'<html>welcome"),
-            (b"\xff\xfe\xff", "no JSON"),
-            (DEEP, "no JSON"),
+            (b"", "not JSON"),
+            (b"<html>welcome</html>", "not JSON, b'<html>welcome"),
+            (b"\xff\xfe\xff", "not JSON"),
+            (DEEP, "not JSON"),
             ([], "no lists"),
             ({}, "no lists"),
             ({"results": [[]]}, "no lists"),
@@ -435,8 +435,14 @@ class TestOtherAnswers:
             ({"result": [[None]]}, "passage"),
             ({"result": [[{"id": "1"}]]}, "passage"),
             ({"result": [[{"document": None, "score": 1.0}]]}, "passage"),
-            ({"result": [[{"document": "a", "score": "high"}]]}, "a score is a number, got 'high'"),
-            ({"result": [[{"document": "a", "score": True}]]}, "a score is a number, got True"),
+            (
+                {"result": [[{"document": "a", "score": "high"}]]},
+                "must be a number, got 'high'",
+            ),
+            (
+                {"result": [[{"document": "a", "score": True}]]},
+                "must be a number, got True",
+            ),
             ({"result": [[{"document": "a", "score": 10**400}]]}, "too large"),
         ],
     )

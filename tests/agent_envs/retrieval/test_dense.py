@@ -13,7 +13,7 @@ from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.combine import Hybrid
 from agent_envs.retrieval.corpus import Corpus
 from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
-from agent_envs.retrieval.opened import encoder_of, open_retriever
+from agent_envs.retrieval.factory import encoder_of, open_retriever
 from agent_envs.retrieval.passages import Passage
 
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ def test_a_saved_index_is_the_same_and_says_what_it_is_of(numbers, kind, tmp_pat
     dense.save(tmp_path)
     again = Dense.load(tmp_path, numbers, Drawn())
     assert again.search(["3", "99"], 4) == dense.search(["3", "99"], 4)
-    with pytest.raises(BadAsset, match="size 4000, but 3999 is asked for"):
+    with pytest.raises(BadAsset, match="size 4000, but 3999 is needed"):
         Dense.load(tmp_path, numbers[1:], Drawn())
     other = Drawn()
     other.name = "another"

@@ -17,7 +17,7 @@ from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.combine import Cached, Hybrid, Scripted, fused
 from agent_envs.retrieval.corpus import Corpus, passage_of
-from agent_envs.retrieval.opened import open_retriever
+from agent_envs.retrieval.factory import open_retriever
 from agent_envs.retrieval.passages import Passage, Retriever
 
 pytestmark = pytest.mark.slow
@@ -264,7 +264,7 @@ def test_broken_corpora_are_named(tmp_path):
     with pytest.raises(BadAsset, match="has no passages"):
         Corpus(tmp_path / "none.jsonl")
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b"{}" * 99)[:-9])
-    with pytest.raises(BadAsset, match="cannot be unpacked"):
+    with pytest.raises(BadAsset, match="cannot be decompressed"):
         Corpus(tmp_path / "cut.jsonl.gz")
     (tmp_path / "bad.jsonl").write_text('{"id": 1, "text": "x"}\n{"id": 2}\nno json\n[1]\n')
     corpus = Corpus(tmp_path / "bad.jsonl")
@@ -273,7 +273,7 @@ def test_broken_corpora_are_named(tmp_path):
         with pytest.raises(BadAsset, match=rf"bad\.jsonl, passage {place % 4 + 1}"):
             corpus[place]
     (tmp_path / "twice.jsonl").write_text('{"id": 1, "text": "x"}\n' * 2)
-    with pytest.raises(BadAsset, match="'1' stands twice"):
+    with pytest.raises(BadAsset, match="'1' occurs twice"):
         _ = Corpus(tmp_path / "twice.jsonl").place
 
 
@@ -310,7 +310,7 @@ def test_a_dense_retriever_needs_a_model(tmp_path, monkeypatch):
 
 def test_importing_retrieval_is_light():
     program = (
-        "import sys, agent_envs.retrieval.opened\n"
+        "import sys, agent_envs.retrieval.factory\n"
         "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'httpx2', 'starlette'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

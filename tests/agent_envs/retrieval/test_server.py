@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.retrieval import server
-from agent_envs.retrieval.batches import Asked, Batches
+from agent_envs.retrieval.batches import Batches, SearchRequest
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
 from agent_envs.retrieval.server import serve, serving
@@ -326,18 +326,18 @@ class TestRefusals:
     @pytest.mark.parametrize("start", [serve, serving])
     def test_topk_of_the_server(self, start, topk):
         with pytest.raises(
-            ValueError, match=rf"topk is a number of passages in 1..100, got {topk}"
+            ValueError, match=rf"topk, a number of passages, must be in 1..100, got {topk}"
         ):
             start(Digests(), port=0, topk=topk).__enter__()
 
     @pytest.mark.parametrize("port", [-1, 65_536])
     def test_ports(self, port):
-        with pytest.raises(ValueError, match=rf"a port is a number in 0..65535, .*got {port}"):
+        with pytest.raises(ValueError, match=rf"port must be in 0..65535, .*got {port}"):
             serve(Digests(), port=port)
 
     def test_a_port_that_is_taken(self, url):
         port = urlsplit(url).port
-        with pytest.raises(OSError, match=f"port {port} is taken"):
+        with pytest.raises(OSError, match=f"port {port} is in use"):
             serve(Digests(), port=port)
 
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
@@ -393,9 +393,12 @@ class TestBatches:
     def test_who_waits_is_searched_for_at_once(self):
         held = Held()
         batches = Batches(held, lambda: False)
-        first = batches.ask(Asked(["a"], 3, scored=True))
+        first = batches.ask(SearchRequest(["a"], 3, scored=True))
         assert held.entered.wait(LONG)
-        others = [batches.ask(Asked([f"b{i}", f"c{i}"], 3 + i % 2, scored=False)) for i in range(4)]
+        others = [
+            batches.ask(SearchRequest([f"b{i}", f"c{i}"], 3 + i % 2, scored=False))
+            for i in range(4)
+        ]
         held.let.set()
         assert first.result(LONG) == [[]]
         assert [other.result(LONG) for other in others] == [[[], []]] * 4
@@ -412,7 +415,8 @@ class TestBatches:
             retriever, lambda: not release.wait(LONG)
         )  # waits before its first search
         asked = [
-            Asked([f"{i}-{j}" for j in range(i % 5)], 1 + i % 3, scored=True) for i in range(40)
+            SearchRequest([f"{i}-{j}" for j in range(i % 5)], 1 + i % 3, scored=True)
+            for i in range(40)
         ]
         found = [batches.ask(one) for one in asked]
         release.set()
@@ -423,8 +427,10 @@ class TestBatches:
     def test_none_fails_for_another(self):
         release = threading.Event()
         batches = Batches(Faulty(), lambda: not release.wait(LONG))
-        batches.ask(Asked(["first"], 3, scored=True))
-        found = [batches.ask(Asked([query], 3, scored=True)) for query in ("a", "raise", "b")]
+        batches.ask(SearchRequest(["first"], 3, scored=True))
+        found = [
+            batches.ask(SearchRequest([query], 3, scored=True)) for query in ("a", "raise", "b")
+        ]
         release.set()
         assert found[0].result(LONG) == found[2].result(LONG) == [[]]
         assert found[1].exception(LONG).status_code == 500
@@ -528,7 +534,7 @@ class TestStopping:
         with pytest.raises(RetrievalError, match=r"in 1 try: .*refused"):
             Http(url, retries=0).search(["a"], 3)
         context = serving(Digests(), port=urlsplit(url).port)
-        monkeypatch.setattr("agent_envs.patience.sleep", lambda _: context.__enter__())
+        monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
         assert one.search(["b"], 3) == Digests().search(["b"], 3)
         context.__exit__(None, None, None)
 

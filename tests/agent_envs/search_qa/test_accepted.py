@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from agent_envs.search_qa import accepted as module
 from agent_envs.search_qa.accepted import Accepted, forms
 from agent_envs.search_qa.answers import METRICS, exact_match
 from agent_envs.testing.checkers import Case, audit_checker
@@ -308,3 +309,30 @@ def test_long_texts_take_no_time(text):
     Accepted(["x"], "How many?").paid("f1", text)
     Accepted([text], text).right("5")
     assert time.process_time() - start < 5
+
+
+SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", "negative "]), max_size=8)
+
+
+@given(SIGNED.map("".join), st.integers(0, 3))
+def test_signs_are_looked_for_wherever_there_may_be_one(before, skipped):
+    text, start = f"{before}5", len(before)
+    found = module._BEFORE.search(text, min(skipped, start), start)
+    odd = module._ODD_BEFORE.search(text, min(skipped, start), start)
+    if odd or any(found.groups("")):
+        assert module._MARKED.match(text, start)
+
+
+@given(st.text("OR o/_.é1 ", max_size=12), st.sampled_from(["OR", "O", ".OR", "O/R"]))
+def test_a_code_stands_alone_where_no_word_or_path_goes_on(text, code):
+    pattern = rf"(?<![\w/]){re.escape(code)}(?![\w/])"
+    assert module._stands_alone(code, text) == (re.search(pattern, text) is not None)
+
+
+@given(st.text("aAßİ'’s. the", max_size=20), st.text("aAßİ'’s. the", max_size=6))
+def test_the_question_has_its_words_in_lower_case(question, word):
+    accepted = Accepted(["Paris"], question)
+    assert all(lower in accepted._folded for lower in accepted._lower)
+    assert accepted._plain(word) == (
+        module._stripped(word).casefold() in accepted._lower and not accepted._code(word)
+    )

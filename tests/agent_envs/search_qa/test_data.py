@@ -82,7 +82,7 @@ def test_what_is_no_text_becomes_text():
 @pytest.mark.parametrize(
     ("row", "error", "message"),
     [
-        (["Capital?"], TypeError, "a question is an object, got ['Capital?']"),
+        (["Capital?"], TypeError, "a question must be an object, got ['Capital?']"),
         ({"answers": ["x"]}, ValueError, "a question needs a text under 'question', got"),
         ({"question": " ", "answers": ["x"]}, ValueError, "needs a text under 'question'"),
         ({"question": 3, "answers": ["x"]}, ValueError, "needs a text under 'question'"),
@@ -236,8 +236,8 @@ def test_a_split_without_questions_is_refused(tmp_path):
         ("qa.jsonl", b"[" * 100_000, "qa.jsonl, line 1, is broken"),
         ("qa.json", b"{", "qa.json is broken"),
         ("qa.json", b"3", "qa.json is broken"),
-        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz cannot be unpacked"),
-        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz cannot be unpacked"),
+        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz cannot be decompressed"),
+        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz cannot be decompressed"),
         ("qa.parquet", b"no parquet", "qa.parquet is broken"),
     ],
 )
@@ -250,12 +250,12 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, name, content, message):
 def test_an_id_that_stands_twice_is_refused(folder_of):
     question = {"id": "a", "question": "Q", "answer": "A"}
     folder = folder_of([question, question | {"id": "b"}, question])
-    with pytest.raises(BadAsset, match=r"question 'a' stands twice in .*give each its own id"):
+    with pytest.raises(BadAsset, match=r"question 'a' is twice in .*give each its own id"):
         open_data(folder)
 
 
 def test_a_missing_folder_or_one_without_questions(tmp_path):
-    with pytest.raises(MissingAsset, match=r"no folder .*nowhere; name one with qa.jsonl"):
+    with pytest.raises(MissingAsset, match=r"no folder .*nowhere; give one with qa.jsonl"):
         open_data(tmp_path / "nowhere")
     with pytest.raises(MissingAsset, match=r"no questions in .*; put qa.jsonl there"):
         open_data(tmp_path)

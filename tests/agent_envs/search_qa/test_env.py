@@ -895,9 +895,9 @@ def test_a_retriever_that_raises_is_no_mistake_of_the_agents(make, protocol, str
         ({"reward": "em1"}, "unknown reward 'em1', did you mean 'em'?"),
         ({"anchor": "fact"}, "unknown anchor 'fact', did you mean 'facts'?"),
         ({"split": "trian"}, "unknown split 'trian', did you mean 'train'?"),
-        ({"k": 0}, "k and passage_characters are at least 1, got 0 and 1000"),
-        ({"passage_characters": 0}, "k and passage_characters are at least 1, got 3 and 0"),
-        ({"max_searches": -1}, "max_searches is at least 0, got -1"),
+        ({"k": 0}, "k and passage_characters must be at least 1, got 0 and 1000"),
+        ({"passage_characters": 0}, "k and passage_characters must be at least 1, got 3 and 0"),
+        ({"max_searches": -1}, "max_searches must be at least 0, got -1"),
         ({"max_turns": 0}, "max_turns must be at least 1, got 0"),
         ({"retriever": "bm52"}, "unknown retriever 'bm52', did you mean 'bm25'?"),
         (

@@ -227,7 +227,7 @@ def test_numbers_are_the_words_in_order(space, words):
 def test_no_number_of_an_action(wrong):
     env = make(action_space="discrete9")
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="an action is an integer from 0 to 8, which counts noop"):
+    with pytest.raises(ValueError, match=r"an action must be one of noop, .* from 0 to 8"):
         env.step(wrong)
     assert env.step(8)[4]["turn"] == 1
 
@@ -247,7 +247,7 @@ def test_any_integer_is_an_action_or_refused(number):
     if number in range(9):
         assert env.step(number)[4]["valid"]
     else:
-        with pytest.raises(ValueError, match="an action is an integer"):
+        with pytest.raises(ValueError, match="an action must be one of"):
             env.step(number)
 
 
@@ -363,7 +363,11 @@ def test_the_turn_limit_changes_no_room():
         ({"layout": "tab"}, ValueError, "did you mean 'tabbed'"),
         ({"action_space": "discrete"}, ValueError, "unknown action_space 'discrete', did you"),
         ({"wall": "refused"}, ValueError, "known are valid, invalid"),
-        ({"solver_budget": -1}, ValueError, "solver_budget counts positions and is at least 0"),
+        (
+            {"solver_budget": -1},
+            ValueError,
+            "a number of positions, must be at least 0",
+        ),
         ({"max_turns": 0}, ValueError, "max_turns must be at least 1, got 0"),
         ({"height": 1000, "width": 1000}, ValueError, r"an integer in 4\.\.64, got 1000"),
         ({"boxes": 20}, ValueError, r"boxes must be an integer in 1\.\.8, got 20"),

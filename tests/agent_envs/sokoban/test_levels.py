@@ -122,7 +122,7 @@ def test_copies_are_the_levels_themselves(file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "has no level: a level is rows of the symbols"),
+        ("", "has no level: a level has rows of the symbols"),
         ("; only a title\n\n", "has no level"),
         ("#####\n#@$.#\n#@  #\n#####", "line 1: 2 players"),
         ("#####\n# $.#\n#####", "line 1: 0 players"),
@@ -134,7 +134,7 @@ def test_copies_are_the_levels_themselves(file):
         ("#####\n @$.#\n#####", "the walls are open at row 2, column 1"),
         ("#####\n#@$.#\n## ##", "the walls are open at row 3, column 3"),
         ("#####\n#@$.#\n###", "the walls are open at row 3, column 4"),
-        ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "keep the player from the box or target"),
+        ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "the player cannot reach the box or target"),
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),
         (ONE + "\n#####\n#@$√#\n#####", r"some.txt, line 5: unknown symbol '√'"),
         ("#" * 65 + "\n#@$.#\n" + "#" * 65, "3 rows of 65 cells, at most 64 are allowed"),

@@ -142,7 +142,7 @@ def test_rooms_stay_what_they_are(settings, board):
     [
         ("tain", None, "unknown split 'tain', did you mean 'train'"),
         ("all", None, "unknown split 'all'"),
-        ("test", 0, "rooms counts the tasks and is at least 1, got 0"),
+        ("test", 0, "rooms, the number of tasks, must be at least 1, got 0"),
     ],
 )
 def test_what_is_refused(split, rooms, message):

@@ -24,7 +24,7 @@ def test_the_oracle_wins_nearly_always_and_who_knows_less_wins_less(family, play
 def test_the_oracle_needs_a_mind_to_read():
     env = gym.make("Sotopia-v0", partner="external")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="this partner has none"):
+    with pytest.raises(ValueError, match="needs a scripted partner"):
         Oracle(env)
 
 

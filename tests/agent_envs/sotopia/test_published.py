@@ -71,7 +71,7 @@ def test_quirks(folder):
         ({"situation": {"scenario": ""}}, "'scenario' must be text"),
         ({"situation": {"scenario": 'x <p viewer="agent_0">y'}}, "is not closed"),
         ({"person": {"first_name": ""}}, "'first_name' must be text"),
-        ({"person": {"age": "old"}}, "age is a number"),
+        ({"person": {"age": "old"}}, "age must be a number"),
         ({"pairing": {"agent_ids": ["A1"]}}, "agent_ids must be two ids"),
         ({"pairing": {"agent_ids": ["A1", "A9"]}}, "no character 'A9'"),
         ({"pairing": {"env_id": "E9"}}, "no situation 'E9'"),

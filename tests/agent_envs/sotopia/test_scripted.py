@@ -12,7 +12,7 @@ from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.experts import Explorer
 from agent_envs.sotopia.families import FAMILIES, TEMPERS, scene
 from agent_envs.sotopia.reading import reading
-from agent_envs.sotopia.scripted import Scripted
+from agent_envs.sotopia.scripted import ScriptedPartner
 from agent_envs.sotopia.talk import Talk
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,9 @@ class Table:
     def __init__(self, family, number, temper, seed=0):
         self.talk = Talk(scene(family, number))
         self.game = self.talk.scene.game
-        self.partner = Scripted(temper).begin(self.talk.scene, 1, np.random.default_rng(seed))
+        self.partner = ScriptedPartner(temper).begin(
+            self.talk.scene, 1, np.random.default_rng(seed)
+        )
 
     def hear(self, act) -> Act:
         """What the partner does after an act of ours."""
@@ -246,4 +248,4 @@ def test_no_fixed_sequence_of_a_random_search_wins_a_family(family, play):
 
 def test_an_unknown_temper_is_refused():
     with pytest.raises(ValueError, match="did you mean 'stubborn'"):
-        Scripted("stuborn")
+        ScriptedPartner("stuborn")

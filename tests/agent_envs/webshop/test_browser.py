@@ -135,6 +135,9 @@ def drawn(rng, info):
     return action
 
 
+LONG = pytest.mark.long
+
+
 class TestSameAsText:
     @pytest.mark.parametrize(
         ("episodes", "options"),
@@ -142,7 +145,7 @@ class TestSameAsText:
             (5, {"mode": "strict", "reward": "score"}),
             (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
             (5, {"mode": "upstream", "observation": "text_rich", "progress": "best"}),
-            pytest.param(50, {"mode": "strict", "reward": "score"}, marks=pytest.mark.long),
+            pytest.param(50, {"mode": "strict", "reward": "score"}, marks=LONG),
         ],
     )
     def test_random_episodes(self, episodes, options):
@@ -314,7 +317,10 @@ class TestRequests:
 
 
 class TestCrashes:
-    @pytest.mark.parametrize("part", PARTS)
+    @pytest.mark.parametrize(
+        "part",
+        ["warden", "driver", "browser", *(pytest.param(p, marks=LONG) for p in ("pages", "all"))],
+    )
     def test_once_is_mended_and_twice_raises(self, part, quiet):
         on_site, as_text = twins(max_turns=30)
         on_site.reset(seed=3)
@@ -396,7 +402,7 @@ class TestHangs:
     @pytest.mark.parametrize(
         ("part", "moment"),
         [
-            pytest.param(part, moment, marks=() if (part, moment) in HANGS else pytest.mark.long)
+            pytest.param(part, moment, marks=() if (part, moment) in HANGS else LONG)
             for part in ("driver", "browser", "pages", "all")
             for moment in ("valid", "invalid", "reset")
         ],
@@ -422,7 +428,9 @@ class TestHangs:
         assert env.reset(seed=3) == opening
         assert env.step("search[lamp]")[-1]["valid"]
 
-    @pytest.mark.parametrize("part", ["driver", "browser", "all"])
+    @pytest.mark.parametrize(
+        "part", ["browser", pytest.param("driver", marks=LONG), pytest.param("all", marks=LONG)]
+    )
     def test_a_start_ends_in_time(self, env, quiet, part):
         def stop():
             while not ended.wait(0.01):
@@ -445,7 +453,7 @@ class TestHangs:
         env.reset(seed=3)
 
     @pytest.mark.parametrize("part", ["driver", "browser", "all"])
-    @pytest.mark.parametrize("others", [0, pytest.param(1, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("others", [0, pytest.param(1, marks=LONG)])
     def test_closing_ends_in_time(self, quiet, part, others):
         envs = [gym.make("WebShopSite-v0", data="embedded") for _ in range(1 + others)]
         for env in envs:
@@ -461,9 +469,7 @@ class TestHangs:
     @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", None, True])
     def test_a_timeout_that_is_none(self, env, timeout):
         env.page_timeout = timeout
-        with pytest.raises(
-            ValueError, match="page_timeout is a finite number of seconds above 0, got"
-        ):
+        with pytest.raises(ValueError, match="page_timeout must be a finite number above 0, got"):
             env.reset(seed=3)
 
 
@@ -522,7 +528,7 @@ class TestLife:
     @pytest.mark.parametrize(
         ("moment", "ending"),
         [
-            pytest.param(moment, end, marks=() if (moment, end) in OUTLIVED else pytest.mark.long)
+            pytest.param(moment, end, marks=() if (moment, end) in OUTLIVED else LONG)
             for moment in ("start", "step", "close", "fork")
             for end in ("kill", "term", "int")
         ],
@@ -530,7 +536,7 @@ class TestLife:
     def test_nothing_outlives_a_signal(self, moment, ending):
         outlive(moment, ending, trials=2 if moment == "start" else 1)
 
-    @pytest.mark.parametrize("ending", ["exception", "exit"])
+    @pytest.mark.parametrize("ending", ["exception", pytest.param("exit", marks=LONG)])
     def test_nothing_outlives_the_interpreter(self, ending):
         outlive("step", ending, trials=1)
 

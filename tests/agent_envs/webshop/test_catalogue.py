@@ -101,7 +101,7 @@ def test_of_two_files_none_is_taken(folder_of, record, name, second):
     folder = folder_of([record()], {}, {})
     (folder / second).write_bytes(b"{}")
     pattern = name if name == "items_human_ins" else rf"{name}\*"
-    said = rf"^{folder} has 2 files for {pattern}\.json: {name}\.json, {second}; .*keep one there"
+    said = rf"^{folder} has 2 files for {pattern}\.json: {name}\.json, {second}; .*keep one"
     with pytest.raises(BadAsset, match=said):
         open_catalogue(folder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_envs import BadAsset
-from agent_envs.webshop.products import Request, read_products
+from agent_envs.webshop.products import HumanRequest, read_products
 
 FILES = ("items.json", "ins.json", "human.json")
 
@@ -128,7 +128,7 @@ def test_requests(record):
         "worker_id": 3,
     }
     product = read([record()], {}, {"A1": [asked], "elsewhere": 5})[0]
-    assert product.requests == (Request("a red shoe.", ("light",), ("red",)),)
+    assert product.requests == (HumanRequest("a red shoe.", ("light",), ("red",)),)
 
 
 @pytest.mark.parametrize(

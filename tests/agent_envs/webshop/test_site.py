@@ -597,7 +597,7 @@ class TestServer:
     def test_a_taken_port(self, shop):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            with pytest.raises(OSError, match=f"port {port} is taken by another program"):
+            with pytest.raises(OSError, match=f"port {port} is in use by another program"):
                 Site(shop, port=port)
 
     def test_a_given_port(self, shop):

@@ -139,7 +139,7 @@ def test_etos_list_needs_the_goals_it_was_made_for(listed, shared_data):
 
 
 def test_a_missing_list_is_named(made_up):
-    with pytest.raises(MissingAsset, match=f"^no {made_up}/eto_train_indices.json"):
+    with pytest.raises(MissingAsset, match=f"^no file {made_up}/eto_train_indices.json"):
         open_panel(shop_of(made_up, "human"), "eto_train")
 
 

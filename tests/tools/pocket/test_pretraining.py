@@ -18,7 +18,8 @@ import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
 from tools.pocket import lessons, pretraining
-from trainer.policy import POCKETS, Policy
+from trainer.policy import Policy
+from trainer.pretrained import POCKETS
 from trainer.rollout import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from agent_envs.retrieval import dense, opened
+from agent_envs.retrieval import dense, factory
 from trainer import cli
 
 TRAIN = ["train", "alfworld", "mgr", "pocket"]
@@ -30,7 +30,7 @@ def test_the_version_is_the_distributions(call):
 
 def test_help_of_retrieval_names_what_there_is(call):
     told = call("retrieval", "serve", "--help")[1]
-    assert all(name in told for name in (*opened.NAMES, *dense.INDEXES))
+    assert all(name in told for name in (*factory.NAMES, *dense.INDEXES))
     told = call("retrieval", "index", "--help")[1]
     assert all(name in told for name in dense.INDEXES)
 

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from trainer import attribution, cli, parts, study, train
+from trainer import attribution, build, cli, study, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
-from trainer.policy import POCKETS
+from trainer.pretrained import POCKETS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -122,11 +122,11 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     start = Start(tiny_folder, vision_folder)
     monkeypatch.setattr(train, "train", start.train)
     monkeypatch.setattr(study, "run", start.study)
-    for module, name in ((parts, "evaluate_model"), (attribution, "attribute_model")):
+    for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
     monkeypatch.setattr(game, "browse", start.stop)
     monkeypatch.setattr("agent_envs.retrieval.server.serve", start.stop)
-    monkeypatch.setattr("agent_envs.retrieval.opened.encoder_of", start.stop)
+    monkeypatch.setattr("agent_envs.retrieval.factory.encoder_of", start.stop)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')

@@ -47,9 +47,19 @@ def test_other_panels_are_not_compared(trained, call, tmp_path):
     other = tmp_path / "other.json"
     tree = json.loads((trained / "eval" / "step_3.json").read_text())
     other.write_text(json.dumps(tree | {"panel_hash": "another"}))
-    code, _, said = call("eval", trained, "--against", other)
+    saved = tmp_path / "now.json"
+    code, _, said = call("eval", trained, "--against", other, "--out", saved)
     assert code == 1
     assert "panels differ" in said
+    assert evaluate.load(saved) == evaluate.load(trained / "eval" / "step_3.json")
+
+
+def test_a_missing_evaluation_is_found_before_an_hour_of_play(trained, call, tmp_path):
+    saved = tmp_path / "now.json"
+    code, _, said = call("eval", trained, "--against", tmp_path / "none.json", "--out", saved)
+    assert code == 1
+    assert "no evaluation at" in said
+    assert not saved.exists()
 
 
 def test_report_says_where_it_is(trained, call):

@@ -1,4 +1,4 @@
-"""What apps share: log-in, pages, rows of the session's state. A public method is an API."""
+"""The base of all apps: log-in, pages, rows of the session's state. Public methods are APIs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent_envs.appworld.session import Session
     from agent_envs.appworld.state import Row, State
 
-MOST_ROWS = 300  # of a kind that an app keeps
+MOST_ROWS = 300  # most rows of a kind in an app
 
 
 class App:
@@ -63,7 +63,7 @@ class App:
         return {"access_token": self._session.token(self.name)}
 
     def _add(self, table: str, **fields: Any) -> int:
-        """Add a row, if there is room for it: its id."""
+        """Add a row, if there is room, and return its id."""
         if len(self._state.tables[table]) >= MOST_ROWS:
             raise Refusal(
                 409, f"The {self.name} app is full: it keeps at most {MOST_ROWS} {table}."
@@ -71,25 +71,25 @@ class App:
         return self._state.add(table, **fields)
 
     def _remove(self, table: str, row_id: int) -> None:
-        """Remove a row; of what was there before the task that is an effect."""
+        """Remove a row; if it existed before the task, this is an effect."""
         before = self._session.before.get(table, row_id)
         if before is not None:
             self._effect("deletion", table=table, **before)
         self._state.remove(table, row_id)
 
     def _effect(self, kind: str, **fields: Any) -> None:
-        """Something happens that cannot be taken back, see `ledger`."""
+        """Record an irreversible effect, see `ledger`."""
         self._session.ledger.add(kind, **fields)
 
     def _found(self, table: str, row_id: int, what: str) -> Row:
-        """A row that has to be there."""
+        """A row that must exist."""
         row = self._state.get(table, row_id)
         if row is None:
             raise Refusal(404, f"There is no {what} with id {row_id}.")
         return row
 
     def _give(self, table: str, row_id: int, what: str, **new: Any) -> None:
-        """Give a row, which has to be there, new values; None leaves the old one."""
+        """Set values of a row, which must exist; None keeps the old value."""
         self._found(table, row_id, what)
         given = {name: value for name, value in new.items() if value is not None}
         self._state.change(table, row_id, **given)

@@ -38,7 +38,7 @@ PARTIES = (
 
 
 def time_in_meetings(draft: Draft) -> Plan:
-    """Say how many minutes the events of some days take that have a word in their title."""
+    """Give the total minutes of the events on some days with a word in their title."""
     word = draft.scenario(MEETINGS)
     topics = ("planning", "sales", "onboarding", "safety", "writing")
     total = 0

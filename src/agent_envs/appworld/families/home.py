@@ -88,7 +88,7 @@ apis.supervisor.complete_task()
 
 
 def tick_off(draft: Draft) -> Plan:
-    """Tick off all of a shopping list but a few things."""
+    """Tick off everything on a shopping list except a few things."""
     title = draft.scenario(LISTS)
     items = draft.groceries(8)
     one, other = draft.rng.sample(sorted(items), 2)
@@ -182,7 +182,7 @@ apis.supervisor.complete_task()
 
 
 def shop_for_a_recipe(draft: Draft) -> Plan:
-    """Put what a recipe needs and a shopping list lacks on that list."""
+    """Add the missing ingredients of a recipe to a shopping list."""
     dish = draft.scenario(DISHES)
     needed = draft.groceries(6)
     names = sorted(needed)
@@ -240,7 +240,7 @@ apis.supervisor.complete_task()
 
 
 def what_a_neighbour_bought(draft: Draft) -> Plan:
-    """Take what a neighbour bought off the list, and pay for it."""
+    """Remove the things that a neighbour bought from the list, and pay for them."""
     (neighbour,) = draft.people(1, "neighbour")
     shop = draft.scenario(STALLS)
     items = draft.groceries(6)

@@ -117,7 +117,7 @@ apis.supervisor.complete_task()
 
 
 def update_a_phone_number(draft: Draft) -> Plan:
-    """Put the new phone number that a mail tells into the contacts."""
+    """Copy the new phone number from a mail into the contacts."""
     person, other = draft.people(2, "friend", "coworker")
     phone = f"555-{draft.rng.randrange(10_000):04d}-{draft.rng.randrange(100):02d}"
     draft.mail(

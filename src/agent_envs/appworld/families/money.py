@@ -40,7 +40,7 @@ DEBTS = (
 
 
 def total_for_a_purpose(draft: Draft) -> Plan:
-    """Say how much was sent for a purpose in the last weeks."""
+    """Give the total that was sent for a purpose in the last weeks."""
     purpose = draft.scenario(PURPOSES)
     days = draft.rng.choice((14, 30))
     total = 0.0
@@ -261,7 +261,7 @@ apis.supervisor.complete_task()
 
 
 def spending_report(draft: Draft) -> Plan:
-    """Write a file with the total that a shop got."""
+    """Write a file with the total paid to a shop."""
     shop = draft.scenario(SHOPS)
     address = f"till@{shop.split()[0].lower()}.example"
     amounts = [draft.amount(5, 80) for _ in range(4)]

@@ -23,7 +23,7 @@ PARTIES = (
 
 
 def _rename(draft: Draft, field: str, name: str) -> None:
-    """Let one artist or genre of the songs be the one of this name."""
+    """Replace one artist or genre of the songs by this name."""
     known = sorted({song[field] for song in draft.rows["songs"]})
     if name not in known:
         old = draft.rng.choice(known)

@@ -1,4 +1,4 @@
-"""What a task family says of one task: the request, what must change, a solution in code."""
+"""The plan of one task of a family: the request, the required changes, a solution in code."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "notes": {"tags": frozenset(), "pinned": False},
     "requests": {"status": "pending"},
 }
-"""What the fields of a new row must be where a task says nothing of them."""
+"""Required values of a new row's fields that a task does not mention."""
 FILLED = frozenset(
     {"id", "sender", "requester", "read", "created_at", "sent_at", "asked_at", "paid_at"}
 )
-"""Fields of a new row that the apps fill in, or that do not matter."""
+"""Fields of a new row that the apps fill in, or that are not checked."""
 FREE = {"mails": frozenset({"read"})}
-"""Fields that may change without being asked for: looking at a mail may mark it as read."""
+"""Fields that may change without a request: opening a mail may mark it as read."""
 _LOOK = """
 # See who I work for, what the time is, and log in to the apps that this needs.
 me = apis.supervisor.show_profile()
@@ -53,21 +53,21 @@ _LOGIN = (
 
 
 class IdOf(NamedTuple):
-    """The id of a row of a table, as things are, that has these fields."""
+    """The current id of the row of a table with these fields."""
 
     table: str
     fields: dict[str, Any]
 
 
 class Added(NamedTuple):
-    """A row that must be new, with these fields; its others as in `DEFAULTS` and `FILLED`."""
+    """A row that must be added, with these fields; others as in `DEFAULTS` and `FILLED`."""
 
     table: str
     fields: dict[str, Any]
 
 
 class Changed(NamedTuple):
-    """The row that had the fields `where` must now have `fields`, its others as they were."""
+    """The row that had the fields `where` must now have `fields`, with the others unchanged."""
 
     table: str
     where: dict[str, Any]
@@ -75,7 +75,7 @@ class Changed(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """The row that had the fields `where` must be gone."""
+    """The row that had the fields `where` must be removed."""
 
     table: str
     where: dict[str, Any]
@@ -89,11 +89,11 @@ class Plan:
     """One task of a family.
 
     Args:
-        requests: ways to ask for it, with {names} of what is given.
-        given: what the request and the solution name.
-        solution: the code of each turn after the first, with $names of what is given.
-        changes: all that must change.
-        answer: the answer, as `reading.same` takes it; None where nothing is asked.
+        requests: wordings of the request, with {names} of the given values.
+        given: the values in the request and the solution, by name.
+        solution: the code of each turn after the first, with $names of the given values.
+        changes: all required changes.
+        answer: the answer, for `reading.same`; None if there is no question.
     """
 
     requests: tuple[str, ...]
@@ -104,7 +104,7 @@ class Plan:
 
 
 class Family(NamedTuple):
-    """Tasks of one kind: how to plan one in a world being made, how hard it is, which apps."""
+    """Tasks of one kind: a function that plans one in a draft world, the difficulty, the apps."""
 
     plan: Callable[[Draft], Plan]
     difficulty: int
@@ -112,7 +112,7 @@ class Family(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its task ids begin with."""
+        """The prefix of its task ids."""
         return self.plan.__name__
 
     def solution(self, plan: Plan) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Family(NamedTuple):
 
 
 @dataclass
-class Verdict:
+class TaskOutcome:
     """Names of a task's tests that pass, and of those that fail."""
 
     passes: list[str] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Verdict:
 
 
 def wanted_effects(plan: Plan) -> list[Effect]:
-    """The effects that a task asks for, which follow from what must change."""
+    """The effects that a task requests, which follow from the required changes."""
     return [effect for change in plan.changes for effect in _effects(change)]
 
 
@@ -163,9 +163,9 @@ def _effects(change: _Change) -> list[Effect]:
 _SENT = {"mails": "mail", "transactions": "payment", "requests": "request for money"}
 
 
-def verdict(plan: Plan, session: Session) -> Verdict:
+def verdict(plan: Plan, session: Session) -> TaskOutcome:
     """The outcome of the tests: each change, nothing else, no harm, the end, the answer."""
-    told, before, now, ended = Verdict(), session.before, session.state, session.ended
+    told, before, now, ended = TaskOutcome(), session.before, session.state, session.ended
     found = now.since(before)
     explained: set[tuple[str, str, int]] = set()
     for number, change in enumerate(plan.changes, 1):
@@ -188,9 +188,9 @@ def verdict(plan: Plan, session: Session) -> Verdict:
 
 
 def _settled(change: _Change, now: State) -> _Change:
-    """A change with all fields, and with ids in the place of what says whose they are.
+    """A change with all fields, and with ids in place of `IdOf`.
 
-    The id is 0 where there is no such row.
+    The id is 0 if there is no such row.
     """
     if not isinstance(change, Added):
         return change
@@ -209,7 +209,7 @@ def _explaining(
     found: Mapping[str, Changes],
     taken: set[tuple[str, str, int]],
 ) -> tuple[str, str, int] | None:
-    """Which of the changes found is this one."""
+    """The found change that corresponds to this one."""
     changes = found.get(change.table, NO_CHANGES)
     if isinstance(change, Added):
         for row_id, row in changes.added.items():

@@ -1,4 +1,4 @@
-"""What runs in the sandboxed process: the standard library only, and nothing of a task's answers.
+"""The code of the sandboxed process: only the standard library, and no data of a task's answers.
 
 `warden` is started once per training process and forks an interpreter for each world.
 """

@@ -1,8 +1,7 @@
-"""What the kernel enforces on agent code: no network, no files, no processes, bounded resources.
+"""The kernel's restrictions of agent code: no network, files or processes, bounded resources.
 
-`enter` shuts the warden in, `Cells` puts each interpreter where it cannot name the others, `drop`
-gives up in it what it could do harm with, and `probe` tries out what holds, because kernels and
-containers differ in what they allow.
+`enter` isolates the warden, `Cells` isolates the interpreters from each other, `drop` gives up an
+interpreter's privileges, and `probe` tests the protections, since kernels and containers differ.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MEMORY = 256 * 2**20
-CPU = 3600  # seconds of a whole interpreter; its world times each execution
+CPU = 3600  # CPU seconds of a whole interpreter; its world limits each execution
 NOBODY = 65_534
 PROTECTIONS = ("network", "files", "processes")
 
@@ -26,9 +25,9 @@ _CAPABILITIES_V3 = 0x2008_0522
 
 
 def enter() -> None:
-    """Leave the network and the sight of other processes: of those forked from now on.
+    """Leave the network and the process space, for processes forked from now on.
 
-    Does what the kernel allows, as `shut` does; `probe` tells what that was.
+    Like `shut`, it does what the kernel allows; `probe` reports the result.
     """
     libc = _libc()
     spaces = _IPC | _PID | _NET
@@ -38,25 +37,25 @@ def enter() -> None:
 
 
 def shut(root: str) -> None:
-    """See `root` as the only folder."""
+    """Make `root` the only visible folder."""
     with suppress(OSError):
         os.chroot(root)
     os.chdir("/")
 
 
 class Cells:
-    """Forks processes, each into a process space of its own inside of this one's.
+    """Forks processes, each into its own process space inside of this one.
 
-    All interpreters are the same user: what one could name, it could kill.
+    All interpreters have the same user, so one could kill any process that it can see.
     """
 
     def __init__(self) -> None:
         self._libc, self._here = _libc(), -1
-        with suppress(OSError):  # no such file where the kernel has no process spaces
+        with suppress(OSError):  # the file is missing if the kernel has no process spaces
             self._here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def fork(self) -> int:
-        """As `os.fork`; the new process leads a session of its own."""
+        """As `os.fork`; the new process leads its own session."""
         walled = self._here >= 0 and self._libc.unshare(_PID) == 0
         try:
             pid = os.fork()
@@ -71,7 +70,7 @@ class Cells:
 
 
 def drop() -> None:
-    """Give up user, capabilities and resources for good."""
+    """Give up user, capabilities and resources permanently."""
     for limit, value in {
         resource.RLIMIT_AS: MEMORY,
         resource.RLIMIT_CORE: 0,
@@ -91,7 +90,7 @@ def drop() -> None:
 
 
 def probe() -> dict[str, bool]:
-    """Which of `PROTECTIONS` hold for the process that asks; it must have called `drop`."""
+    """Whether each of `PROTECTIONS` holds for this process; it must have called `drop`."""
     return {
         "network": not _reaches_loopback(),
         "files": not any(Path("/").iterdir()),
@@ -100,7 +99,7 @@ def probe() -> dict[str, bool]:
 
 
 def _reaches_loopback() -> bool:
-    """Whether the machine's own address answers, be it with a refusal."""
+    """Whether the machine's own address answers, also with a refusal."""
     with socket.socket() as tried:
         tried.settimeout(1)
         try:

@@ -1,7 +1,7 @@
-"""The modules that agent code may import, as copies that hold their public names only.
+"""The modules that agent code may import, as copies with only their public names.
 
-A module leads to others (`random._os.system`), so agent code never gets one itself. Clocks show the
-time of the task.
+A module leads to others (`random._os.system`), so agent code never gets a real one. Clocks show
+the time of the task.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MODULES = (
     "typing",
     "unicodedata",
 )
-# These read attributes or evaluate text on the caller's behalf, or draw from the machine.
-# `dataclasses` and `enum` do so in their very nature: they are not among the modules.
+# These read attributes or evaluate text for the caller, or draw randomness from the machine.
+# `dataclasses` and `enum` inherently do so, therefore they are not among the modules.
 WITHHELD = {
     "collections": {"UserString"},
     "functools": {"singledispatch", "singledispatchmethod", "update_wrapper", "wraps"},
@@ -55,7 +55,7 @@ WITHHELD = {
 
 
 def load() -> None:
-    """Import all of them with what they import when used: in the jail there are no files."""
+    """Import all of them, with their lazy imports: there are no files in the jail."""
     for name in MODULES:
         importlib.import_module(name)
     datetime.strptime("2024-01-01", "%Y-%m-%d").astimezone(UTC)
@@ -63,8 +63,8 @@ def load() -> None:
 
 
 def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
-    """A copy of each module, with the task's clock, chance seeded."""
-    random.seed(seed)  # of this process, which belongs to one task
+    """A copy of each module, with the task's clock and seeded randomness."""
+    random.seed(seed)  # this process belongs to one task
     made = {name: _copy(name) for name in MODULES}
     made["collections"].__dict__["abc"] = made["collections.abc"]
     made["random"].__dict__.update(_chance(seed))
@@ -80,7 +80,7 @@ def _copy(name: str) -> types.ModuleType:
 
 
 def public(name: str) -> dict[str, Any]:
-    """What a module's copy holds."""
+    """The names in a module's copy."""
     module = importlib.import_module(name)
     keys = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
     return {
@@ -92,7 +92,7 @@ def public(name: str) -> dict[str, Any]:
 
 
 def _chance(seed: str) -> dict[str, Any]:
-    """What would draw from the machine where it is given no seed; here it takes the task's."""
+    """The names that without a seed draw from the machine; here they use the task's seed."""
 
     def reseed(a: Any = None, version: int = 2) -> None:
         """As `random.seed`."""
@@ -112,7 +112,7 @@ def _chance(seed: str) -> dict[str, Any]:
 
 
 def _clock(now: datetime) -> types.ModuleType:
-    """The module `time`, of the names that need no machine; nothing waits."""
+    """The module `time`, with the names that do not need the machine; nothing waits."""
     moment = now.replace(tzinfo=UTC).timestamp()
 
     def struct(seconds: float | None = None) -> time.struct_time:
@@ -138,7 +138,7 @@ def _clock(now: datetime) -> types.ModuleType:
 
 
 def _calendar(now: datetime) -> dict[str, Any]:
-    """The classes of `datetime` that tell the time."""
+    """The classes of `datetime` that have a current time."""
 
     class Datetime(datetime):
         """A datetime whose present is the task's."""

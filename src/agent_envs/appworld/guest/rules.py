@@ -1,14 +1,14 @@
-"""Which Python agent code may be: an allow-list of syntax, names, attributes and imports.
+"""The Python that agent code may use: an allow-list of syntax, names, attributes and imports.
 
-The kernel's jail is what agent code cannot get out of; these rules say early and clearly what will
-not work, and keep the interpreter itself in order. They are no boundary: Python has more ways round
-them than anybody can list, and who finds one is in the jail still.
+Only the kernel's jail is a security boundary. These rules give early and clear errors, and protect
+the interpreter itself. Nobody can list all ways around them in Python; code that finds one is still
+in the jail.
 """
 
 from __future__ import annotations
 
 import ast
-from _string import (  # type: ignore[import-not-found]  # behind `string.Formatter`
+from _string import (  # type: ignore[import-not-found]  # used by `string.Formatter`
     formatter_field_name_split,
     formatter_parser,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def names(listed: str) -> frozenset[str]:
-    """The names between blanks."""
+    """The names in a text."""
     return frozenset(listed.split())
 
 
@@ -37,7 +37,7 @@ SYNTAX = names(
     ExceptHandler arguments arg keyword alias withitem
     """
 )
-SPECIAL = frozenset({"__init__", "__name__"})  # may be read, other names like these not
+SPECIAL = frozenset({"__init__", "__name__"})  # the only such names that may be read
 INNER = names(
     """
     ag_await ag_code ag_frame cr_await cr_code cr_frame cr_origin f_back f_builtins f_code
@@ -47,21 +47,21 @@ INNER = names(
 )
 
 
-FORMATS = frozenset({"format", "format_map"})  # of texts: they read attributes by name
-REACH = "__reach__"  # the name of `reach` in code that was rewritten
+FORMATS = frozenset({"format", "format_map"})  # methods of str that read attributes by name
+REACH = "__reach__"  # the name of `reach` in rewritten code
 
 
 class NotAllowedError(Exception):
-    """Code that the sandbox does not run; the message has the line, what it was and what works."""
+    """Code that the sandbox does not run; the message has the line, the code and a remedy."""
 
     __module__ = "builtins"  # tracebacks name it without a path
 
 
 def check(nodes: Iterable[ast.AST]) -> None:
-    """Refuse code of which a node is not on the lists.
+    """Refuse code with a node that is not on the lists.
 
     Raises:
-        NotAllowedError: Something is not.
+        NotAllowedError: A node is not on the lists.
     """
     for node in nodes:
         if type(node).__name__ not in SYNTAX:
@@ -78,14 +78,14 @@ def check_attribute(name: str, node: ast.AST | None = None) -> None:
     """Refuse attributes that lead from objects to the interpreter.
 
     Raises:
-        NotAllowedError: `name` is one.
+        NotAllowedError: `name` is such an attribute.
     """
     if _special(name) or name in INNER:
         _refuse(node, f"the attribute {name}", "use public attributes")
 
 
 def rewrite(nodes: Sequence[ast.AST]) -> None:
-    """Let `reach` read `format` and `format_map` in the tree of these nodes, parents first."""
+    """Replace reads of `format` and `format_map` by `reach` in the tree of these nodes."""
     for node in reversed(nodes):
         for name, held in ast.iter_fields(node):
             if isinstance(held, list):
@@ -105,10 +105,10 @@ def _reached(node: Any) -> Any:
 
 
 def reach(thing: Any, name: str, *value: Any) -> Any:
-    """`getattr` for the attributes that code could name itself.
+    """`getattr` for the attributes that code may use itself.
 
     Raises:
-        NotAllowedError: `name` is none of them.
+        NotAllowedError: `name` is not one of them.
     """
     check_attribute(name)
     found = getattr(thing, name, *value)
@@ -116,14 +116,14 @@ def reach(thing: Any, name: str, *value: Any) -> Any:
 
 
 def _of_texts(method: Any) -> bool:
-    """Whether this is `format` or `format_map` of `str` or of a text."""
+    """Whether this is `format` or `format_map` of `str` or of a str object."""
     if isinstance(method, BuiltinMethodType):
         return isinstance(method.__self__, str)
     return method is str.format or method is str.format_map
 
 
 class Format:
-    """`format` or `format_map` of texts, for fields that code could read itself."""
+    """`format` or `format_map` of texts, for fields that code may read itself."""
 
     __slots__ = ("__method__",)  # a name that code cannot read
 
@@ -134,7 +134,7 @@ class Format:
         """The text with its fields filled in.
 
         Raises:
-            NotAllowedError: A field has an attribute that code could not name itself.
+            NotAllowedError: A field has an attribute that code may not use itself.
         """
         text = getattr(self.__method__, "__self__", given[0] if given else "")
         if isinstance(text, str):

@@ -1,7 +1,7 @@
 """The interpreter: runs agent code, one piece after the other, in one namespace.
 
-`apis.<app>.<api>(...)` asks the world at the other end of the socket. What is printed is the
-output; a failure ends it with a traceback of the agent's own lines.
+`apis.<app>.<api>(...)` calls the world at the other end of the socket. The printed text is the
+output; a failure adds a traceback of the agent's own lines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OUTPUT = 20_000  # characters
 SUCCESS = "Execution successful."
 FILE = "<code>"
-FRAMES = 5  # of a traceback's top and bottom
+FRAMES = 5  # frames of a traceback's top and bottom
 BUILTINS = names(
     """
 ArithmeticError AssertionError AttributeError BaseException EOFError Exception False
@@ -52,14 +52,14 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def load() -> None:
-    """Import all that will be needed: there are no files in the jail."""
+    """Import everything in advance: there are no files in the jail."""
     modules.load()
     variables.load()
     compile("'\\N{BULLET}'", FILE, "exec")
 
 
 def serve(channel: socket.socket) -> None:
-    """Run what comes until nothing can come any more."""
+    """Run code from the socket until it is closed."""
     opening = receive(channel)
     namespace = _namespace(channel, datetime.fromisoformat(opening["now"]), opening["seed"])
     safe = namespace["__builtins__"]
@@ -75,7 +75,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AST]], None]) -> str:
-    """What running `code` prints, and the traceback if it fails; `watch` sees it before."""
+    """The output of `code`, and the traceback if it fails; `watch` gets its nodes before."""
     sys.stdout = said = _Output()
     try:
         tree = ast.parse(code, FILE)
@@ -84,7 +84,7 @@ def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AS
         watch(nodes)
         rewrite(nodes)
         exec(compile(tree, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
-    except BaseException as error:  # noqa: BLE001  even SystemExit is the agent's to read about
+    except BaseException as error:  # noqa: BLE001  the agent also sees SystemExit
         failure = f"Execution failed. Traceback:\n{_told(error, code)}"
     else:
         failure = ""
@@ -95,7 +95,7 @@ def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AS
 
 
 class _Output:
-    """Keeps the first of what is printed, counts the rest."""
+    """Keeps the beginning of the output, counts the rest."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -112,7 +112,7 @@ class _Output:
         """As of a file."""
 
     def text(self) -> str:
-        """What was printed, without the last line end."""
+        """The output without the last line break."""
         kept = "".join(self.parts)
         if self.size <= OUTPUT:
             return kept.removesuffix("\n")
@@ -148,7 +148,7 @@ def _importer(known: dict[str, ModuleType]) -> Callable[..., ModuleType]:
 
 
 def _guarded(reach: Callable[..., Any]) -> Callable[..., Any]:
-    """`getattr` and its like, for the attributes that code could name itself."""
+    """`getattr` and similar functions, for the attributes that code may use itself."""
 
     def guarded(thing: Any, name: str, *value: Any) -> Any:
         if type(name) is not str:
@@ -160,14 +160,14 @@ def _guarded(reach: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _type(thing: Any) -> type:
-    """The type of a thing; makes none."""
+    """The type of an object; does not create types."""
     return type(thing)
 
 
 def _apis(channel: socket.socket) -> Any:
     """`apis`: an attribute is an app, and its attributes are calls.
 
-    The socket is in closures, where agent code cannot get at it.
+    The socket is in closures, which agent code cannot access.
     """
 
     def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -193,14 +193,14 @@ def _named(path: str, found: Callable[[str], Any]) -> Any:
     """An object whose attributes `found` gives."""
 
     class Apis:
-        """What `apis.<app>.<api>` goes through."""
+        """The objects in `apis.<app>.<api>`."""
 
         __slots__ = ()
 
         def __getattr__(self, name: str) -> Any:
             return found(name)
 
-    Apis.__qualname__ = path  # as the key of variables knows it
+    Apis.__qualname__ = path  # for the key of variables
     return Apis()
 
 

@@ -9,7 +9,7 @@ MODES = ("r", "w", "a", "x", "rt", "wt", "at", "xt")
 
 
 class Scratch:
-    """Text files by name; `open` is what agent code gets."""
+    """Text files by name; agent code gets `open`."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -40,7 +40,7 @@ class Scratch:
 
 
 class _Written(io.StringIO):
-    """A file being written; its text is kept at each flush and when it closes."""
+    """A file for writing; its text is stored at each flush and when it is closed."""
 
     def __init__(self, folder: Scratch, name: str, before: str) -> None:
         super().__init__(before)

@@ -1,10 +1,10 @@
-"""The key of what an interpreter remembers: variables, chance, scratch files, settings of modules.
+"""The key of an interpreter's state: variables, random state, scratch files, module settings.
 
-Two interpreters with one key run any code alike. Values of the usual kinds are read through and
-through: plain values, containers and which of them are one and the same, functions, dates, matches.
-What cannot be read so (generators, instances of classes, much data) has no key, nor has an
-interpreter in which code gave attributes to things, which might be parts of a module, or one with a
-set and code that pops: what a set gives next is not to be read off it.
+Two interpreters with the same key run any code alike. Values of the usual kinds are read
+completely: plain values, containers and their shared objects, functions, dates, matches. Other
+values (generators, instances of classes, large data) have no key. An interpreter has no key, too,
+if code assigned attributes, which might be parts of a module, or if it has a set and code that
+pops, since the next element of a set is not visible.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from agent_envs.appworld.guest.scratch import Scratch
 
-NODES = 20_000  # values that are read
-SIZE = 4_000_000  # bytes of values that are read
+NODES = 20_000  # most values that are read
+SIZE = 4_000_000  # most bytes of values that are read
 _GUEST = "agent_envs.appworld.guest.run"
 _OWN = frozenset({"__builtins__", "__name__"})
 _POP = "pop"
@@ -45,7 +45,7 @@ _DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
 
 
 def _decimal() -> list[tuple[Any, ...]]:
-    """The settings and flags of decimal numbers, those in use and those to be copied."""
+    """The settings and flags of decimal numbers, of the current and the default contexts."""
     kept = (decimal.BasicContext, decimal.ExtendedContext, decimal.DefaultContext)
     return [
         (
@@ -61,7 +61,7 @@ _DECIMAL = _decimal()
 
 @cache
 def _public() -> dict[int, str]:
-    """What the modules share, by identity: functions, classes and so on, all of which last."""
+    """The objects of the modules by id: functions, classes and so on, which are never freed."""
     plain = (*_WRITTEN, *_TEXTS, int, tuple, frozenset)
     return {
         id(value): f"{name}.{key}"
@@ -72,7 +72,7 @@ def _public() -> dict[int, str]:
 
 
 def load() -> None:
-    """Collect what modules share, once for all interpreters."""
+    """Collect the objects of the modules, once for all interpreters."""
     _public()
 
 
@@ -97,7 +97,7 @@ class Variables:
         self._imported = set[str]()
 
     def watch(self, nodes: Iterable[ast.AST]) -> None:
-        """Look at the nodes of code that is going to run."""
+        """Inspect the nodes of code before it runs."""
         for node in nodes:
             if isinstance(node, ast.Name):
                 self._meddled |= node.id in _MEDDLING
@@ -112,13 +112,13 @@ class Variables:
                 self._imported.add(node.module or "")
 
     def key(self) -> str | None:
-        """The key; "" while nothing is remembered, None where there is none."""
+        """The key; "" for an empty state, None if there is no key."""
         if self._meddled:
             return None
         try:
             facts = [*self._read(), *self._settings()]
         except (_UnreadableError, RecursionError, MemoryError, ValueError):
-            return None  # ValueError: of integers with thousands of digits
+            return None  # ValueError: integers with thousands of digits
         if not facts:
             return ""
         text = "\n".join(facts).encode("utf-8", "backslashreplace")
@@ -153,19 +153,19 @@ class Variables:
 
 
 class _Reader:
-    """Writes values down in `parts`, each container once."""
+    """Serialises values to `parts`, each container once."""
 
     def __init__(self, namespace: Mapping[str, Any], *, pops: bool) -> None:
         self.parts: list[str] = []
         self._namespace, self._pops = namespace, pops
-        self._seen: dict[int, tuple[int, Any]] = {}  # with the values, so that ids last
+        self._seen: dict[int, tuple[int, Any]] = {}  # with the values, so that ids stay valid
         self._nodes = self._size = 0
 
     def read(self, value: Any) -> None:
-        """Write a value down.
+        """Serialise a value.
 
         Raises:
-            _UnreadableError: It cannot be.
+            _UnreadableError: It cannot be serialised.
         """
         kind, public = type(value), _public().get(id(value))
         way = self._WAYS.get(kind)
@@ -185,7 +185,7 @@ class _Reader:
         self.parts.append(text)
 
     def _count(self, nodes: int, size: int) -> None:
-        """Count what is going to be written down, before it costs anything."""
+        """Count values and bytes before they are serialised."""
         self._nodes += nodes
         self._size += size
         if self._nodes > NODES or self._size > SIZE:
@@ -199,7 +199,7 @@ class _Reader:
         self._write(repr(value))
 
     def _float(self, value: float) -> None:
-        if not isnan(value) or not self._met(value):  # a NaN is found again as the same object only
+        if not isnan(value) or not self._met(value):  # a NaN is only equal to itself by identity
             self._write(repr(value))
 
     def _text(self, value: str | bytes | bytearray) -> None:
@@ -222,7 +222,7 @@ class _Reader:
             self._all(value)
 
     def _leaves(self, values: Collection[Any]) -> bool:
-        """Whether these hold no others, and can be written down at once; they are counted."""
+        """Whether these contain no others and can be serialised at once; they are counted."""
         if not _LEAVES.issuperset(map(type, values)):
             return False
         if any(type(value) is float and isnan(value) for value in values):
@@ -250,7 +250,7 @@ class _Reader:
         self._write(f"function {value.__module__}.{value.__qualname__}")
 
     def _met(self, value: Any) -> bool:
-        """Whether something that can change was written down before; now it is."""
+        """Whether a mutable object was serialised before; marks it as serialised."""
         known = id(value) in self._seen
         number, _ = self._seen.setdefault(id(value), (len(self._seen), value))
         self.parts.append(f"again {number}" if known else f"new {number}")

@@ -1,4 +1,4 @@
-"""The warden: a process in the jail that forks interpreters on request and tells how they ended."""
+"""The warden: a process in the jail that forks interpreters and reports how they ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def main(control: int, root: str) -> None:
-    """Enter the jail, say what holds there, and serve until the other side is gone."""
+    """Enter the jail, report its protections, and serve until the other side closes."""
     run.load()
-    gc.freeze()  # pages that interpreters share stay shared
+    gc.freeze()  # so that memory pages stay shared with interpreters
     jail.enter()
-    pid = os.fork()  # the first process of its own process space, whose end ends all others
+    pid = os.fork()  # the first process of its process space; its end ends all others
     if pid:
         os.close(control)
         os.waitpid(pid, 0)
@@ -29,10 +29,10 @@ def main(control: int, root: str) -> None:
     jail.shut(root)
     with socket.socket(fileno=control) as channel:
         channel.send(json.dumps(_probed(cells)).encode())
-        Warden(channel, cells).serve()
+        Forker(channel, cells).serve()
 
 
-class Warden:
+class Forker:
     """Forks interpreters; a request is `{"start": true}` with a socket, or `{"end": pid}`."""
 
     def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
@@ -41,7 +41,7 @@ class Warden:
         self.running: set[int] = set()
 
     def serve(self) -> None:
-        """Answer requests until there can be no more."""
+        """Answer requests until the socket is closed."""
         while True:
             message, sockets, _, _ = socket.recv_fds(self.control, 1024, 1)
             if not message:
@@ -56,7 +56,7 @@ class Warden:
     def _start(self, channel: int) -> int:
         def interpret() -> None:
             self.control.close()
-            os.dup2(1, 2)  # nothing of the trainer's stays open
+            os.dup2(1, 2)  # close the trainer's files
             jail.drop()
             run.serve(socket.socket(fileno=channel))
 
@@ -66,7 +66,7 @@ class Warden:
         return pid
 
     def _end(self, pid: int) -> int:
-        """Its wait status: its own end if it had ended already."""
+        """End an interpreter and return its wait status, also if it had already ended."""
         if pid in self.running:
             os.kill(pid, signal.SIGKILL)
             _, self.ended[pid] = os.waitpid(pid, 0)
@@ -93,7 +93,7 @@ def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
 
 
 def _probed(cells: jail.Cells) -> dict[str, bool]:
-    """What holds for a process that was dropped as interpreters are."""
+    """The protections of a process that called `drop`, like interpreters."""
     reading, writing = os.pipe()
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""Messages between a world and its interpreter: JSON behind a length of four bytes."""
+"""Messages between a world and its interpreter: JSON after a length of four bytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LONGEST = 4_000_000  # bytes of a message
 
 
 def send(channel: socket.socket, message: Any, deadline: float | None = None) -> None:
-    """Send `message`, by `deadline` on the monotonic clock where there is one.
+    """Send `message`, before `deadline` on the monotonic clock if one is given.
 
     Raises:
-        TypeError, ValueError: JSON cannot hold it, or it is too long. OSError: nobody listens.
+        TypeError, ValueError: It is not JSON, or too long. OSError: The socket is closed.
         TimeoutError: The other side does not read.
     """
     body = json.dumps(message).encode()
@@ -27,11 +27,11 @@ def send(channel: socket.socket, message: Any, deadline: float | None = None) ->
 
 
 def receive(channel: socket.socket, deadline: float | None = None) -> Any:
-    """The next message, by `deadline` on the monotonic clock where there is one.
+    """The next message, before `deadline` on the monotonic clock if one is given.
 
     Raises:
-        EOFError: The other side is gone. TimeoutError: It is late.
-        ValueError: What came is no message.
+        EOFError: The other side closed the socket. TimeoutError: It is late.
+        ValueError: The data is not a message.
     """
     size = int.from_bytes(_exactly(channel, 4, deadline), "big")
     if size > LONGEST:

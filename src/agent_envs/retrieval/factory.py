@@ -1,4 +1,4 @@
-"""Retrievers by name, made once in a process for each corpus and its options."""
+"""`open_retriever`: retrievers by name, made once per process, corpus and options."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 NAMES = ("bm25", "dense", "hybrid")
 MODEL = "AGENT_ENVS_DENSE_MODEL"
-"""The variable that names the encoder where no `model` is given."""
+"""The environment variable with the default encoder."""
 _REMEMBERED = 10_000  # queries
 
 
 def open_retriever(
     named: str | Retriever, corpus: Corpus | None, *, model: str = "", index: str = "flat"
 ) -> Retriever:
-    """The retriever "bm25", "dense" or "hybrid" of a corpus, a server's by its URL, or a given one.
+    """A retriever by name ("bm25", "dense", "hybrid") or by the URL of a server.
 
-    What it finds is remembered for 10,000 queries. A retriever made already is given back as it is.
+    It caches the results of 10,000 queries. A retriever object is returned unchanged.
 
     Args:
-        named: Which.
-        corpus: What a retriever of this process searches.
+        named: The name, URL or retriever.
+        corpus: The corpus that "bm25", "dense" and "hybrid" search.
         model: The encoder of "dense" and "hybrid", a sentence-transformers path or name; "" for
-            `$AGENT_ENVS_DENSE_MODEL`. A name with "e5" in it gets E5's prefixes.
+            `$AGENT_ENVS_DENSE_MODEL`. Models with "e5" in their name get E5's prefixes.
         index: The kind of dense index, or a folder that `agent-envs retrieval index` wrote.
 
     Raises:
@@ -53,19 +53,19 @@ def open_retriever(
             f"retriever {named!r} needs a corpus, and the data folder has no corpus.jsonl; put one "
             "there or give the URL of a retrieval server"
         )
-    return _opened(named, corpus, model or default_model(), index)
+    return _shared(named, corpus, model or default_model(), index)
 
 
 def default_model() -> str:
-    """The encoder that `$AGENT_ENVS_DENSE_MODEL` names, or ""."""
+    """The value of `$AGENT_ENVS_DENSE_MODEL`, or ""."""
     return os.environ.get(MODEL, "")
 
 
 def encoder_of(model: str) -> Encoder:
-    """The encoder of that path or name, with E5's prefixes if "e5" is in it.
+    """The encoder with that path or name, with E5's prefixes if its name contains "e5".
 
     Raises:
-        ValueError: No name.
+        ValueError: An empty name.
     """
     if not model:
         raise ValueError(f"dense retrieval needs an encoder: give model=, or set ${MODEL}")
@@ -73,20 +73,20 @@ def encoder_of(model: str) -> Encoder:
     return Encoder(model, prefixes=prefixes)
 
 
-class Opened(Cached):
-    """A retriever that was opened by name: a copy of it, in this process, is the same one."""
+class SharedRetriever(Cached):
+    """A retriever made by name; a copy of it in the same process is the same object."""
 
     def __init__(self, named: str, corpus: Corpus, model: str, index: str) -> None:
         self._how = named, corpus, model, index
         super().__init__(_made(named, corpus, model, index), size=_REMEMBERED)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, self._how
+        return _shared, self._how
 
 
 @lru_cache(maxsize=8)
-def _opened(named: str, corpus: Corpus, model: str, index: str) -> Opened:
-    return Opened(named, corpus, model, index)
+def _shared(named: str, corpus: Corpus, model: str, index: str) -> SharedRetriever:
+    return SharedRetriever(named, corpus, model, index)
 
 
 def _made(named: str, corpus: Corpus, model: str, index: str) -> Retriever:

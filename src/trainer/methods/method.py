@@ -1,4 +1,4 @@
-"""The method every other one extends: the advantages of an estimator, nothing learned beside."""
+"""The interface of methods, and its default: the advantages of an estimator."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Play:
-    """What the rollouts of one step gave.
+class Experience:
+    """The rollouts of one step.
 
     Attributes:
         step: Step of the run.
         episodes: The M trajectories.
         turns: Their N turns as columns.
-        rows: Their token rows, all turns.
-        rng: For what draws.
+        rows: Their token rows.
+        rng: Generator for the method.
     """
 
     step: int
@@ -41,13 +41,13 @@ class Play:
 
 
 class Credited(NamedTuple):
-    """What a method makes of a step's rollouts.
+    """Rows with advantages, made by a method.
 
     Attributes:
         rows: The rows with advantages.
         advantage: Mean advantage of each turn, [N].
-        figures: To log.
-        more: Adds gradients beyond the surrogate's for rows of one optimiser step; their loss.
+        figures: Values to log.
+        more: Adds further gradients for the rows of one optimiser step and returns their loss.
     """
 
     rows: list[Row]
@@ -57,13 +57,13 @@ class Credited(NamedTuple):
 
 
 class Method:
-    """An estimator as a method; the base of those that learn something beside the policy.
+    """A method that only uses an estimator; base class of methods with a model of their own.
 
     Attributes:
         estimator: The estimator.
-        blind: What prompts leave out that the method needs recorded, see `Rollouts.blind`.
-        needs: Optional columns of `Turns` that the environment has to report.
-        needs_reference: Whether it asks the policy's reference, which is then kept.
+        blind: Blind prompts that rollouts must record, see `Rollouts.blind`.
+        needs: Optional columns of `Turns` that the environment must report.
+        needs_reference: Whether it uses the reference policy.
     """
 
     blind: tuple[str, ...] = ()
@@ -77,29 +77,29 @@ class Method:
         self.needs = tuple(getattr(estimator, "needs", ()))
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """Start reinforcement learning from this policy; `folder` is the run's."""
+        """Start reinforcement learning from this policy in the run folder `folder`."""
         self.policy, self.folder = policy, folder
 
-    def credit(self, play: Play) -> Credited:
-        """The credit of a step's rollouts; a model of the method's own learns from them too."""
-        advantage = self.estimator(play.turns, play.rng)
-        return Credited(credited(play.rows, advantage), advantage, {})
+    def credit(self, experience: Experience) -> Credited:
+        """Credit of the rollouts of a step; a model of the method is trained on them, too."""
+        advantage = self.estimator(experience.turns, experience.rng)
+        return Credited(credited(experience.rows, advantage), advantage, {})
 
     def save(self, folder: Path) -> None:
-        """Write what the method has learned into a checkpoint."""
+        """Write the state of the method into a checkpoint."""
 
     def restore(self, folder: Path) -> None:
-        """Take over what `save` wrote, after `begin`."""
+        """Restore what `save` wrote; called after `begin`."""
 
 
 def pair_accuracy(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:
-    """Share of (better, worse) pairs [K, 2] with the better return [M] higher; a tie is half."""
+    """Share of (better, worse) pairs [K, 2] with the returns [M] in that order; ties count half."""
     lead = returns[pairs[:, 0]] - returns[pairs[:, 1]]
     return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
 
 
 def of_turns(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
-    """Mean advantage of each turn's reply tokens: -> [N], 0 where there is none."""
+    """Mean advantage of the reply tokens of each turn: -> [N], 0 for a turn without tokens."""
     turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
     values = np.array([a for row in rows for a in row.advantage or ()], dtype=np.float64)
     total = np.bincount(turn, values, count)

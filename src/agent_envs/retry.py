@@ -1,4 +1,4 @@
-"""How long to wait before a server that failed is asked again."""
+"""Retries with exponential back-off: how long to wait before a failed request is sent again."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from email.utils import parsedate_to_datetime
 from random import Random
 from time import sleep
 
-BACKOFF = 0.5  # seconds before the second try, twice as many before each further one
-LONGEST = 30.0  # seconds that are waited at most, even if a server asks for more
+BACKOFF = 0.5  # seconds before the second try, doubled before each further one
+LONGEST = 30.0  # longest wait in seconds, even if a server asks for more
 
 
 def delay(tried: int, asked: float = 0.0) -> float:
-    """Seconds to wait after `tried` tries: more each time, a little at random, at least `asked`.
+    """Seconds to wait after `tried` tries: doubled each time, with random jitter, at least `asked`.
 
-    The generator is one of its own: that of the process stays as it was.
+    It uses a generator of its own and leaves the global random state as it is.
     """
     longest = min(BACKOFF * 2.0 ** min(tried - 1, 10), LONGEST)
     return max(asked, longest * Random().uniform(0.5, 1.0))
 
 
 def pause(tried: int, asked: float = 0.0) -> None:
-    """Wait for as long as `delay` says."""
+    """Sleep for `delay(tried, asked)` seconds."""
     sleep(delay(tried, asked))
 
 
 def retry_after(header: str | None) -> float:
-    """Seconds that a header `Retry-After` asks for, a number or a date; 0 where it says no time."""
+    """Seconds of a `Retry-After` header, a number or a date; 0 without a valid one."""
     if not header:
         return 0.0
     try:
         seconds = float(header)
     except ValueError:
         seconds = _seconds_to(header)
-    return min(seconds, LONGEST) if seconds > 0 else 0.0  # neither is NaN
+    return min(seconds, LONGEST) if seconds > 0 else 0.0  # NaN gives 0, too
 
 
 def tries(count: int) -> str:

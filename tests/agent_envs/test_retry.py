@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from agent_envs import patience
+from agent_envs import retry
 
 
 @pytest.mark.parametrize(
@@ -19,23 +19,23 @@ from agent_envs import patience
     ],
 )  # fmt: skip
 def test_what_a_server_asks_for(header, seconds):
-    assert patience.retry_after(header) == seconds
+    assert retry.retry_after(header) == seconds
 
 
 def test_a_date_is_waited_for():
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=12), usegmt=True)
-    assert 9 < patience.retry_after(then) <= 12
+    assert 9 < retry.retry_after(then) <= 12
 
 
 def test_pauses_grow_up_to_a_limit_and_are_at_least_what_is_asked_for(monkeypatch):
     waited = []
-    monkeypatch.setattr(patience, "sleep", waited.append)
+    monkeypatch.setattr(retry, "sleep", waited.append)
     for tried in (1, 2, 3, 10, 10**6):
-        patience.pause(tried)
-    patience.pause(1, 5.0)
+        retry.pause(tried)
+    retry.pause(1, 5.0)
     bounds = [(0.25, 0.5), (0.5, 1), (1, 2), (15, 30), (15, 30), (5, 5)]
     assert all(low <= wait <= high for wait, (low, high) in zip(waited, bounds, strict=True))
 
 
 def test_tries_are_counted():
-    assert (patience.tries(1), patience.tries(3)) == ("1 try", "3 tries")
+    assert (retry.tries(1), retry.tries(3)) == ("1 try", "3 tries")

@@ -1,4 +1,4 @@
-"""The parts of a run, made from its recipe: policy, rollouts, sampler, method, evaluation."""
+"""Build policy, rollouts, sampler and method from a recipe, and evaluate it."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
+    from trainer.partner import PartnerOptions
     from trainer.policy import Model
     from trainer.recipe import Recipe
-    from trainer.sampling import Partner
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
-    """The seed of one purpose at one step, independent of all others."""
+    """Seed of one purpose at one step, independent of all other seeds."""
     return int(np.random.SeedSequence([seed, step, *purpose.encode()]).generate_state(1)[0])
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def load_policy(model: Model, source: Path | None = None) -> Policy:
-    """The policy of a recipe, or with its settings the one in folder `source`."""
+    """The policy of a recipe, or the one saved in folder `source` with the same settings."""
     device = model.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -66,10 +66,10 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
 
 
 @lru_cache(maxsize=1)
-def load_partner(partner: Partner, policy: Model) -> PolicyPartner | None:
-    """The policy that plays the other side, where a recipe has one; training and evaluation share.
+def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None:
+    """The policy that plays the other side, None if the recipe has none.
 
-    It is loaded like the policy `policy`, without an adapter.
+    It is loaded like `policy`, without an adapter, and shared by training and evaluation.
     """
     if not partner.model:
         return None
@@ -92,7 +92,7 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
 
 
 def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
-    """The recipe's way of drawing replies at a temperature."""
+    """A sampler with the decoding options of the recipe, at this temperature."""
     sampling = recipe.sampling
     return Sampler(policy, Decoding(temperature, sampling.max_reply_tokens, sampling.decode))
 
@@ -101,23 +101,23 @@ def make_method(recipe: Recipe) -> Method:
     """The method of a recipe.
 
     Raises:
-        RecipeError: Sections that do not fit together, or an option of another type.
-        ValueError: An unknown estimator or option of it.
+        RecipeError: The estimator or an option is unknown or has a wrong type, or sections
+            contradict each other.
     """
     name, options = recipe.credit.name, dict(recipe.credit.options)
     if recipe.critic.learning_rate and recipe.prm.learning_rate:
         raise RecipeError(
-            "critic.learning_rate and prm.learning_rate are set, but one model gives credit; "
-            "set the other to 0"
+            "critic.learning_rate and prm.learning_rate are both above 0, but only one model can "
+            "give credit; set one of them to 0"
         )
     if name == "dpo":
         return WithPreference(options, recipe.update, recipe.sampling.temperature)
-    asked = str(options.get("decomposer")) if name == "has" else ""
-    if asked in {"judge", "turnrd"}:
+    decomposer = str(options.get("decomposer")) if name == "has" else ""
+    if decomposer in {"judge", "turnrd"}:
         del options["decomposer"]
     estimator = _estimator(name, options)
-    if isinstance(estimator, credit.HAS) and asked in {"judge", "turnrd"}:
-        return _decomposed(estimator, asked, recipe)
+    if isinstance(estimator, credit.HAS) and decomposer in {"judge", "turnrd"}:
+        return _decomposed(estimator, decomposer, recipe)
     if recipe.critic.learning_rate:
         return WithCritic(estimator, recipe.critic, recipe.update)
     rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"
@@ -129,7 +129,7 @@ def make_method(recipe: Recipe) -> Method:
 
 
 def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
-    """HAS with a decomposer that is more than a formula."""
+    """HAS with a judge or TurnRD as decomposer."""
     if decomposer == "judge":
         return WithJudge(has, recipe.judge)
     return WithTurnRD(
@@ -145,7 +145,7 @@ def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
 def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     """An estimator of `credit`, or of a user's own by "package.module:Name".
 
-    A class is made with the options, a function is the estimator and gets them at each call.
+    A class is called with the options once; a function gets them at each call.
     """
     try:
         if ":" not in name:
@@ -170,7 +170,7 @@ def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
 
 
 def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
-    """Play every task of the panel once with the recipe's decoding for evaluation."""
+    """Evaluate on every task of the panel, with the recipe's evaluation temperature."""
     temperature = recipe.eval.temperature
     played = play_panel(recipe, policy, held_out, panel)
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
@@ -180,7 +180,7 @@ def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: P
 
 
 def play_panel(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> list[Episode]:
-    """One episode of every task of the panel, with the recipe's decoding for evaluation."""
+    """Play one episode of every task of the panel, with the recipe's evaluation temperature."""
     tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
     rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
     return held_out.play(tasks, make_sampler(recipe, policy, recipe.eval.temperature), rng)
@@ -190,7 +190,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Evaluate a recipe's model, or the newest checkpoint of a run, on the recipe's panel.
 
     Raises:
-        CheckpointError: The run has no checkpoint yet, or none that is whole.
+        CheckpointError: The run has no checkpoint yet, or none is valid.
     """
     torch.set_num_threads(recipe.run.threads or cores())
     source = None if run is None else Checkpoints(run / "checkpoints").latest()
