@@ -451,6 +451,7 @@ def test_making_adds_no_wrapper_and_the_spec_rebuilds():
     assert again.reset(seed=3) == env.reset(seed=3)
 
 
+@pytest.mark.slow
 def test_the_same_episode_in_processes_with_other_hash_seeds():
     program = "import hallway as c, agent_envs.testing as t; print(t.digest(c.Hallway(), 5))"
     shown = {

@@ -195,6 +195,7 @@ def test_bad_arguments_are_refused(arguments, error, message):
         ParseReply(**{"env": Hallway(), **arguments})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"tags": ("plan", "do"), "on_malformed": "attempt"}])
 def test_the_contract_holds_and_the_spec_rebuilds(options):
     env = made(**options)

@@ -263,6 +263,7 @@ def test_a_template_with_an_unknown_or_seeing_slot_is_refused(full, blind, messa
         Template(full, blind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"template": SHORT, "history": 5}])
 def test_the_contract_holds_and_the_spec_rebuilds(arguments):
     env = Prompt(ParseReply(gym.make("Hallway-v0")), **arguments)

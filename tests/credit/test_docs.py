@@ -20,6 +20,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
 def test_block_prints_what_the_page_shows(code, printed, tmp_path, capsys):
     (tmp_path / "block.py").write_text(code)

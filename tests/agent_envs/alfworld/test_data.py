@@ -242,6 +242,7 @@ def test_only_a_few_parsed_games_are_kept():
     assert again is library.load(library.panel.task_ids[data.KEPT_GAMES])
 
 
+@pytest.mark.slow
 def test_the_public_splits(alfworld_data, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert len(open_library(alfworld_data, "train").panel) == 3553

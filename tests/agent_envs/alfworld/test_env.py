@@ -34,6 +34,7 @@ def play(env, commands):
     return [env.step(command) for command in commands]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -47,6 +48,7 @@ def test_the_contract(options):
     check_agent_env(make(**options), oracle=Oracle)
 
 
+@pytest.mark.slow
 def test_the_contract_on_public_games(alfworld_data):
     env = gym.make("AlfWorld-v0", data=alfworld_data, split="valid_seen")
     check_agent_env(env, oracle=Oracle)

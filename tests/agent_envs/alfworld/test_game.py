@@ -166,6 +166,7 @@ def test_copies_of_a_game_are_the_game(game):
     assert copy.deepcopy(game) is copy.copy(game) is game
 
 
+@pytest.mark.slow
 def test_every_public_game_is_read_with_the_goal_its_folder_names(alfworld_data):
     files = sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))
     assert len(files) == 3553 + 140

@@ -49,6 +49,7 @@ def test_every_public_transcript_byte_for_byte(shared_data: Path, alfworld_data:
         assert world.accepted == (step["f"] != NOTHING)
 
 
+@pytest.mark.slow
 def test_every_public_walkthrough_wins_with_its_last_command(alfworld_data: Path):
     for path in alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"):
         world = World(load_game(path))
@@ -476,6 +477,7 @@ print(world.anchor())
 """
 
 
+@pytest.mark.slow
 def test_anchors_are_the_same_in_every_process():
     here = str(Path(__file__).parent)
     printed = {

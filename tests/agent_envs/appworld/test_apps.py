@@ -13,6 +13,8 @@ from agent_envs.appworld.ledger import Effect
 from agent_envs.appworld.session import Session
 from agent_envs.appworld.tasks import task
 
+pytestmark = pytest.mark.slow
+
 ALL = [(app, api) for app, kind in APPS.items() for api in kind.apis]
 
 

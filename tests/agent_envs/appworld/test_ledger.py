@@ -15,6 +15,8 @@ from agent_envs.appworld.ledger import KINDS, Effect, Ledger, fits
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.session import CALLS, Session
 
+pytestmark = pytest.mark.slow
+
 # What each API that changes anything does to the ledger when called on what was there before.
 CHANGES = {
     "calendar": "update_event",

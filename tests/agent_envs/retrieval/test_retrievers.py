@@ -20,6 +20,8 @@ from agent_envs.retrieval.corpus import Corpus, passage_of
 from agent_envs.retrieval.factory import open_retriever
 from agent_envs.retrieval.passages import Passage, Retriever
 
+pytestmark = pytest.mark.slow
+
 CITIES = [
     Passage("a", "N'Djamena", "N'Djamena is the capital of Chad."),
     Passage("b", "Chad", "Chad lies in Africa. Its currency is the franc."),

@@ -91,6 +91,7 @@ def written(value):
     return ways | ({f"+{digits}"} if not sign else set())
 
 
+@pytest.mark.slow
 @given(DECIMALS, DECIMALS)
 def test_numbers_are_right_when_their_value_is(gold, other):
     """Whatever the way to write them; SQuAD's normalising loses sign and point of both."""
@@ -303,6 +304,7 @@ LONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [piece * (60_000 // len(piece)) for piece in LONG])
 def test_long_texts_take_no_time(text):
     start = time.process_time()

@@ -14,6 +14,8 @@ from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.forms import forms
 from tools.encyclopaedia.wordings import ASKS
 
+pytestmark = pytest.mark.slow
+
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
 BOTH = (

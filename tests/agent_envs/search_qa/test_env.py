@@ -72,6 +72,7 @@ def last(env, *replies, task="q"):
 # the contract
 
 
+@pytest.mark.slow
 @ALL
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
@@ -120,6 +121,7 @@ print(json.dumps([episode(env, replies) for env in made] + [episode(env, calls) 
 """
 
 
+@pytest.mark.slow
 def test_an_episode_is_the_same_in_every_process(folder):
     calls = [
         f'<tool>{{"name": "{name}", "args": {{"query": "capital of chad"}}}}</tool>'

@@ -76,6 +76,7 @@ def told(records):
 # the contract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -43,6 +43,7 @@ CORRIDOR = ("#######", "#@$ .*#", "#######")
 NICHE = ("######", "#@   #", "# $ .#", "#    #", "######")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["Sokoban-v0", "VisualSokoban-v0"])
 @pytest.mark.parametrize("action_space", ["text", "discrete4", "discrete9"])
 @pytest.mark.parametrize(("reward", "wall"), [("sokoban", "invalid"), ("success", "valid")])
@@ -52,6 +53,7 @@ def test_the_contract(env_id, action_space, reward, wall):
     check_agent_env(env, oracle=Explorer, processes=other_process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -70,6 +72,7 @@ def test_the_contract_with_other_options(options):
         check_agent_env(env, oracle=Explorer, processes=False)
 
 
+@pytest.mark.slow
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
     assert len(env.unwrapped.panel) == 1000
@@ -271,6 +274,7 @@ def test_a_number_is_no_action_of_the_text_space():
         env.step(3)
 
 
+@pytest.mark.slow
 def test_10_000_random_steps_against_the_public_rules():
     rng = np.random.default_rng(0)
     sizes = [(6, 6, 1), (6, 6, 2), (7, 7, 2), (8, 8, 3)]

@@ -39,6 +39,7 @@ def states_of(room, rng, count):
     return states
 
 
+@pytest.mark.slow
 def test_500_small_rooms_against_trying_everything():
     rng, dead = np.random.default_rng(0), 0
     kinds = [Settings(), Settings(6, 6, 2), Settings(5, 9, 2), Settings(7, 7, 2, 3, 30)]
@@ -138,6 +139,7 @@ def test_what_is_kept_is_bounded(drawn, monkeypatch):
         assert len(solver._kept) <= 11 + len(plan) + 60
 
 
+@pytest.mark.slow
 def test_public_levels_are_solved(boxoban):
     lengths = []
     for room in read_levels(boxoban / "unfiltered_test" / "000.txt.gz")[:12]:

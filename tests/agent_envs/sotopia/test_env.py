@@ -38,6 +38,7 @@ def finish(env, act):
             return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}]
 )
@@ -45,6 +46,7 @@ def test_the_contract_with_options(options):
     check_agent_env(make(**options), processes=False)
 
 
+@pytest.mark.slow
 def test_the_contract_in_self_chat():
     check_agent_env(make(partner="external"), processes=False)
 
@@ -286,8 +288,10 @@ def test_wrapped_replies():
     assert env.unwrapped.talk.ended
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("acts", [600, pytest.param(6000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("partner", ["scripted", "echo", "external"])
-def test_20_000_acts_of_any_kind(partner):
+def test_acts_of_any_kind(partner, acts):
     rng = np.random.default_rng(0)
     env = gym.make("Sotopia-v0", partner=partner, split="all")
     env.action_space.seed(0)
@@ -296,7 +300,7 @@ def test_20_000_acts_of_any_kind(partner):
         *("3 hours and dinner", "Do you know Anouk?", "{", "[action] nods", "\x00", "💥"),
     ]
     done, seed = 0, 0
-    while done < 20_000 // 3:
+    while done < acts:
         seed += 1
         env.reset(seed=seed)
         ended = False
