@@ -7,13 +7,19 @@ CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constrai
 PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 OUT    ?= runs/alfworld-mgr-pocket
 
-.PHONY: train test check format clean
+.PHONY: train quick test long check format clean
 
 train: $(VENV)/train.stamp
 	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
 
+quick: $(VENV)/quick.stamp
+	$(RUN)/python -m pytest -n 2 -q --quick
+
 test: $(VENV)/dev.stamp
-	$(RUN)/python -m pytest -n 2
+	$(RUN)/python -m pytest -n 2 --dist worksteal -m "not long"
+
+long: $(VENV)/dev.stamp
+	$(RUN)/python -m pytest -n 2 --dist worksteal -m long
 
 check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .
@@ -31,6 +37,10 @@ $(VENV)/bin/python:
 
 $(VENV)/train.stamp: $(VENV)/bin/python pyproject.toml
 	$(PIP) -e '.[train]'
+	touch $@
+
+$(VENV)/quick.stamp: $(VENV)/bin/python pyproject.toml
+	$(PIP) -e '.[quick]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml

@@ -13,6 +13,8 @@ import pytest
 
 import agent_envs_command
 
+pytestmark = pytest.mark.slow
+
 START = "from agent_envs_command import main; main()"
 OURS = ("agent_envs/__init__.py", "credit/__init__.py", "trainer/__init__.py")
 FOREIGN = "raise RuntimeError('a foreign package was imported')\n"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 TINY = {
     "alfworld": ["--games", "1", "--tasks", "1", "--growth", "4"],
@@ -47,7 +49,13 @@ def measured(name, *options):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", TINY)
+HEAVY = {"credit", "rollout", "search_qa", "sotopia", "trainer", "webshop"}
+"""Those that take long at any size; CI runs them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n in HEAVY else ()) for n in TINY]
+)
 def test_a_benchmark_measures(name):
     assert SHOWN[name] in measured(name, *TINY[name])
 

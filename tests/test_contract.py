@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from gymnasium.envs.registration import load_env_creator
 import agent_envs
 from agent_envs.experts import experts_of
 from agent_envs.testing import check_agent_env
+
+pytestmark = pytest.mark.slow
 
 IDS = sorted(
     name
@@ -31,6 +34,7 @@ NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not th
 ]
 PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
 EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
+LONG = [*NEEDS_BROWSER, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +131,7 @@ def test_the_ids():
     assert known == IDS
 
 
-@pytest.mark.parametrize("env_id", EACH)
+@pytest.mark.parametrize("env_id", [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=LONG)])
 def test_bare(env_id):
     env = gym.make(env_id)
     check_agent_env(env, oracle=best(env), turns=turns(env_id))
@@ -150,23 +154,48 @@ def test_making_adds_no_wrapper(env_id):
     assert isinstance(env, agent_envs.AgentEnv)
 
 
-@pytest.mark.parametrize("env_id", EACH)
-def test_making_needs_no_import(env_id):
-    program = (
-        "import gymnasium as gym\n"
-        f"env = gym.make('agent_envs:{env_id}')\n"
-        "print(env.reset(seed=1)[1]['task_id'])"
-    )
+ALONE = """
+import os, sys
+import gymnasium as gym
+
+for env_id in sys.argv[1:]:  # each in a process that has imported nothing of ours
+    if not os.fork():
+        env = gym.make(f"agent_envs:{env_id}")
+        print(env.reset(seed=1)[1]["task_id"], flush=True)
+        sys.exit()
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pytest.param(WITHOUT_BROWSER, id="light"),
+        pytest.param(["WebShopSite-v0"], marks=NEEDS_BROWSER),
+    ],
+)
+def test_making_needs_no_import(ids):
     child = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", ALONE, *ids],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.stderr == ""
-    assert child.stdout.strip() == gym.make(env_id).reset(seed=1)[1]["task_id"]
+    assert child.stdout.split() == [gym.make(name).reset(seed=1)[1]["task_id"] for name in ids]
 
 
-@pytest.mark.parametrize("env_id", EACH)
-@pytest.mark.parametrize("make", [gym.make_vec, agent_envs.make_vec])
-@pytest.mark.parametrize("mode", ["sync", "async"])
+ALL_WAYS = [*itertools.product((gym.make_vec, agent_envs.make_vec), ("sync", "async"))]
+
+
+@pytest.mark.parametrize(
+    ("make", "mode", "env_id"),
+    [
+        *((*way, env_id) for env_id in WITHOUT_BROWSER for way in ALL_WAYS),
+        pytest.param(agent_envs.make_vec, "async", "WebShopSite-v0", marks=NEEDS_BROWSER),
+        *(pytest.param(*way, "WebShopSite-v0", marks=LONG) for way in ALL_WAYS[:-1]),
+    ],
+)
 def test_vectors_show_what_single_environments_show(env_id, make, mode):
     single = [gym.make(env_id) for _ in range(2)]
     opening = [env.reset(seed=5 + i) for i, env in enumerate(single)]

@@ -14,8 +14,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings and their sources
 
 Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. Settings without
-a source are left out. "ours" marks what no paper prints. A setting "with NAME" applies only
-together with that part.
+a source are left out. "ours" marks what no paper prints. A recipe is an environment, a method and
+perhaps a model, and a later one overrides an earlier one: what a method does not set stays as the
+environment sets it. A setting "with NAME" applies only together with that part, after all others.
 """
 
 

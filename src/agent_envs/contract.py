@@ -176,6 +176,11 @@ class AgentEnv(gym.Env[str, str], ABC):
         drawn = self.panel.at(self.np_random.integers(len(self.panel)))
         self.task_id = drawn if chosen is None else chosen
         self.goal, turn = self.begin(self.task_id)
+        if turn.success:
+            raise ContractError(
+                f"{type(self).__name__} starts task {self.task_id!r} with a success; leave out "
+                "tasks in which nothing is to be done"
+            )
         self.turn = 0
         self.transcript = []
         return self._observe("", turn)

@@ -18,12 +18,14 @@ from hashlib import sha256
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agent_envs import web
+from agent_envs.answer_json import json_in
 from agent_envs.assets import require
 from agent_envs.panels import nearest
+from agent_envs.question import FORMS, TEXT, Answer, Messages, Question
 from agent_envs.retry import delay, retry_after, tries
 from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
 
@@ -33,16 +35,12 @@ if TYPE_CHECKING:
 
     from agent_envs.web import Process, Reply
 
-Answer = TypeVar("Answer")
-Messages = list[dict[str, str]]
 ANSWERING = frozenset({"model", "temperature", "max_tokens"})
 """Options that change the answer; the others set the address, retries, limits and prices."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
 _LONG = 5.0  # seconds of `Retry-After` that are always waited; a longer wait is logged
 _log = logging.getLogger(__name__)
-_FORMS = ("json_schema", "json_object", "text")  # values of `response_format`
 _VERSION = 1  # of the request format; part of the cache's keys
-_MOST_STARTS = 1000  # at most so many positions of a text are tried as the start of JSON
 _OK, _REDIRECTS, _REFUSED, _TOO_MANY, _BROKEN = 200, range(300, 400), 400, 429, 500
 _NOT_YET = {408, 409, 425, _TOO_MANY}
 _NO_SUCH_FORM = {_REFUSED, 415, 422, 501}
@@ -164,7 +162,7 @@ class Endpoint:
             EndpointError: No answer within tries, outage and budget, or a broken cache file.
             ImportError: The package of the extra [judge] is not installed.
         """
-        return self._answer(_Question(messages, None, str, about))
+        return self._answer(Question(messages, None, str, about))
 
     def ask_json(
         self,
@@ -189,7 +187,7 @@ class Endpoint:
             EndpointError, ImportError: As `ask`.
         """
         opening = {"object": "{", "array": "["}[schema["type"]]
-        question = _Question(messages, schema, lambda text: read(json_in(text, opening)), about)
+        question = Question(messages, schema, lambda text: read(json_in(text, opening)), about)
         return self._answer(question)
 
     @property
@@ -198,7 +196,7 @@ class Endpoint:
         line = web.kept().get(self)
         return line.usage if isinstance(line, _Line) else Usage()
 
-    def _answer(self, question: _Question[Answer]) -> Answer:
+    def _answer(self, question: Question[Answer]) -> Answer:
         if not self.model:
             raise ValueError(f"an endpoint needs a model, got none for {self.url}")
         file = self._file(question)
@@ -225,14 +223,14 @@ class Endpoint:
             part.unlink(missing_ok=True)
         return answer
 
-    def _file(self, question: _Question[Any]) -> Path | None:
+    def _file(self, question: Question[Any]) -> Path | None:
         if not self.cache:
             return None
         how = [_VERSION, self.url, self.model, float(self.temperature), self.max_tokens]
         asked = json.dumps([*how, question.messages, question.schema], sort_keys=True)
         return Path(self.cache) / f"{sha256(asked.encode()).hexdigest()}.json"
 
-    def _kept(self, file: Path, question: _Question[Answer]) -> Answer:
+    def _kept(self, file: Path, question: Question[Answer]) -> Answer:
         try:
             text = json.loads(file.read_text(encoding="utf-8"))["answer"]
             if isinstance(text, str):
@@ -243,7 +241,7 @@ class Endpoint:
             f"{file} has no valid answer on {question.about}; delete it to request it again"
         )
 
-    async def _asked(self, here: Process, question: _Question[Answer]) -> tuple[str, Answer]:
+    async def _asked(self, here: Process, question: Question[Answer]) -> tuple[str, Answer]:
         """The text of an answer and its converted value, after as many tries as allowed."""
         line = here.kept.setdefault(self, _Line(self.parallel))
         started, tried, down, wrong, began, told = monotonic(), 0, 0, 0, math.inf, False
@@ -274,7 +272,7 @@ class Endpoint:
                 await asyncio.sleep(delay(down or wrong, asked))
 
     async def _once(
-        self, here: Process, line: _Line, question: _Question[Any], *, instructed: bool
+        self, here: Process, line: _Line, question: Question[Any], *, instructed: bool
     ) -> str:
         """The text of one answer, in the first form that the server supports.
 
@@ -282,7 +280,8 @@ class Endpoint:
             _Failure: The request failed.
         """
         refused: _Failure | None = None
-        for form in range(line.form, len(_FORMS)) if question.schema else [len(_FORMS) - 1]:
+        form = line.form if question.schema else TEXT
+        while True:
             asked = self._request(question, form, instructed=instructed)
             try:
                 async with line.room:
@@ -291,35 +290,23 @@ class Endpoint:
                 if not question.schema or failure.status not in _NO_SUCH_FORM:
                     raise
                 refused = refused or failure
+                if form == TEXT:
+                    raise refused from None
+                form += 1
                 continue
             if question.schema and form > line.form:
                 line.form = form
-                _log.warning("%s refuses %s; asking it for %s", self, _FORMS[0], _FORMS[form])
+                _log.warning("%s refuses %s; asking it for %s", self, FORMS[0], FORMS[form])
             return text
-        assert refused is not None  # noqa: S101  the last form was refused, too
-        raise refused
 
-    def _request(self, question: _Question[Any], form: int, *, instructed: bool) -> dict[str, Any]:
-        asked: dict[str, Any] = {"model": self.model, "messages": question.messages}
+    def _request(self, question: Question[Any], form: int, *, instructed: bool) -> dict[str, Any]:
+        messages = question.instructed() if instructed or form else question.messages
+        asked: dict[str, Any] = {"model": self.model, "messages": messages}
         if self.temperature >= 0:
             asked["temperature"] = self.temperature
         if self.max_tokens:
             asked["max_tokens"] = self.max_tokens
-        if question.schema is None:
-            return asked
-        if form == 0:
-            named = {"name": "answer", "strict": True, "schema": question.schema}
-            asked["response_format"] = {"type": _FORMS[form], "json_schema": named}
-        elif _FORMS[form] == "json_object":
-            asked["response_format"] = {"type": _FORMS[form]}
-        if form or instructed:
-            *before, last = question.messages
-            told = (
-                f"{last['content']}\n\nAnswer with one JSON value of this schema and nothing else:"
-                f"\n{json.dumps(question.schema)}"
-            )
-            asked["messages"] = [*before, {**last, "content": told}]
-        return asked
+        return asked | question.response_format(form)
 
     async def _send(self, here: Process, line: _Line, asked: dict[str, Any]) -> str:
         """The text of the answer to one request."""
@@ -328,7 +315,7 @@ class Endpoint:
         body = json.dumps(asked).encode()
         line.usage = line.usage._replace(requests=line.usage.requests + 1)
         try:
-            reply = await here.post(url, body, headers, timeout=self.timeout)
+            reply = await here.post(url, body, headers, seconds=self.timeout)
         except NoAnswerError as error:
             line.usage = line.usage._replace(requests=line.usage.requests - 1)
             raise _Failure("down", str(error)) from None
@@ -349,7 +336,7 @@ class Endpoint:
         self._count(line, answer.get("usage"))
         return _text(content, cut=choice.get("finish_reason") == "length")
 
-    def _read(self, text: str, question: _Question[Answer]) -> Answer:
+    def _read(self, text: str, question: Question[Answer]) -> Answer:
         try:
             return question.read(text)
         except ValueError as error:
@@ -381,11 +368,8 @@ class Endpoint:
         return _Failure("refused", why, status=reply.status, remedy=remedy)
 
     def _check_budget(self, usage: Usage) -> None:
-        for name, used, most in (
-            ("requests", usage.requests, self.budget_requests),
-            ("tokens", usage.tokens, self.budget_tokens),
-            ("cost", usage.cost, self.budget_cost),
-        ):
+        for name in ("requests", "tokens", "cost"):
+            used, most = getattr(usage, name), getattr(self, f"budget_{name}")
             if most and used >= most:
                 why = f"the budget is used up, {used:g} of budget_{name}={most:g}"
                 raise _Failure("refused", why, remedy="raise it to go on")
@@ -461,72 +445,6 @@ def used() -> Usage:
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
-class RepeatedKeyError(ValueError):
-    """A JSON object has the same key twice."""
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs; an `object_pairs_hook` of JSON decoders.
-
-    Raises:
-        RepeatedKeyError: The same key occurs twice.
-    """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in found if keys.count(key) > 1)
-        raise RepeatedKeyError(f"the key {twice!r:.60} is there twice")
-    return found
-
-
-def json_in(text: str, opening: str = "{") -> Any:
-    """The JSON in an answer, ignoring text around it: the last object, or with "[" the last array.
-
-    Raises:
-        ValueError: There is no JSON, or an object has the same key twice.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=unique)
-    except RepeatedKeyError:
-        raise
-    except (ValueError, RecursionError):
-        pass
-    _, closed, answer = text.partition("</think>")
-    if not closed:
-        answer = "" if text.lstrip().startswith("<think>") else text
-    decoder = json.JSONDecoder(object_pairs_hook=unique)
-    found, at = None, answer.find(opening)
-    for _ in range(_MOST_STARTS):
-        if at < 0:
-            break
-        try:
-            found, end = decoder.raw_decode(answer, at)
-        except RepeatedKeyError:
-            raise
-        except (ValueError, RecursionError):
-            end = at + 1
-        at = answer.find(opening, end)
-    if found is None:
-        raise ValueError(f"it has no JSON that begins with {opening}")
-    return found
-
-
-def number(given: Any) -> float:
-    """A number in an answer; models also write numbers as strings.
-
-    Raises:
-        ValueError: It is not a number, or not finite.
-    """
-    odd = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
-    try:
-        value = math.nan if odd else float(given)
-    except (TypeError, OverflowError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{given!r:.60} is not a number")
-    return value
-
-
 def _has_port(parts: SplitResult) -> bool:
     """Whether an address has a valid port or none."""
     try:
@@ -535,21 +453,12 @@ def _has_port(parts: SplitResult) -> bool:
         return False
 
 
-class _Question(NamedTuple, Generic[Answer]):
-    """The messages of a request, the schema of the answer, and the function that converts it."""
-
-    messages: Messages
-    schema: Mapping[str, Any] | None
-    read: Callable[[str], Answer]
-    about: str
-
-
 class _Line:
     """The state of an endpoint in a process; only the event loop changes it."""
 
     def __init__(self, parallel: int) -> None:
         self.room = asyncio.Semaphore(parallel)
-        self.form = 0  # index in `_FORMS` of the first form that the server supports
+        self.form = 0  # index in `FORMS` of the first form that the server supports
         self.down = 0.0  # start of the outage, once it was logged
         self.usage = Usage()
 

@@ -78,9 +78,8 @@ class Process:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        finally:
+            future.cancel()  # has no effect on one that is done
 
     async def post(
         self,
@@ -88,7 +87,7 @@ class Process:
         body: bytes,
         headers: Mapping[str, str],
         *,
-        timeout: float,  # noqa: ASYNC109  each endpoint has its own
+        seconds: float,
         largest: int = LARGEST,
     ) -> Reply:
         """The answer to a POST of JSON, whatever its status.
@@ -97,7 +96,7 @@ class Process:
             url: The address.
             body: The JSON to send.
             headers: Further headers.
-            timeout: Seconds for the whole request, from the DNS look-up to the last byte.
+            seconds: Time limit of the whole request, from the DNS look-up to the last byte.
             largest: Size limit of the body in bytes, after decompression.
 
         Raises:
@@ -109,13 +108,13 @@ class Process:
         sent = {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers}
         try:
             async with (
-                asyncio.timeout(timeout),
+                asyncio.timeout(seconds),
                 self._client.stream("POST", url, content=body, headers=sent) as response,
             ):
                 data = await _body(response, largest)
                 return Reply(response.status_code, response.headers, data)
         except TimeoutError:
-            raise NoAnswerError(f"timed out: no whole answer within {timeout:g} s") from None
+            raise NoAnswerError(f"timed out: no whole answer within {seconds:g} s") from None
         except HTTPError as error:
             raise NoAnswerError(_why(error)) from None
         except (InvalidURL, UnicodeError) as error:

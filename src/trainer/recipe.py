@@ -246,5 +246,5 @@ def _explain(error: ValidationError) -> str:
         key = ".".join(str(part) for part in problem["loc"])
         whole = problem["type"] == "value_error"  # of a section, which may hold a password
         given = "" if whole else f" = {problem['input']!r}"
-        lines.append(f"{key}{given}: {problem['msg']}")
+        lines.append(f"{key}{given}: {problem['msg'].removeprefix('Value error, ')}")
     return "; ".join(lines)

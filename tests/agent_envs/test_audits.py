@@ -28,6 +28,8 @@ from agent_envs.testing import (
 )
 from agent_envs.testing.episodes import Start, starts
 
+pytestmark = pytest.mark.slow
+
 
 class Altered(Hallway):
     """A hallway whose turns are altered."""

@@ -78,6 +78,19 @@ def test_a_success_without_full_progress_is_the_environments_fault(progress):
         env.step("open")
 
 
+def test_a_start_with_a_success_is_the_environments_fault():
+    class Done(Hallway):
+        def begin(self, task_id):
+            goal, turn = super().begin(task_id)
+            return goal, turn._replace(success=True, progress=1.0)
+
+    env = Done()
+    with pytest.raises(ContractError, match="Done starts task 'toy/train/4' with a success"):
+        env.reset(seed=1, options={"task": 2})
+    with pytest.raises(ResetNeeded):
+        env.step("open")
+
+
 def test_rewards_and_signals_have_exact_types():
     class Loose(Hallway):
         def told(self, text, **rest):
@@ -123,6 +136,7 @@ class Checked(Hallway):
         ((), {"names": "ab"}, "names must be a sequence of str, got 'ab' (str)"),
         ((), {"names": ["a", 1]}, "names must be a sequence of str, got ['a', 1] (list)"),
         ((), {"limit": False}, "limit must be a number or None, got False (bool)"),
+        ((), {"limit": float("nan")}, "limit must be a number or None, got nan (float)"),
         ((), {"folder": b"/"}, "folder must be a str or a path, got b'/' (bytes)"),
         ((), {"max_turns": 2.5}, "max_turns must be an int, got 2.5 (float)"),
         ((), {"max_turns": True}, "max_turns must be an int, got True (bool)"),
@@ -288,6 +302,17 @@ def test_what_is_no_action_costs_a_turn_and_nothing_else(action, kept, notice):
     assert env.step(action)[3], "the second of two turns is the last"
 
 
+def test_what_is_no_action_is_not_paid_what_the_turn_before_was():
+    class Paying(Hallway):
+        def told(self, text, **rest):
+            return super().told(text, **{"reward": 0.5} | rest)
+
+    env = Paying()
+    env.reset(seed=1, options={"task": 5})
+    assert env.step("right")[1] == 0.5
+    assert env.step("x" * 5000)[1] == 0.0
+
+
 def test_after_what_is_no_action_the_world_goes_on():
     env = Hallway()
     env.reset(seed=1, options={"task": 3})
@@ -337,6 +362,18 @@ def test_what_was_returned_belongs_to_the_caller():
     info["admissible_actions"].append("fly")
     info.clear()
     assert env.step("open")[4]["admissible_actions"] == ["left", "right"]
+
+
+def test_what_the_environment_keeps_stays_its_own():
+    class Keeping(Hallway):
+        def told(self, text, **rest):
+            return super().told(text, **rest)._replace(admissible_actions=kept, extra={"own": kept})
+
+    kept = ["left", "right"]
+    _, info = Keeping().reset(seed=1)
+    info["admissible_actions"].append("fly")
+    info["own"].append("fly")
+    assert kept == ["left", "right"]
 
 
 def test_render():
@@ -414,6 +451,7 @@ def test_making_adds_no_wrapper_and_the_spec_rebuilds():
     assert again.reset(seed=3) == env.reset(seed=3)
 
 
+@pytest.mark.slow
 def test_the_same_episode_in_processes_with_other_hash_seeds():
     program = "import hallway as c, agent_envs.testing as t; print(t.digest(c.Hallway(), 5))"
     shown = {

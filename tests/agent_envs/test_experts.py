@@ -20,6 +20,8 @@ from agent_envs.sotopia.friends import Friends
 from agent_envs.sotopia.schedule import Week
 from agent_envs.webshop.pages import listed
 
+pytestmark = pytest.mark.slow
+
 HAVE = {
     "AlfWorld-v0": ["explorer", "oracle"],
     "AppWorld-v0": ["explorer"],

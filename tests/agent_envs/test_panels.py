@@ -73,6 +73,7 @@ def test_where_tasks_come_from_is_told_and_not_hashed():
     assert named != PANEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "place"), [("9", 0), ("9", 31), ("9", -1), ("", 5), ("", 40), ("00", 3), ("x", 60)]
 )

@@ -52,6 +52,7 @@ def test_the_required_form(reply, action):
         "<think>a</think><think>b</think><action>go</action>",
         "<think>a</think><action>go</action><action>stop</action>",
         "</think>a<think></action>go<action>",
+        "<think>a</think></action><action>go",
         "<THINK>a</THINK><ACTION>go</ACTION>",
         "<think>a</think><action>go</action></think>",
         "<think>a<think></think><action>go</action>",
@@ -89,6 +90,14 @@ def test_only_the_right_sequence_of_marks_passes(parts):
 
 def made(**options) -> ParseReply:
     return ParseReply(gym.make("Hallway-v0"), **options)
+
+
+def test_an_environment_that_reads_whole_replies_is_not_wrapped():
+    class Whole(Hallway):
+        reply_form = "<think>{thought}</think><say>{action}</say>"
+
+    with pytest.raises(ValueError, match="reads whole replies itself"):
+        ParseReply(Whole())
 
 
 def test_a_good_reply_is_its_action():
@@ -186,6 +195,7 @@ def test_bad_arguments_are_refused(arguments, error, message):
         ParseReply(**{"env": Hallway(), **arguments})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"tags": ("plan", "do"), "on_malformed": "attempt"}])
 def test_the_contract_holds_and_the_spec_rebuilds(options):
     env = made(**options)

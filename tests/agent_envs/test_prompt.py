@@ -13,6 +13,7 @@ from agent_envs.ezpoints import prompt as ezpoints
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
+from agent_envs.template import SLOTS
 from agent_envs.testing import check_agent_env
 from agent_envs.webshop import prompt as webshop
 
@@ -227,6 +228,25 @@ def test_bad_arguments_are_refused(arguments, error, message):
         Prompt(**{"env": Hallway(), **arguments})
 
 
+def test_what_a_blind_prompt_is_not_told():
+    slots = "task_description history_length action_history current_observation admissible_actions"
+    full = "|".join(f"{{{slot}}}" for slot in slots.split())
+    env = Prompt(Hallway(), Template(full, "{current_step}", past="{action}"), history=2)
+    env.reset(seed=1, options={"task": 3})
+    *_, info = env.step("look")
+    goal, seen = info["goal"], "What is 'look'?"
+    assert env.blind("goal") == f"not told|1|look|{seen}|'left', 'right'"
+    assert env.blind("history") == f"{goal}|0|none|{seen}|'left', 'right'"
+    assert env.blind("observation") == f"{goal}|1|look|not told|not told"
+    assert env.blind("both") == "2"
+
+
+@pytest.mark.parametrize("slot", SLOTS[:5])
+def test_a_blind_template_has_no_slot_for_goal_or_history(slot):
+    with pytest.raises(ValueError, match=f"unknown slot {{{slot}}}"):
+        Template("{current_observation}", f"Now: {{{slot}}}")
+
+
 @pytest.mark.parametrize(
     ("full", "blind", "message"),
     [
@@ -243,6 +263,7 @@ def test_a_template_with_an_unknown_or_seeing_slot_is_refused(full, blind, messa
         Template(full, blind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"template": SHORT, "history": 5}])
 def test_the_contract_holds_and_the_spec_rebuilds(arguments):
     env = Prompt(ParseReply(gym.make("Hallway-v0")), **arguments)
@@ -259,6 +280,23 @@ def test_what_an_agent_writes_is_no_place_of_an_image():
     assert len(env.images) == 1
     assert prompt.count("<image>") == info["blind_prompt"].count("<image>") == 1
     assert "[image]" in prompt
+
+
+def test_what_an_environment_tells_in_words_is_no_place_of_an_image():
+    class Marked(Hallway):
+        def begin(self, task_id):
+            return "find <image>", super().begin(task_id)[1]
+
+        def told(self, text, **rest):
+            turn = super().told(f"<image> {text}", **rest)
+            return turn._replace(admissible_actions=["see <image>"])
+
+    env = Prompt(Marked(), history=3)
+    prompts = [env.reset(seed=1, options={"task": 3}), env.step("right")[::4]]
+    for prompt, info in prompts:
+        assert "<image>" not in prompt + info["blind_prompt"]
+    assert all(said in prompts[1][0] for said in ("find [image]", "[image] Cell", "see [image]"))
+    assert env.images == []
 
 
 def test_sotopias_template_shows_context_and_conversation():

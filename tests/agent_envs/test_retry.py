@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -35,6 +36,12 @@ def test_pauses_grow_up_to_a_limit_and_are_at_least_what_is_asked_for(monkeypatc
     retry.pause(1, 5.0)
     bounds = [(0.25, 0.5), (0.5, 1), (1, 2), (15, 30), (15, 30), (5, 5)]
     assert all(low <= wait <= high for wait, (low, high) in zip(waited, bounds, strict=True))
+
+
+def test_pauses_do_not_draw_from_the_generator_of_the_process():
+    before = random.getstate()
+    retry.delay(3)
+    assert random.getstate() == before
 
 
 def test_tries_are_counted():

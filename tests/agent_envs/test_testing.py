@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [
@@ -624,15 +625,18 @@ def test_planted_faults_are_found_and_shown(fault):
         assert "reset(seed=" in str(found.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", lamp.CORRECT, ids=lambda made: made.__name__)
 def test_chance_patience_and_short_episodes_are_no_faults(made):
     check_agent_env(gym.make(f"{made.__name__}-v0"), processes=False)
 
 
+@pytest.mark.slow
 def test_a_lamp_with_its_oracle_passes():
     check_agent_env(gym.make("Lamp-v0"), oracle=lamp.Lighter)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("led", [True, False], ids=["oracle", "alone"])
 @pytest.mark.parametrize("fault", lamp.FAULTS, ids=lambda fault: fault.__name__)
 def test_faults_of_late_states_other_seeds_times_and_episodes_are_shown(fault, led):
@@ -692,6 +696,7 @@ def test_words_are_what_the_check_plays_with_where_none_are_listed():
     assert re.search(r"shown by reset\(seed=\d.*\), then ('right', )*'press'$", note)
 
 
+@pytest.mark.slow
 def test_a_module_that_checks_itself_when_it_is_imported_is_told(tmp_path):
     (tmp_path / "selfish.py").write_text(
         "import gymnasium as gym, lamp\n"
@@ -847,6 +852,7 @@ def test_step_before_reset_is_tried_on_a_fresh_one():
     del gym.registry["Eager-v0"]
 
 
+@pytest.mark.slow
 def test_what_a_process_decides_is_found_in_another(monkeypatch, tmp_path):
     # The order of a set of strings differs between hash seeds, within a process it never does.
     (tmp_path / "scattered.py").write_text(

@@ -57,6 +57,7 @@ def vectors():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", vectors())
 def test_every_copy_shows_what_a_single_environment_shows(name):
     env = vectors()[name]()
@@ -76,6 +77,7 @@ def test_every_copy_shows_what_a_single_environment_shows(name):
         assert found == expected[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_observations_kept_by_the_caller_do_not_change(mode):
     env = gym.make_vec("Hallway-v0", 2, vectorization_mode=mode)
@@ -89,6 +91,7 @@ def test_observations_kept_by_the_caller_do_not_change(mode):
         env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_same_step_keeps_the_last_observation_and_info(mode):
     env = make_vec("Hallway-v0", 2, vectorization_mode=mode, autoreset="same_step")
@@ -131,6 +134,7 @@ def test_tasks_wrappers_and_arguments_reach_every_copy():
     env.close()
 
 
+@pytest.mark.slow
 def test_prompts_travel_through_shared_memory():
     env = gym.make_vec(
         "Hallway-v0", 2, vectorization_mode="async", wrappers=[ParseReply, Prompt], max_turns=3
@@ -167,6 +171,7 @@ def test_info_arrays_by_kind():
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
@@ -192,6 +197,7 @@ def test_bad_arguments_are_refused(arguments, message):
         make_vec("Hallway-v0", **arguments)
 
 
+@pytest.mark.slow
 def test_a_copy_keeps_the_whole_contract():
     check_agent_env(make_vec("Hallway-v0", 1).envs[0])
 

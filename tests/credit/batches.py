@@ -32,14 +32,14 @@ def batch(lengths: list[int], outcomes: list[float], groups: list[int], **column
 
 @st.composite
 def batches(draw: st.DrawFn) -> Turns:
-    """Ragged batches of 1-200 trajectories with 1-60 turns, in groups of 1 or more.
+    """Ragged batches of 1-80 trajectories with 1-30 turns, in groups of 1 or more.
 
     Every column is given. Outcomes are 0 and 1, in some batches all 1. Keys repeat or are all
     distinct.
     """
-    count = draw(st.integers(1, 200))
+    count = draw(st.integers(1, 80))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    lengths = rng.integers(1, draw(st.integers(1, 60)) + 1, count)
+    lengths = rng.integers(1, draw(st.integers(1, 30)) + 1, count)
     total = int(lengths.sum())
     states = draw(st.sampled_from([1, 5, 30, None]))
     keys = np.arange(total) if states is None else rng.integers(0, states, total)

@@ -134,6 +134,7 @@ def test_labels_are_found_in_many_formats(answer):
     assert Judge(Scripted(answer, "[1]"))(two()) == pytest.approx([0.5, -1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     ["<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",

@@ -84,6 +84,7 @@ def test_merged_rewards_can_reverse_the_order():  # 1 + 0 and 0 + 3
     assert credit.make("grpo_mr")(turns) == pytest.approx([-HALF, HALF], abs=1e-5)
 
 
+@pytest.mark.slow
 @given(batches())
 def test_equal_turn_rewards_leave_the_outcome_alone(turns):
     same = batch(

@@ -192,6 +192,7 @@ def test_public_names():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(credit.__path__)])
 def test_every_public_name_is_documented(module):
     found = importlib.import_module(f"credit.{module}")
@@ -209,6 +210,7 @@ def test_every_public_name_is_documented(module):
                 assert method.__doc__, f"{module}.{name}.{called}"
 
 
+@pytest.mark.slow
 def test_import_takes_little_time_after_numpy():
     program = (
         "import numpy, time; s = time.process_time(); import credit; print(time.process_time() - s)"

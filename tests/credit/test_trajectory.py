@@ -38,6 +38,7 @@ def test_groups_sum_to_zero(turns):
             assert advantage[turns.group == group].sum() == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(batches())
 def test_a_constant_added_to_the_outcome_changes_nothing(turns):
     shifted = batch(

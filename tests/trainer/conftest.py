@@ -1,17 +1,23 @@
-"""A tiny random model with a tokenizer and chat templates of the usual shapes."""
+"""What the tests of the trainer share: tiny models, short runs, rollouts without a model."""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import multiprocessing
 import sys
 import threading
 import time
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     LlamaConfig,
@@ -24,7 +30,11 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
+from trainer import metrics, recipe
+from trainer.episodes import Episode, Step
+from trainer.learner import Learner, Optimizer
 from trainer.policy import Policy
+from trainer.sampling import Decoding, Reply, Sampler
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -50,6 +60,50 @@ STRIPPING = (  # Qwen3: earlier thinking is dropped from the replies
 )
 TEMPLATES = {"chatml": CHATML, "llama3": LLAMA3, "stripping": STRIPPING}
 ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot|>", "stripping": "<|im_end|>"}
+
+ACTIONS = ["look", "go to desk 1", "go to bed 1"]
+SHORT = [
+    "env.id=Corridor-v0",
+    "env.max_turns=4",
+    "env.data=auto",
+    "sft.steps=6",
+    "sft.episodes=3",
+    "sft.learning_rate=3e-4",
+    "run.steps=6",
+    "run.save_every=2",
+    "run.threads=1",
+    "run.episodes_every=2",
+    "sampling.tasks=4",
+    "sampling.rollouts=4",
+    "sampling.max_reply_tokens=40",
+    "sampling.max_tokens=2000",
+    "sampling.decode=admissible",  # so that a random policy succeeds now and then
+    "update.learning_rate=3e-4",
+    "update.kl=k3",
+    "update.kl_coefficient=0.02",
+    "update.kl_target=0.01",
+    "eval.tasks=3",
+    "eval.every=3",
+]
+METHODS = {
+    "critic": ["critic.learning_rate=1e-3"],
+    "critic of its own": ["critic.learning_rate=1e-3", "critic.trunk=own", "update.minibatch=4"],
+    "ppo": ["credit.name=reinforce", "critic.learning_rate=1e-3", "critic.epochs=2"],
+    "istar": ["credit.name=istar", "prm.learning_rate=1e-3", "update.ratio=turn"],
+    "istar of tokens": ["credit.name=istar", "prm.learning_rate=1e-3", "prm.level=token"],
+    "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
+    "has": [
+        "credit.name=has",
+        "credit.options={decomposer='turnrd'}",
+        "turnrd.round=1",
+        "turnrd.epochs=2",
+        "turnrd.hidden=8",
+    ],
+    "dpo": ["credit.name=dpo"],
+    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
+    "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
+}
+"""Options of a short run, by method."""
 
 
 def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
@@ -161,6 +215,161 @@ def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGen
     return Qwen2_5_VLForConditionalGeneration(config).eval()
 
 
+def short(model, *options):
+    return recipe.load("alfworld mgr pocket", [*SHORT, f"policy.model={model}", *options])
+
+
+def quiet():
+    return Console(file=io.StringIO(), width=200)
+
+
+def figures(folder):
+    """The log without its clocks."""
+    lines = metrics.read(folder / "metrics.jsonl")
+    return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
+
+
+def weights(folder, step):
+    return load_file(folder / "checkpoints" / f"step_{step}" / "model.safetensors")
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return one == other
+
+
+def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
+    """Episodes sampled from the policy, of unequal lengths."""
+    sampler = Sampler(policy, Decoding(max_reply_tokens=6, **options))
+    rng = torch.Generator().manual_seed(0)
+    played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
+    session = sampler.session(episodes)
+    prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
+    constrained = [ACTIONS] * episodes if sampler.decoding.decode == "admissible" else None
+    for turn in range(turns):
+        session = session if context == "history" else sampler.session(episodes)
+        replies = session.reply(range(episodes), prompts, rng, constrained)
+        for i, reply in enumerate(replies):
+            step = Step("", reply.text, "", prompts[i], reply.ids, reply.logprobs)
+            step.allowed = reply.allowed
+            played[i].steps.append(step)
+            text = "ok " * (turn + i + 1)
+            after = context == "history"
+            prompts[i] = policy.chat.after(reply.ids, text) if after else policy.chat.opening(text)
+            prompts[i] = list(prompts[i])
+    return played
+
+
+def learner(policy, tmp_path, **options):
+    return Learner(policy, Optimizer(**({"learning_rate": 1e-2} | options)), folder=tmp_path)
+
+
+def gradient(policy, rows, update, tmp_path, **options):
+    """The gradient of one update: what a step of plain descent at rate 1 would subtract."""
+    taught = learner(policy, tmp_path, grad_norm=1e9, **options)
+    seen = []
+    taught.optimizer.step = lambda: seen.append(
+        [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
+    )
+    update(taught, rows, rng=np.random.default_rng(0))
+    return seen[0]
+
+
+def conversations(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
+    """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
+    sampler, rng = (
+        Sampler(policy, Decoding(max_reply_tokens=reply)),
+        torch.Generator().manual_seed(0),
+    )
+    count = tasks * rollouts
+    episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
+                for i in range(count)]  # fmt: skip
+    session = sampler.session(count)
+    prompts = [
+        list(policy.chat.opening(f"Room {i // rollouts}. " * (2 + i // rollouts)))
+        for i in range(count)
+    ]
+    for turn in range(turns):
+        replies = session.reply(range(count), prompts, rng)
+        for episode, prompt, said in zip(episodes, prompts, replies, strict=True):
+            step = Step("", said.text, "", prompt, said.ids, said.logprobs, said.entropies)
+            step.valid = sum(said.ids) % 3 > 0
+            step.invalid_reason = "" if step.valid else "refused"
+            episode.steps.append(step)
+            episode.outcome = float(sum(said.ids) % 2)
+        prompts = [policy.chat.after(r.ids, f"On {turn}, ok.") for r in replies]
+    return episodes
+
+
+class Letters:
+    """A chat whose tokens are characters; 0 ends a reply, 1 stands between messages."""
+
+    vision = None
+
+    @property
+    def chat(self):
+        """It is the policy too."""
+        return self
+
+    def opening(self, text):
+        return tuple(map(ord, text))
+
+    def after(self, reply_ids, text):
+        return [1, *map(ord, text)]
+
+
+@dataclass
+class Script:
+    """A sampler that replies by what it reads last; it notes who was asked."""
+
+    answer: object
+    temperature: float = 1.0
+    max_reply_tokens: int = 50
+    decode: str = "free"
+    limit: int = 10_000
+    asked: list = field(default_factory=list)
+    prompts: list = field(default_factory=list)
+    offered: list = field(default_factory=list)
+    sessions: int = 0
+    vision = None
+
+    @property
+    def decoding(self):
+        return Decoding(self.temperature, self.max_reply_tokens, self.decode)
+
+    @property
+    def policy(self):
+        return self
+
+    @property
+    def chat(self):
+        return Letters()
+
+    def session(self, rows):
+        self.sessions += 1
+        self.lengths = [0] * rows
+        return self
+
+    def room(self, row):
+        return self.limit - self.lengths[row]
+
+    def reply(self, rows, new_ids, rng, admissible=None, images=()):
+        self.asked.append(list(rows))
+        self.offered.append(admissible)
+        replies = []
+        for row, ids in zip(rows, new_ids, strict=True):
+            text = "".join(map(chr, ids))
+            self.prompts.append(text)
+            reply = self.answer(text, row)
+            tokens = [*map(ord, reply), 0]
+            self.lengths[row] += len(ids) + len(tokens)
+            replies.append(Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply))
+        return replies
+
+
 @pytest.fixture(scope="session")
 def vision_folder(tmp_path_factory):
     """A folder of a tiny vision-language model."""
@@ -213,6 +422,44 @@ def corridor():
     spec.loader.exec_module(module)
     module.register()
     return module
+
+
+@pytest.fixture
+def unreported(monkeypatch):
+    """Runs that leave no report: what they are made for is something else."""
+    monkeypatch.setattr("trainer.report.write", lambda folder: None)
+
+
+@pytest.fixture(scope="session")
+def forked():
+    """Runs code in a process of its own, forked from a server that has torch loaded.
+
+    The process has `said`, the file of what it printed.
+    """
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(
+        ["trainer.train", "trainer.report", "transformers.models.qwen2.modeling_qwen2"]
+    )
+
+    def start(code, where, **names):
+        said = where / "said.txt"
+        process = server.Process(
+            target=exec, args=(SAYING + code, {"said": str(said)} | names), daemon=True
+        )
+        process.said = said
+        process.start()
+        return process
+
+    return start
+
+
+SAYING = """
+import os, sys
+
+output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+os.dup2(output, 1), os.dup2(output, 2)
+os.environ["TQDM_DISABLE"] = "1"
+"""
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from trainer.attribution import PARTS, Attribution, attribute, attribute_model, 
 from trainer.build import make_rollouts, make_sampler
 from trainer.rollout import draw_tasks
 
-from .test_train import short
+from .conftest import short
 
 
 def played(policy, context, folder):

@@ -1,21 +1,51 @@
-"""Long runs that learn; CI runs them once."""
+"""Runs that learn: a room in seconds, and the quickstart, which CI runs beside the others."""
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from trainer import evaluate, recipe
 from trainer.report import evaluations_of
 from trainer.train import train
 
+from .conftest import figures, quiet
 
-@pytest.mark.learning
+EASY = [
+    "env.id=Corridor-v0",
+    "env.data=auto",
+    "env.max_turns=5",  # the longest task has no turn to spare
+    "sft.steps=0",
+    "run.steps=8",
+    "run.threads=1",
+    "run.save_every=99",
+    "sampling.tasks=4",
+    "sampling.rollouts=6",
+    "sampling.max_tokens=2000",
+    "sampling.decode=admissible",
+    "update.learning_rate=3e-4",
+    "update.kl=none",
+    "update.kl_target=0.0",
+    "eval.tasks=0",
+    "eval.every=0",
+]
+
+
+@pytest.mark.parametrize("method", ["grpo", "gigpo", "mgr", "ppo"])
+def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
+    """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""
+    options = [*EASY, f"policy.model={tiny_folder}"]
+    train(recipe.load(f"alfworld {method} pocket", options), tmp_path, console=quiet())
+    (_, start), (_, end) = evaluations_of(tmp_path)
+    assert (start.overall.rate, end.overall.rate) == (0.6, 1.0)
+    success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
+    assert success[0] == 0.5
+    assert min(success[-3:]) > 0.85
+
+
+@pytest.mark.long
 def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
-    train(chosen, tmp_path, console=Console(file=io.StringIO()))
+    train(chosen, tmp_path, console=quiet())
     (_, start), (_, end) = evaluations_of(tmp_path)
     test = evaluate.paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import time
 import traceback
 from dataclasses import asdict, replace
 
@@ -30,28 +30,19 @@ from trainer.recipes import RecipeError
 from trainer.train import RunError, train
 from trainer.update import Update, token_logprobs
 
-from .conftest import tiny_model, tiny_tokenizer
-from .test_train import figures, quiet, short, weights
-from .test_update import gradient, learner, rollouts
-
-METHODS = {
-    "critic": ["critic.learning_rate=1e-3"],
-    "critic of its own": ["critic.learning_rate=1e-3", "critic.trunk=own", "update.minibatch=4"],
-    "ppo": ["credit.name=reinforce", "critic.learning_rate=1e-3", "critic.epochs=2"],
-    "istar": ["credit.name=istar", "prm.learning_rate=1e-3", "update.ratio=turn"],
-    "istar of tokens": ["credit.name=istar", "prm.learning_rate=1e-3", "prm.level=token"],
-    "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
-    "has": [
-        "credit.name=has",
-        "credit.options={decomposer='turnrd'}",
-        "turnrd.round=1",
-        "turnrd.epochs=2",
-        "turnrd.hidden=8",
-    ],
-    "dpo": ["credit.name=dpo"],
-    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
-    "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
-}
+from .conftest import (
+    METHODS,
+    figures,
+    gradient,
+    learner,
+    quiet,
+    rollouts,
+    same,
+    short,
+    tiny_model,
+    tiny_tokenizer,
+    weights,
+)
 
 
 def tiny(**options):
@@ -75,35 +66,28 @@ def chosen(*options):
 # runs
 
 
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("lora", [0, 2], ids=["full", "lora"])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
-    options += ["sft.steps=1", "run.steps=3", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    options += ["eval.tasks=1"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
     shutil.copytree(whole, cut)
-    for step in (3, 4):
-        shutil.rmtree(cut / "checkpoints" / f"step_{step}")
+    shutil.rmtree(cut / "checkpoints" / "step_3")
     train(short(tiny_folder, *options), cut, resume=True, console=quiet())
     assert figures(whole) == figures(cut)
-    for file in (whole / "checkpoints" / "step_4").glob("*.pt"):
+    for file in (whole / "checkpoints" / "step_3").glob("*.pt"):
         one, other = (
-            torch.load(run / "checkpoints" / "step_4" / file.name, weights_only=True)
+            torch.load(run / "checkpoints" / "step_3" / file.name, weights_only=True)
             for run in (whole, cut)
         )
         assert same(one, other)
     if not lora:
-        ours, theirs = weights(whole, 4), weights(cut, 4)
+        ours, theirs = weights(whole, 3), weights(cut, 3)
         assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
-
-
-def same(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    return one == other
 
 
 @pytest.mark.parametrize(
@@ -660,24 +644,37 @@ def test_options_of_another_type_are_mistakes_of_the_recipe(name, options):
         make_method(chosen(f"credit.name={name}", f"credit.options={options}"))
 
 
-def test_a_stage_that_was_killed_is_done_again(tmp_path):
+KILLED = """
+import signal
+from trainer.methods import replay
+
+replay.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = ["replay", folder, "0"]
+replay.main()
+"""
+
+
+def test_a_stage_that_was_killed_is_done_again(tmp_path, forked):
+    """Killed when its model is written, and its manifest is not."""
     recorded_run(tmp_path)
     whole = replay.train_round(tmp_path, 0)
     folder = replay.round_path(tmp_path, 0)
     model = (folder / replay.MODEL).read_bytes()
     shutil.rmtree(folder)
     command = [sys.executable, "-m", "trainer.methods.replay", str(tmp_path), "0"]
-    with subprocess.Popen(command) as process:
-        time.sleep(1.0)
-        process.kill()
-    assert not (folder / replay.MANIFEST).exists() or process.returncode == 0
+    process = forked(KILLED, tmp_path, folder=str(tmp_path))
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, process.said.read_text()
+    assert (folder / replay.MODEL).exists()
+    assert not (folder / replay.MANIFEST).exists()
     subprocess.run(command, check=True)
     assert json.loads((folder / replay.MANIFEST).read_text()) == whole
     assert (folder / replay.MODEL).read_bytes() == model
 
 
+@pytest.mark.usefixtures("unreported")
 def test_alpha_one_is_the_grpo_run(corridor, tiny_folder, tmp_path):
-    brief = ["sft.steps=1", "run.steps=3", "eval.every=1"]
+    brief = ["sft.steps=1", "run.steps=3", "eval.every=0", "eval.tasks=1"]
     grpo, has = tmp_path / "grpo", tmp_path / "has"
     train(short(tiny_folder, *brief, "credit.name=grpo"), grpo, console=quiet())
     one = ["credit.name=has", "credit.options={alpha=1.0, decomposer='progressive'}"]

@@ -13,7 +13,7 @@ import pytest
 from trainer import evaluate, metrics, recipe
 from trainer.train import train
 
-from .test_train import quiet
+from .conftest import quiet
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src"
@@ -21,6 +21,20 @@ BRIEF = [
     "run.threads=1", "sampling.tasks=2", "sampling.rollouts=2", "sampling.max_reply_tokens=8",
     "eval.tasks=3",
 ]  # fmt: skip
+
+
+CALLS = """
+import sys
+from trainer.cli import main
+
+for words in sys.argv[1:]:
+    sys.argv = ["agent-envs", *words.split()]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
 
 
 def block(page: str, language: str, holds: str) -> str:
@@ -43,10 +57,10 @@ def folder(tmp_path):
 
 @pytest.fixture
 def call(folder):
-    """`agent-envs` in the folder: exit code and what was printed."""
+    """`agent-envs` in the folder, once or more in one process: exit code and what was printed."""
 
-    def run(*words):
-        command = [sys.executable, "-c", "from trainer.cli import main; main()", *map(str, words)]
+    def run(*commands):
+        command = [sys.executable, "-c", CALLS, *(" ".join(map(str, words)) for words in commands)]
         environment = os.environ | {"PYTHONPATH": str(SOURCE)}
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -57,15 +71,16 @@ def call(folder):
 
 
 def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_folder):
-    code, told = call("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF)
+    code, told = call(
+        ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF),
+        ("eval", "runs/pocket-mine", "--out", "again.json"),
+    )
     assert code == 0, told
     run = folder / "runs" / "pocket-mine"
     lines = [line for line in metrics.read(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
     assert "drawers:Drawers" in (run / "report.html").read_text()
-    code, told = call("eval", "runs/pocket-mine", "--out", "again.json")
-    assert code == 0, told
     ends = [evaluate.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
     assert ends[0] == ends[1]
     assert ends[0].split == "train"  # the one panel that the environment has

@@ -12,16 +12,21 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import credit
 from trainer import recipe, recipes
 from trainer.batch import collate, credited, make_rows
-from trainer.episodes import Episode, Step
 from trainer.learner import Learner, Optimizer
 from trainer.policy import FULL, LoRA, Policy
-from trainer.sampling import Decoding, Sampler
 from trainer.train import train
 from trainer.update import Update, recomputed, token_logprobs
 
-from .conftest import tiny_tokenizer
-from .test_methods import METHODS, same
-from .test_train import figures, quiet, short, weights
+from .conftest import (
+    METHODS,
+    conversations,
+    figures,
+    quiet,
+    same,
+    short,
+    tiny_tokenizer,
+    weights,
+)
 
 
 def small(seed=0, **options):
@@ -34,32 +39,6 @@ def small(seed=0, **options):
         tie_word_embeddings=True, initializer_range=0.05, bos_token_id=None, eos_token_id=6,
     )  # fmt: skip
     return Policy(LlamaForCausalLM(config), tokenizer, **options)
-
-
-def played(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
-    """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
-    sampler, rng = (
-        Sampler(policy, Decoding(max_reply_tokens=reply)),
-        torch.Generator().manual_seed(0),
-    )
-    count = tasks * rollouts
-    episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
-                for i in range(count)]  # fmt: skip
-    session = sampler.session(count)
-    prompts = [
-        list(policy.chat.opening(f"Room {i // rollouts}. " * (2 + i // rollouts)))
-        for i in range(count)
-    ]
-    for turn in range(turns):
-        replies = session.reply(range(count), prompts, rng)
-        for episode, prompt, said in zip(episodes, prompts, replies, strict=True):
-            step = Step("", said.text, "", prompt, said.ids, said.logprobs, said.entropies)
-            step.valid = sum(said.ids) % 3 > 0
-            step.invalid_reason = "" if step.valid else "refused"
-            episode.steps.append(step)
-            episode.outcome = float(sum(said.ids) % 2)
-        prompts = [policy.chat.after(r.ids, f"On {turn}, ok.") for r in replies]
-    return episodes
 
 
 def rows_of(episodes, estimator="mgr"):
@@ -80,7 +59,7 @@ def moved(policy, rows, folder, *, rate, steps=10):
 
 @pytest.fixture(scope="module")
 def episodes():
-    return played(small())
+    return conversations(small())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +98,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
     """After an update too: masters that moved are what both of them round."""
     policy = small(dtype="bfloat16")
     for _ in range(2):
-        episodes = played(policy)
+        episodes = conversations(policy)
         rows = make_rows(episodes)
         recorded = np.concatenate([row.logprobs for row in rows])
         again = np.concatenate(recomputed(policy, rows, tokens=400))
@@ -131,7 +110,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
 def test_logits_are_not_rounded():
     """A logit of 20 in bfloat16 is off by up to 1/16, the softmax of it by as much."""
     policy = small(dtype="bfloat16")
-    batch = collate(make_rows(played(policy, tasks=1, rollouts=1)))
+    batch = collate(make_rows(conversations(policy, tasks=1, rollouts=1)))
     logits = policy.logits(batch.ids, batch.keep)
     assert logits.dtype == torch.float32
     assert (logits != logits.bfloat16().float()).float().mean() > 0.9
@@ -201,10 +180,12 @@ def test_coarse_weights_are_refused(tmp_path):
         Learner(Coarse(2, 2, dtype=torch.bfloat16), Optimizer(learning_rate=1e-6), folder=tmp_path)
 
 
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("name", ["critic of its own", "istar", "prime"])
 def test_a_run_goes_on_bit_for_bit(name, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], "policy.dtype=bfloat16", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    options += ["eval.tasks=1"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
     shutil.copytree(whole, cut)

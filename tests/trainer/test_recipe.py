@@ -246,10 +246,10 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("update.learning_rate=nan", r"update\.learning_rate = nan: .*finite"),
         ("run.seed.deep=1", r"run\.seed = "),
         ("run=3", "no option 'run'"),
-        ("judge.timeout=0", "judge: .*timeout of an endpoint is above 0, got 0"),
+        ("judge.timeout=0", "judge: .*timeout of an endpoint must be above 0, got 0"),
         ("judge.timeout=x", r"judge\.timeout = 'x': .*valid number"),
         ("judge.timeut=3", r"no option 'judge\.timeut'; did you mean 'judge\.timeout'"),
-        ("judge.url=http://me:secret@h/v1", "judge: (?!.*secret).*holds a name, a password"),
+        ("judge.url=http://me:secret@h/v1", "judge: (?!.*secret).*contains a user name, password"),
     ],
 )
 def test_bad_overrides_are_refused(override, message):

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -18,8 +17,9 @@ from agent_envs import Template
 from trainer.environments import Env, PromptOptions
 from trainer.recipes import RecipeError
 from trainer.rollout import INSTRUCTION, Rollouts, Task, draw_tasks
-from trainer.sampling import Decoding, Reply
 from trainer.sft import demonstrate, require_expert
+
+from .conftest import Letters, Script
 
 
 @pytest.fixture(autouse=True)
@@ -27,77 +27,11 @@ def _corridor(corridor):
     corridor.MADE.clear()
 
 
-class Letters:
-    """A chat whose tokens are characters; 0 ends a reply, 1 stands between messages."""
-
-    vision = None
-
-    @property
-    def chat(self):
-        """It is the policy too."""
-        return self
-
-    def opening(self, text):
-        return tuple(map(ord, text))
-
-    def after(self, reply_ids, text):
-        return [1, *map(ord, text)]
-
-
 class Words(Letters):
     """Letters that also cut demonstrations into pieces."""
 
     def conversation(self, turns):
         return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
-
-
-@dataclass
-class Script:
-    """A sampler that replies by what it reads last; it notes who was asked."""
-
-    answer: object
-    temperature: float = 1.0
-    max_reply_tokens: int = 50
-    decode: str = "free"
-    limit: int = 10_000
-    asked: list = field(default_factory=list)
-    prompts: list = field(default_factory=list)
-    offered: list = field(default_factory=list)
-    sessions: int = 0
-    vision = None
-
-    @property
-    def decoding(self):
-        return Decoding(self.temperature, self.max_reply_tokens, self.decode)
-
-    @property
-    def policy(self):
-        return self
-
-    @property
-    def chat(self):
-        return Letters()
-
-    def session(self, rows):
-        self.sessions += 1
-        self.lengths = [0] * rows
-        return self
-
-    def room(self, row):
-        return self.limit - self.lengths[row]
-
-    def reply(self, rows, new_ids, rng, admissible=None, images=()):
-        self.asked.append(list(rows))
-        self.offered.append(admissible)
-        replies = []
-        for row, ids in zip(rows, new_ids, strict=True):
-            text = "".join(map(chr, ids))
-            self.prompts.append(text)
-            reply = self.answer(text, row)
-            tokens = [*map(ord, reply), 0]
-            self.lengths[row] += len(ids) + len(tokens)
-            replies.append(Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply))
-        return replies
 
 
 def east(text, row):

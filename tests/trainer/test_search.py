@@ -14,7 +14,7 @@ from trainer.rollout import Task
 from trainer.sft import demonstrate
 from trainer.update import token_logprobs
 
-from .test_rollout import Script
+from .conftest import Script
 
 CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": "Chad"}}</tool>'
 

@@ -18,7 +18,7 @@ from trainer.policy import Policy
 from trainer.pretrained import resolve
 from trainer.update import recomputed, token_logprobs
 
-from .test_precision import played
+from .conftest import conversations
 
 pytestmark = pytest.mark.smollm2
 
@@ -91,7 +91,7 @@ def test_imitation_lowers_the_loss(trained):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_public_games_were_played(trained):
+def test_public_games_were_conversations(trained):
     for step in (5, 6):
         played = episodes.read(trained[0] / "episodes" / f"step_{step}.parquet")
         assert [episode.task_id.split("/")[0] for episode in played] == ["alfworld"] * 4
@@ -134,7 +134,7 @@ def test_sampler_and_update_agree_in_bfloat16():
         policy = Policy.load("smollm2-135m", dtype="bfloat16")
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
-    rows = make_rows(played(policy, tasks=2, rollouts=2, turns=3, reply=24))
+    rows = make_rows(conversations(policy, tasks=2, rollouts=2, turns=3, reply=24))
     recorded = np.concatenate([row.logprobs for row in rows])
     gap = np.abs(np.concatenate(recomputed(policy, rows, tokens=4096)) - recorded)
     assert len(gap) > 100

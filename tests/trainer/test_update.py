@@ -8,57 +8,16 @@ import torch
 
 from credit import kl
 from trainer.batch import collate, credited, make_rows
-from trainer.episodes import Episode, Step
-from trainer.learner import Learner, NotFiniteError, Optimizer
+from trainer.learner import NotFiniteError
 from trainer.policy import FULL, LoRA, Policy
-from trainer.sampling import Decoding, Sampler
 from trainer.update import Update, token_logprobs
 
-from .conftest import tiny_model, tiny_tokenizer
-
-ACTIONS = ["look", "go to desk 1", "go to bed 1"]
+from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
 
 
 def tiny(seed=0, **options):
     tokenizer = tiny_tokenizer()
     return Policy(tiny_model(len(tokenizer), seed), tokenizer, **options)
-
-
-def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
-    """Episodes sampled from the policy, of unequal lengths."""
-    sampler = Sampler(policy, Decoding(max_reply_tokens=6, **options))
-    rng = torch.Generator().manual_seed(0)
-    played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
-    session = sampler.session(episodes)
-    prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
-    constrained = [ACTIONS] * episodes if sampler.decoding.decode == "admissible" else None
-    for turn in range(turns):
-        session = session if context == "history" else sampler.session(episodes)
-        replies = session.reply(range(episodes), prompts, rng, constrained)
-        for i, reply in enumerate(replies):
-            step = Step("", reply.text, "", prompts[i], reply.ids, reply.logprobs)
-            step.allowed = reply.allowed
-            played[i].steps.append(step)
-            text = "ok " * (turn + i + 1)
-            after = context == "history"
-            prompts[i] = policy.chat.after(reply.ids, text) if after else policy.chat.opening(text)
-            prompts[i] = list(prompts[i])
-    return played
-
-
-def learner(policy, tmp_path, **options):
-    return Learner(policy, Optimizer(**({"learning_rate": 1e-2} | options)), folder=tmp_path)
-
-
-def gradient(policy, rows, update, tmp_path, **options):
-    """The gradient of one update: what a step of plain descent at rate 1 would subtract."""
-    taught = learner(policy, tmp_path, grad_norm=1e9, **options)
-    seen = []
-    taught.optimizer.step = lambda: seen.append(
-        [torch.zeros(1) if p.grad is None else p.grad.clone() for p in policy.parameters()]
-    )
-    update(taught, rows, rng=np.random.default_rng(0))
-    return seen[0]
 
 
 def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):

@@ -16,8 +16,7 @@ from trainer.train import train
 from trainer.update import recomputed, token_logprobs
 from trainer.vision import Picture
 
-from .test_rollout import Script
-from .test_train import figures, quiet
+from .conftest import Script, figures, quiet
 
 OPTIONS = [
     "env.id=EZPoints-v0",

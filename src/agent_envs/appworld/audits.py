@@ -108,7 +108,7 @@ _ENDS = (
 _OUTSIDE, _STRANGE, _LAST, _HALF = 0.2, 0.1, 0.02, 0.5  # never logs in; odd reply; the end
 
 
-def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  all see alike
+def actions(_env: AppWorld, rng: np.random.Generator) -> Actor:
     """The actor of one episode: it repeats a few actions, most of which can be undone."""
     undone = _UNDONE[:3] if rng.random() < _HALF else _UNDONE[3:]
     kinds = [
@@ -120,7 +120,7 @@ def actions(env: AppWorld, rng: np.random.Generator) -> Actor:  # noqa: ARG001  
     shares = [(1, 0, 0, 0), (0.1, 0.9, 0, 0), (0.2, 0.3, 0.4, 0.1)][rng.integers(3)]
     entered = bool(rng.random() < _OUTSIDE)
 
-    def act(observation: str, info: dict[str, Any]) -> str:  # noqa: ARG001
+    def act(_observation: str, _info: dict[str, Any]) -> str:
         nonlocal entered
         if not entered:
             entered = True
@@ -225,24 +225,24 @@ def _script(code: str, end: str = "apis.supervisor.complete_task()") -> Actor:
     """A player that logs in, runs one piece of code and ends the task."""
     replies = iter([_BLOCK.format("", f"{_ENTER}\n{_EVERY}\n{code}\n{end}")])
 
-    def act(observation: str, info: dict[str, Any]) -> str:  # noqa: ARG001
+    def act(_observation: str, _info: dict[str, Any]) -> str:
         return next(replies, _BLOCK.format("", end))
 
     return act
 
 
-def _at_once(rng: np.random.Generator) -> Actor:  # noqa: ARG001
+def _at_once(_: np.random.Generator) -> Actor:
     return _script("")
 
 
-def _copies_the_request(rng: np.random.Generator) -> Actor:  # noqa: ARG001
-    def act(observation: str, info: dict[str, Any]) -> str:  # noqa: ARG001
+def _copies_the_request(_: np.random.Generator) -> Actor:
+    def act(_observation: str, info: dict[str, Any]) -> str:
         return _BLOCK.format("", f"apis.supervisor.complete_task(answer={info['goal']!r})")
 
     return act
 
 
-def _does_with_what_is_quoted(rng: np.random.Generator) -> Actor:  # noqa: ARG001
+def _does_with_what_is_quoted(_: np.random.Generator) -> Actor:
     def act(observation: str, info: dict[str, Any]) -> str:
         quoted = re.findall('"([^"]+)"', info["goal"])
         people = 'every(apis.contacts.search_contacts, access_token=token["contacts"])'
@@ -269,7 +269,7 @@ def _everything(rng: np.random.Generator) -> Actor:
 
 def _one(code: str) -> Callable[[np.random.Generator], Actor]:
     end = "apis.supervisor.complete_task(" + ("answer=answer)" if "answer =" in code else ")")
-    return lambda rng: _script(code, end)  # noqa: ARG005
+    return lambda _: _script(code, end)
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {

@@ -5,7 +5,7 @@ A task family adds its subject to a `Draft`; `Draft.household` makes the state.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.appworld import words
@@ -60,8 +60,8 @@ class Draft:
 
     def __init__(self, rng: Random, seed: int) -> None:
         self.rng, self._seed = rng, seed
-        day = datetime(2024, 3, 4) + timedelta(days=rng.randrange(180))  # noqa: DTZ001  a wall clock
-        self.now = day.replace(hour=rng.randrange(9, 18))
+        day = date(2024, 3, 4) + timedelta(days=rng.randrange(180))
+        self.now = datetime.combine(day, time(rng.randrange(9, 18)))
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
         first, *names = rng.sample(words.FIRST_NAMES, 1 + len(_RELATIONSHIPS))
         last, *surnames = rng.sample(words.LAST_NAMES, 1 + len(_RELATIONSHIPS))
@@ -276,8 +276,8 @@ class Draft:
         return f"555-{self.rng.randrange(10_000):04d}-{self.rng.randrange(100):02d}"
 
     def _birthday(self) -> str:
-        day = datetime(1950, 1, 1) + timedelta(days=self.rng.randrange(55 * 365))  # noqa: DTZ001
-        return day.date().isoformat()
+        day = date(1950, 1, 1) + timedelta(days=self.rng.randrange(55 * 365))
+        return day.isoformat()
 
 
 def _email(first: str, last: str) -> str:

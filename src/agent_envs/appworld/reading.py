@@ -253,13 +253,9 @@ def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
     first = re.search(_BARE + measure.part, said)
     if first is None or re.match("[+-]?0[0-9]", first[2]):
         return None
-    parts, end = [first], first.end()
-    while (joined := _JOINED.match(said, end)) and (
-        part := re.compile(measure.part).match(said, joined.end())
-    ):
-        parts.append(part)
-        end = part.end()
-    before, after = _phrased(said[: first.start()], measure), _phrased(said[end:], measure)
+    parts = _parts(said, first, measure)
+    before = _phrased(said[: first.start()], measure)
+    after = _phrased(said[parts[-1].end() :], measure)
     named = {measure.units[word] for word in _words(f"{before} {after}") if word in measure.units}
     units = [unit for part in parts for unit in (part[1], part[3]) if unit]
     sizes = [measure.units[unit] for unit in units]
@@ -269,6 +265,16 @@ def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
     if len(sizes) != len(parts) or sizes != sorted({*sizes}, reverse=True) or named - {*sizes}:
         return None
     return sum(_number(part[2]) * size for part, size in zip(parts, sizes, strict=True))
+
+
+def _parts(said: str, first: re.Match[str], measure: Measure) -> list[re.Match[str]]:
+    """The numbers with units that follow each other, from the first on."""
+    parts, pattern = [first], re.compile(measure.part)
+    while (joined := _JOINED.match(said, parts[-1].end())) and (
+        part := pattern.match(said, joined.end())
+    ):
+        parts.append(part)
+    return parts
 
 
 def _written(text: str, measure: Measure, asked: str) -> str:

@@ -137,7 +137,7 @@ class Http:
 
     def _try(self, body: bytes) -> _Reply:
         here = process()
-        asked = here.post(self.url, body, {}, timeout=self.timeout, largest=_LARGEST)
+        asked = here.post(self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
         try:
             reply = here.run(asked)
         except NoAnswerError as error:

@@ -105,14 +105,18 @@ def passage_of(record: Any) -> Passage:
         raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
     first, _, rest = str(contents or "").partition("\n")
     if text is None:
-        within = len(first) > 1 and first[0] == first[-1] == '"'
-        title, text = title or (first[1:-1] if within else first), rest
+        title, text = title or _unquoted(first), rest
     if not isinstance(title, str) or not isinstance(text, str):
         raise TypeError(f"title and text must be strings, got {record!r:.60}")
     known = record.get("id")
     if known is None:
         known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
     return Passage(str(known), title, text, quoted=contents is None or first != title)
+
+
+def _unquoted(title: str) -> str:
+    within = len(title) > 1 and title[0] == title[-1] == '"'
+    return title[1:-1] if within else title
 
 
 def unpacked(path: Path) -> bytes:

@@ -32,6 +32,7 @@ _TITLES = {
     "search": re.compile(r'Doc \d(?:: \\"|\(Title: "?)(.*?)(?:\\"|"?\) )'),
 }
 """Patterns of titles in the results of each kind of search."""
+_SEARCHES, _NO_ANSWERS = 0.5, 0.85  # shares of searches, and of searches and odd replies
 _ABOUT = re.compile(r".* (?:of|in|for) (?:the )?|(?:the )")
 _CHOICE = re.compile(r"([^,]*), (.*) or (.*)\?|\w+ (.*) and (.*?) (?:have|on) .*\?")
 
@@ -122,7 +123,7 @@ class _Voice:
         ]
         answers = [self.answer(answer), self.answer("y"), f"<answer>{answer}</answer>"]
         kind = rng.random()
-        pool = searches if kind < 0.5 else odd if kind < 0.85 else answers  # noqa: PLR2004
+        pool = searches if kind < _SEARCHES else odd if kind < _NO_ANSWERS else answers
         return pool[int(rng.integers(len(pool)))]
 
 

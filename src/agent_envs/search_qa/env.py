@@ -292,17 +292,23 @@ class SearchQA(AgentEnv):
             reward=paid,
             success=right,
             failure=answer is not None and not right,
-            extra={
-                "action": tag,
-                "query": query,
-                "answer": answer or "",
-                "answers": list(self.question.answers),
-                "passages": [listed(passage) for passage in found or ()],
-                "gold_hits": [gold for gold in self.question.gold if gold in facts.seen],
-                "searches_left": self.searches_left,
-                "turn_reward": self._turn_reward(searched=found is not None),
-            },
+            extra=self._extra(tag, query, answer or "", found),
         )
+
+    def _extra(
+        self, tag: str, query: str, answer: str, found: list[Passage] | None
+    ) -> dict[str, Any]:
+        """The further keys of `info`."""
+        return {
+            "action": tag,
+            "query": query,
+            "answer": answer,
+            "answers": list(self.question.answers),
+            "passages": [listed(passage) for passage in found or ()],
+            "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
+            "searches_left": self.searches_left,
+            "turn_reward": self._turn_reward(searched=found is not None),
+        }
 
     def _turn_reward(self, *, searched: bool) -> dict[str, float]:
         """MT-GRPO's rewards of a turn: for any search in strict mode, else for its results."""

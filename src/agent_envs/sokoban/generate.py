@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, fields
 from heapq import nlargest
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sokoban.board import MAX_SIDE, Room, cells, waves
@@ -183,12 +183,12 @@ def _reverse_play(settings: Settings, plan: RoomPlan) -> Iterator[Position]:
     seen = set[tuple[int, int]]()
     while positions:
         after = []
-        for position in positions:
-            for pulled in _pulls(settings, plan.floor, homes, position):
-                key = pulled.boxes, pulled.player
-                if key not in seen:
-                    seen.add(key)
-                    after.append(pulled)
+        pulls = (_pulls(settings, plan.floor, homes, position) for position in positions)
+        for pulled in chain.from_iterable(pulls):
+            key = pulled.boxes, pulled.player
+            if key not in seen:
+                seen.add(key)
+                after.append(pulled)
         yield from after
         positions = nlargest(WIDTH, after, key=lambda position: position.score)
 

@@ -136,12 +136,15 @@ class Solver:
             free & boxes >> 1 & into >> 2,
         )
         wanted = stands[0] | stands[1] | stands[2] | stands[3]
+        if not wanted:
+            return
         for cost, front in enumerate(waves(1 << player, free, width), 1):
-            if front & wanted:
-                for step, stand in zip(steps, stands, strict=True):
-                    for cell in cells(front & stand):
-                        yield cost, cell + step, cell + 2 * step
-                wanted &= ~front
+            if not front & wanted:
+                continue
+            for step, stand in zip(steps, stands, strict=True):
+                for cell in cells(front & stand):
+                    yield cost, cell + step, cell + 2 * step
+            wanted &= ~front
             if not wanted:
                 return
 

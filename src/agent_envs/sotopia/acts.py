@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.endpoint import RepeatedKeyError, unique
+from agent_envs.answer_json import RepeatedKeyError, unique
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Game

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.endpoint import Endpoint, EndpointError, number, open_endpoint
+from agent_envs.answer_json import number
+from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint
 from agent_envs.options import require_methods
 from agent_envs.panels import nearest
 from agent_envs.sotopia.acts import KINDS, checked

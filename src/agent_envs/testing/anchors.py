@@ -11,118 +11,35 @@ numbers.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import (
-    Chance,
-    Play,
-    Start,
-    audits_of,
-    limit_of,
-    listed,
-    name_of,
-    odd_actions,
-    quoted,
-    sequence,
-    starts,
-    wander,
-)
-from agent_envs.testing.rules import Watching
+from agent_envs.testing.episodes import Start, audits_of, name_of, starts, wander
 from agent_envs.testing.violations import (
     Violation,
     explained,
     fresh,
     generators_kept,
-    key_of,
     repeats_drawing,
     shortest,
 )
+from agent_envs.testing.walk import STOP, Walk, digest_of
+from agent_envs.testing.watch import Watching
+from agent_envs.testing.witnesses import followed, shortest_witness, unseparated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent_envs.testing.episodes import Actions, Actor, Env, Record
+    from agent_envs.testing.walk import Group, Key
+    from agent_envs.testing.witnesses import Split, Witness
 
 LEAST = 2  # episodes that a comparison needs
-REPLAYS = 300
-"""Most episodes that are played to shorten a witness."""
-SHARED = 3
-"""Fewest actions to try in two states before their futures count as equal."""
-CROWD = 150
-"""Most states of a task that are compared in pairs."""
 SUSPECTS = 5
 """Most pairs of states that are followed further."""
-FOLLOWED = 30
-"""Most turns that a pair is followed for."""
-STOP = object()
-"""The action with which an actor leaves an episode."""
-
-
-class Outcome(NamedTuple):
-    """The outcome of a turn, which anchor and action must determine."""
-
-    valid: Any
-    invalid_reason: Any
-    terminated: bool
-    reward: float | str
-    success: Any
-    next_anchor: str
-
-
-@dataclass(frozen=True)
-class Witness:
-    """Two ways to one anchor, at which one action has two outcomes.
-
-    start, other_start: the beginnings; the seeds can differ. first, second: the action sequences.
-    action: the action after either way.
-    field, one, other: the first field of the outcome that differs, and its two values.
-    """
-
-    start: str
-    anchor: str
-    first: tuple[Any, ...]
-    second: tuple[Any, ...]
-    action: Any
-    field: str
-    one: Any
-    other: Any
-    other_start: str
-
-    def __str__(self) -> str:
-        other = "" if self.other_start == self.start else f" {self.other_start}, then"
-        return (
-            f"  {self.start}, then\n    {sequence(self.first)}\n  or{other}\n"
-            f"    {sequence(self.second)}\n"
-            f"  lead to the anchor {quoted(self.anchor, 80)}, where {quoted(self.action)} gives\n"
-            f"  {self.field} {quoted(self.one, 80)} or {quoted(self.other, 80)}"
-        )
-
-
-@dataclass(frozen=True)
-class Split:
-    """Two anchors of a task with equal futures, as far as they were followed.
-
-    start: the common beginning. first, second: the action sequences. turns: turns compared.
-    """
-
-    start: str
-    first: tuple[Any, ...]
-    second: tuple[Any, ...]
-    turns: int
-
-    def __str__(self) -> str:
-        return (
-            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
-            f"\n  lead to two anchors, and {self.turns} turns from there on did not differ"
-        )
 
 
 @dataclass(frozen=True)
@@ -259,16 +176,11 @@ def audit_anchors(
     watching = Watching(made)
     make = fresh(made)
     with generators_kept():
-        walk = _Walk(made, anchor or _own, watch or watching)
+        walk = Walk(made, anchor or _own, watch or watching)
         begun_tasks = starts(made, tasks, seed)
         for place, start in enumerate(begun_tasks):
             rng = np.random.default_rng([seed, place])
-            played: list[list[Any]] = []
-            for number in range(episodes):
-                if number % 2:
-                    walk.play(start, _script(_varied(played, walk.odd, rng)))
-                else:
-                    played.append(walk.play(start, partial(actions, made, rng)))
+            played = _played(walk, start, partial(actions, made, rng), rng, episodes)
             for number in range(1, seeds if start.task is not None else 1):
                 again = Start(start.seed + number * SEED_STEP, start.task)
                 walk.play(again, _script(played[number % len(played)]))
@@ -284,6 +196,23 @@ def audit_anchors(
 
 
 SEED_STEP = 1_000  # between the seeds of one task
+
+
+def _played(
+    walk: Walk,
+    start: Start,
+    make_actor: Callable[[], Actor],
+    rng: np.random.Generator,
+    episodes: int,
+) -> list[list[Any]]:
+    """Play episodes, every second one as a variant of an earlier; the actions of the others."""
+    played: list[list[Any]] = []
+    for number in range(episodes):
+        if number % 2:
+            walk.play(start, _script(_varied(played, walk.odd, rng)))
+        else:
+            played.append(walk.play(start, make_actor))
+    return played
 
 
 def _own(_: Any, info: dict[str, Any]) -> str | None:
@@ -325,166 +254,13 @@ def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Gene
     return actions
 
 
-Key = tuple[Start, str, Hashable]
-"""A task (the start without its seed), an anchor and an action."""
-
-
-class _Visit(NamedTuple):
-    """A turn: the number of its history, the steps to it, and the observation after it."""
-
-    history: int
-    way: tuple[Any, ...]
-    look: str
-
-
-class _Group:
-    """The visits of one anchor and action: their histories, and the shortest way to each outcome.
-
-    looks: keys of what the agent was shown after each visit.
-    """
-
-    __slots__ = ("histories", "looks", "ways")
-
-    def __init__(self) -> None:
-        self.histories: set[int] = set()
-        self.looks: set[str] = set()
-        self.ways: dict[Outcome, tuple[Any, ...]] = {}
-
-
-class _Walk:
-    """Plays episodes and keeps the outcomes of turns, by anchor and by observation."""
-
-    def __init__(
-        self,
-        env: Env,
-        anchor: Callable[[Any, dict[str, Any]], str | None],
-        watch: Callable[[Start], Callable[[Record], None]],
-    ) -> None:
-        self.env, self.limit, self.odd = env, limit_of(env), odd_actions(env)
-        self._anchor, self._watch = anchor, watch
-        self.groups: dict[Key, _Group] = {}
-        self.shown: dict[Key, _Group] = {}
-        self.actions: dict[Hashable, Any] = {}
-        self.episodes = self.turns = self.unrepeatable = 0
-        self.anchored = False
-        self.unrepeated: list[Any] = []
-        self._steps: list[Any] = []
-        self._histories: dict[Any, int] = {}
-        self._openings: dict[Start, Any] = {}
-        self._outcomes: dict[int, Outcome] = {}
-        self._places: dict[int, int] = {}
-        self._chance = Chance(env)
-
-    def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
-        """Play an episode and keep its turns; returns its actions."""
-        play = Play(self.env, start)
-        actor, history, see = make_actor(), self._history(start), self._watch(start)
-        see(play.record)
-        self.episodes += 1
-        begun = len(self._steps)
-        self._steps.append(start)
-        self.anchored |= self.anchor(play.record) is not None
-        opening = self.anchor(play.record), _look(play.record)
-        self._places.setdefault(history, begun)
-        if self._openings.setdefault(start, opening) != opening:
-            self._differs(history)
-        while len(play.actions) < self.limit and not play.record.ended:
-            action = actor(play.record.observation, play.record.info)
-            if action is STOP:
-                break
-            before, way = play.record, (start, *play.actions)
-            see(self._step(play, action))
-            self._steps.append(action)
-            history = self._history((history, key_of(action)))
-            self._places.setdefault(history, begun)
-            if not play.record.truncated and len(play.actions) < self.limit:
-                self._keep(start, _Visit(history, way, _look(play.record)), before, play.record)
-        return play.actions
-
-    def _differs(self, history: int) -> None:
-        """Count a history with a different result than before, and keep its steps."""
-        self.unrepeatable += 1
-        self.unrepeated = self.unrepeated or self._steps[self._places[history] :]
-
-    def turn(self, way: Sequence[Any], action: Any) -> tuple[Record, Record, Outcome] | None:
-        """The record after some steps, and the action's record and outcome; None if it ends."""
-        before = self.after(way)
-        if before is None or len(way) >= self.limit:
-            return None
-        record, after = before.record, self._step(before, action)
-        return None if after.truncated else (record, after, self._outcome(after))
-
-    def after(self, way: Sequence[Any]) -> Play | None:
-        """The episode after some steps, None if it ends before."""
-        start, *actions = way
-        play = Play(self.env, start)
-        for action in actions:
-            if self._step(play, action).ended:
-                return None
-        return play
-
-    def anchor(self, record: Record) -> str | None:
-        """The anchor that is audited."""
-        return self._anchor(record.observation, record.info)
-
-    def _step(self, play: Play, action: Any) -> Record:
-        anchor = self.anchor(play.record) or _digest(play.record.observation)
-        self._chance.fix(anchor, action)
-        return play.step(action)
-
-    def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
-        self.turns += 1
-        outcome, key = self._outcome(after), key_of(after.action)
-        self.actions.setdefault(key, after.action)
-        if self._outcomes.setdefault(visit.history, outcome) != outcome:
-            self._differs(visit.history)
-            return
-        task = start if start.task is None else start._replace(seed=0)
-        seen = outcome._replace(next_anchor=_digest(after.observation))
-        _note(self.shown, (task, _digest(before.observation), key), seen, visit)
-        anchor = self.anchor(before)
-        if anchor is not None:
-            _note(self.groups, (task, anchor, key), outcome, visit)
-
-    def _outcome(self, record: Record) -> Outcome:
-        info, reward = record.info, float(record.reward)
-        return Outcome(
-            info.get("valid"),
-            info.get("invalid_reason"),
-            bool(record.terminated),
-            round(reward, 9) if np.isfinite(reward) else str(reward),
-            info.get("success"),
-            self.anchor(record) or "",
-        )
-
-    def _history(self, step: Any) -> int:
-        """The number of a history: a start, or an earlier history and its next step."""
-        return self._histories.setdefault(step, len(self._histories))
-
-
-def _note(
-    groups: dict[Key, _Group],
-    key: Key,
-    outcome: Outcome,
-    visit: _Visit,
-) -> None:
-    group = groups.get(key)
-    if group is None:
-        group = groups[key] = _Group()
-    group.histories.add(visit.history)
-    group.looks.add(visit.look)
-    known = group.ways.get(outcome)
-    if known is None or len(visit.way) < len(known):
-        group.ways[outcome] = visit.way
-
-
-def _audited(walk: _Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
+def _audited(walk: Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
     judged = _comparison(walk.groups) if walk.anchored else None
     judged_by = walk.anchor if walk.anchored else _text
     groups = walk.groups if walk.anchored else walk.shown
     diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
-    suspects = [] if diverging or not hints else _unseparated(walk)
-    splits = [_followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
+    suspects = [] if diverging or not hints else unseparated(walk)
+    splits = [followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
     alike = [split for split in splits if split is not None]
     return AnchorAudit(
         env=name_of(walk.env),
@@ -494,7 +270,7 @@ def _audited(walk: _Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
         seed=seed,
         anchor=judged,
         observation=_comparison(walk.shown),
-        witness=_witness(walk, diverging, judged_by) if diverging else None,
+        witness=shortest_witness(walk, diverging, judged_by) if diverging else None,
         unrepeatable=walk.unrepeatable,
         unseparated=len(suspects),
         followed=len(splits),
@@ -503,7 +279,7 @@ def _audited(walk: _Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
     )
 
 
-def _comparison(groups: dict[Key, _Group]) -> Comparison:
+def _comparison(groups: dict[Key, Group]) -> Comparison:
     revisited = [group for group in groups.values() if len(group.histories) > 1]
     return Comparison(
         anchors=len({key[:2] for key in groups}),
@@ -514,164 +290,4 @@ def _comparison(groups: dict[Key, _Group]) -> Comparison:
 
 def _text(record: Record) -> str:
     shown = record.observation
-    return shown if isinstance(shown, str) else _digest(shown)
-
-
-def _witness(
-    walk: _Walk,
-    diverging: Sequence[tuple[Key, _Group]],
-    anchor_of: Callable[[Record], str | None],
-) -> Witness:
-    """The shortest pair of ways to one anchor with two outcomes, shortened by replaying."""
-    (_, anchor, key), group = min(
-        diverging, key=lambda item: sum(sorted(map(len, item[1].ways.values()))[:2])
-    )
-    action = walk.actions[key]
-    (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
-    differing = partial(_differing, walk, anchor_of, action)
-    found = differing((way, also))
-    if found is None:  # it cannot be repeated: something that the audit does not control
-        return _told(anchor, (way, also), action, (one, other))
-    ways, size, budget = (way, also), max(len(way), len(also)) - 1, REPLAYS
-    while size and budget:
-        before = ways
-        for place in range(1, max(map(len, ways)), size):
-            first, second = (way[:place] + way[place + size :] for way in ways)
-            for shorter in ((first, second), (first, ways[1]), (ways[0], second)):
-                if budget and shorter != ways and shorter[0] != shorter[1]:
-                    budget -= 1
-                    told = differing(shorter)
-                    if told is not None:
-                        found, ways = told, shorter
-        size //= 1 if ways is not before else 2
-    return found
-
-
-Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
-
-
-def _differing(
-    walk: _Walk, anchor_of: Callable[[Record], str | None], action: Any, ways: Ways
-) -> Witness | None:
-    """The witness of two ways and an action, if their outcomes differ."""
-    first, second = (walk.turn(way, action) for way in ways)
-    if first is None or second is None:
-        return None
-    (before, shown, one), (also, seen, other) = first, second
-    anchor = anchor_of(before)
-    if anchor is None or anchor != anchor_of(also):
-        return None
-    one = one._replace(next_anchor=anchor_of(shown) or "")
-    other = other._replace(next_anchor=anchor_of(seen) or "")
-    if one == other:
-        return None
-    return _told(anchor, ways, action, (one, other))
-
-
-def _told(anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]) -> Witness:
-    (start, *first), (also, *second) = ways
-    one, other = outcomes
-    field = next(name for name in Outcome._fields if getattr(one, name) != getattr(other, name))
-    return Witness(
-        str(start),
-        anchor,
-        tuple(first),
-        tuple(second),
-        action,
-        field,
-        getattr(one, field),
-        getattr(other, field),
-        str(also),
-    )
-
-
-def _unseparated(walk: _Walk) -> list[Ways]:
-    """Pairs of anchors that no observed outcome separates, those with most actions first.
-
-    Two anchors are separated if an action that was tried in both has different outcomes, different
-    observations, or leads to two separated anchors.
-    """
-    done: dict[Start, dict[str, dict[Hashable, tuple[Outcome, set[str]]]]] = {}
-    ways: dict[tuple[Start, str], tuple[Any, ...]] = {}
-    for (task, anchor, key), group in walk.groups.items():
-        (outcome, way), *_ = group.ways.items()
-        done.setdefault(task, {}).setdefault(anchor, {})[key] = outcome, group.looks
-        known = ways.get((task, anchor))
-        if known is None or len(way) < len(known):
-            ways[task, anchor] = way
-    found = []
-    for task, by_anchor in done.items():
-        most = sorted(by_anchor, key=lambda anchor: -len(by_anchor[anchor]))[:CROWD]
-        for shared, one, other in _alike({anchor: by_anchor[anchor] for anchor in most}):
-            found.append((shared, (ways[task, one], ways[task, other])))
-    found.sort(key=lambda suspect: (-suspect[0], sum(map(len, suspect[1]))))
-    return [suspect[1] for suspect in found]
-
-
-def _alike(
-    done: dict[str, dict[Hashable, tuple[Outcome, set[str]]]],
-) -> list[tuple[int, str, str]]:
-    """Pairs of anchors of a task that are not separated, with the number of shared actions."""
-    open_pairs: dict[frozenset[str], list[frozenset[str]]] = {}
-    counts: dict[frozenset[str], int] = {}
-    apart = set[frozenset[str]]()
-    for one, other in combinations(done, 2):
-        pair, shared = frozenset((one, other)), done[one].keys() & done[other].keys()
-        turns = [(*done[one][key], *done[other][key]) for key in shared]
-        if any(a[:-1] != b[:-1] or looks.isdisjoint(other) for a, looks, b, other in turns):
-            apart.add(pair)
-        elif shared:
-            counts[pair] = len(shared)
-            after = [frozenset((a.next_anchor, b.next_anchor)) for a, _, b, _ in turns]
-            open_pairs[pair] = [successors for successors in after if len(successors) > 1]
-    while fallen := {pair for pair, after in open_pairs.items() if not apart.isdisjoint(after)}:
-        apart |= fallen
-        for pair in fallen:
-            del open_pairs[pair]
-    kept = [(counts[pair], sorted(pair)) for pair in open_pairs if counts[pair] >= SHARED]
-    return [(shared, one, other) for shared, (one, other) in kept]
-
-
-def _followed(walk: _Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Split | None:
-    """Play on after two ways, breadth first, until something differs (None) or all is equal."""
-    queue, known, turns = deque([(first, second)]), set[frozenset[str]](), 0
-    while queue and turns < FOLLOWED:
-        one, other = queue.popleft()
-        for action in _tried(walk, one):
-            after = walk.turn(one, action), walk.turn(other, action)
-            if after[0] is None or after[1] is None:
-                continue
-            turns += 1
-            (_, shown, a), (_, also, b) = after[0], after[1]
-            if a[:-1] != b[:-1] or _look(shown) != _look(also):
-                return None
-            pair = frozenset((a.next_anchor, b.next_anchor))
-            if len(pair) > 1 and not a.terminated and pair not in known:
-                known.add(pair)
-                queue.append(((*one, action), (*other, action)))
-    if turns < SHARED:
-        return None
-    (start, *way), (_, *also_way) = first, second
-    return Split(str(start), tuple(way), tuple(also_way), turns)
-
-
-def _tried(walk: _Walk, way: tuple[Any, ...]) -> list[Any]:
-    """The listed actions after some steps, or else some of the task's earlier actions."""
-    play = walk.after(way)
-    choices = [] if play is None else listed(walk.env, play.record.info)
-    done = [walk.actions[key] for of, _, key in walk.groups if of.task == way[0].task]
-    return choices or done[: FOLLOWED // 3]
-
-
-def _digest(observation: Any) -> str:
-    """A key of an observation's content."""
-    content = observation.tobytes() if isinstance(observation, np.ndarray) else repr(observation)
-    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-    return blake2b(raw, digest_size=12).hexdigest()
-
-
-def _look(record: Record) -> str:
-    """A key of everything that the agent is shown."""
-    info = record.info
-    listed = sorted(map(repr, info.get("admissible_actions") or ()))
-    return f"{_digest(record.observation)} {info.get('progress')} {_digest(listed)}"
+    return shown if isinstance(shown, str) else digest_of(shown)

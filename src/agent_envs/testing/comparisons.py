@@ -71,7 +71,7 @@ def named(env: Env, steps: Sequence[Any]) -> Violation | None:
     """Naming the task that the seed draws must give the same episode."""
     start, *actions = steps
     expected = records(env, steps)
-    task_ids = panel_of(env).task_ids  # type: ignore[union-attr]
+    task_ids = cast("Any", panel_of(env)).task_ids
     task = Start(start.seed, task_ids.index(expected[0].info["task_id"]))
     again = (task, *actions)
     found = differing(
@@ -193,7 +193,7 @@ def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
     if run.record.ended:
         return None
     try:
-        pickled = pickle.loads(pickle.dumps(env))  # noqa: S301  our own
+        pickled = pickle.loads(pickle.dumps(env))
         copied = copy.deepcopy(env)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
@@ -356,7 +356,7 @@ class OtherProcess:
         try:
             pickle.dump(request, stdin)
             stdin.flush()
-            return pickle.load(stdout)  # noqa: S301  our own
+            return pickle.load(stdout)
         except (EOFError, BrokenPipeError):
             self._child.wait()
             self._said.seek(0)
@@ -387,12 +387,12 @@ def serve() -> None:
     """The main function of `OtherProcess`: makes the environment, then plays given steps."""
     answers, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
     os.dup2(2, 1)  # keep what the environment prints out of the answers
-    env = pickle.load(requests).make()  # noqa: S301  our own
+    env = pickle.load(requests).make()
     pickle.dump(cast("Any", panel_of(env)).hash, answers)
     answers.flush()
     while True:
         try:
-            steps = pickle.load(requests)  # noqa: S301  our own
+            steps = pickle.load(requests)
         except EOFError:
             return
         pickle.dump(records(env, steps), answers)

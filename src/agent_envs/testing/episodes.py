@@ -149,7 +149,7 @@ class Chance:
         place = crc32(f"{key}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
         python, numpy = _global_states()
         random.setstate(python[place])
-        np.random.set_state(numpy[place])  # noqa: NPY002  other environments draw from it
+        np.random.set_state(numpy[place])
         generator = getattr(self._env.np_random, "bit_generator", None)
         if generator is not None:
             generator.state = _own_state(cast("Any", type(generator)), place)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs.testing.episodes import Record, audits_of, episode, listed, name_of, starts
-from agent_envs.testing.rules import Watching
 from agent_envs.testing.violations import explained, fresh
+from agent_envs.testing.watch import Watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

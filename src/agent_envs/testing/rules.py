@@ -1,4 +1,4 @@
-"""The rules for every turn of every episode, and the watch that applies them.
+"""The rules for every turn of every episode; `watch` applies them.
 
 A rule gets the facts of one turn and returns what is wrong, or "". An environment that deviates on
 purpose says so in its docstring, in the words of `EXCEPTIONS`, under the heading given there.
@@ -6,7 +6,6 @@ purpose says so in its docstring, in the words of `EXCEPTIONS`, under the headin
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from gymnasium.spaces import Text
 from agent_envs.contract import INFO_KEYS, INVALID_REASONS
 from agent_envs.testing.episodes import (
     NONSENSE,
-    Chance,
     Record,
     Start,
     dressed,
@@ -25,13 +23,12 @@ from agent_envs.testing.episodes import (
     listed,
     panel_of,
     parser_of,
-    performed,
     quoted,
 )
-from agent_envs.testing.violations import Violation, difference
+from agent_envs.testing.violations import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from agent_envs.panels import Panel
     from agent_envs.testing.episodes import Env
@@ -133,103 +130,6 @@ class Seen:
     def turn(self) -> int:
         """The number of this turn, 0 at the reset."""
         return len(self.actions)
-
-
-class Watch:
-    """Applies the rules to the turns of an episode as they come.
-
-    possible: the listed actions at each anchor of each task, shared by the episodes.
-    """
-
-    def __init__(self, env: Env, start: Start, possible: Possible | None = None) -> None:
-        self._env, self._start = env, start
-        self._possible = {} if possible is None else possible
-        self._seen: Seen | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether a turn was seen."""
-        return self._seen is not None
-
-    def __call__(self, record: Record) -> None:
-        """Check the next turn.
-
-        Raises:
-            ContractError: the turn violates a rule; with the actions up to it.
-        """
-        if self._seen is None:
-            self._seen = Seen(self._env, self._start, record, record, possible=self._possible)
-            self._seen.panel = panel_of(self._env)
-        else:
-            self._seen.before, self._seen.record = self._seen.record, record
-            self._seen.actions.append(record.action)
-        for rule in RULES:
-            if wrong := rule(self._seen):
-                steps = (*self._seen.earlier, *self._seen.steps)
-                raise Violation(wrong, steps, _Breaks(rule))
-        self._seen.kept = copy.deepcopy(record)
-
-
-class Watching:
-    """Checks the episodes of an audit and keeps the first violation.
-
-    If `info` at a reset lacks a key of the contract, the episode is not checked.
-    """
-
-    def __init__(self, env: Env) -> None:
-        self._env = env
-        self._possible: Possible = {}
-        self.found: Violation | None = None
-
-    def __call__(self, start: Start) -> Callable[[Record], None]:
-        """A function that checks the turns of an episode as they come."""
-        watch, idle = Watch(self._env, start, self._possible), self.found is not None
-
-        def see(record: Record) -> None:
-            nonlocal idle
-            idle = idle or (not watch.begun and not set(INFO_KEYS) <= set(record.info))
-            if idle:
-                return
-            try:
-                watch(record)
-            except Violation as found:
-                self.found, idle = found, True
-
-        return see
-
-
-@dataclass(frozen=True)
-class _Breaks:
-    """Whether steps violate a rule, with or without the fixed random states of the audits."""
-
-    rule: Callable[[Seen], str]
-
-    def __call__(self, env: Env, steps: Sequence[Any]) -> Violation | None:
-        for chance in (None, Chance(env)):
-            possible: Possible = {}
-            watches: dict[int, Watch] = {}
-            try:
-                for play, record in performed(env, steps, chance):
-                    if not play.actions:
-                        watches = {id(play): Watch(env, play.start, possible)}
-                    watches[id(play)](record)
-            except Violation as found:
-                if found.again == self:
-                    return found
-        return None
-
-
-def replayed(env: Env, start: Start, actions: Sequence[Any]) -> list[Record]:
-    """An episode of these actions up to its end, with each turn checked by the rules.
-
-    Raises:
-        ContractError: a turn violates a rule.
-    """
-    watch, records = Watch(env, start), []
-    for _, record in performed(env, (start, *actions)):
-        watch(record)
-        records.append(record)
-    return records
 
 
 def at(record: Record, turn: int) -> str:
@@ -454,10 +354,10 @@ def no_clock(seen: Seen) -> str:
     for key, value in seen.info.items():
         if isinstance(value, str) and today in value:
             return f"{_where(seen)}: info[{key!r}] has today's date"
-        if type(value) in (int, float):
-            for unit in (1, 1e3, 1e6, 1e9):
-                if abs(value / unit - now) < DAY:
-                    return f"{_where(seen)}: info[{key!r}] = {value} is the time of day"
+        if type(value) in (int, float) and any(
+            abs(value / unit - now) < DAY for unit in (1, 1e3, 1e6, 1e9)
+        ):
+            return f"{_where(seen)}: info[{key!r}] = {value} is the time of day"
     return ""
 
 

@@ -59,6 +59,14 @@ class Violation(ContractError):
         super().__init__(f"{wrong}\n{shown_by(self.steps)}" if self.steps else wrong)
 
 
+def hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
+    """Raise the violation that the steps show, if any."""
+    found = shows(env, steps)
+    if found is not None:
+        found.again = shows
+        raise found
+
+
 def fresh(env: Env) -> Fresh:
     """A factory of unused environments like `env`.
 
@@ -159,19 +167,21 @@ def _cuts(steps: Sequence[Any]) -> list[Any]:
 def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
     """The violation with actions replaced by the simplest of them: all at once or one by one."""
     actions = [one for one in found.steps if _is_action(one)]
-    if not actions:
+    if not actions or not budget:
         return found
     simple = min(actions, key=lambda action: len(repr(action)))
     places = [n for n, one in enumerate(found.steps) if _is_action(one) and one is not simple]
-    for changed in (places, *([place] for place in places)):
-        if budget and changed:
-            budget -= 1
-            steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
-            simpler = tried(again, make, steps)
-            if simpler is not None and len(simpler.steps) <= len(found.steps):
-                found = simpler
-                if changed is places:
-                    break
+
+    def replaced(found: Violation, changed: Sequence[int]) -> Violation:
+        steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
+        simpler = tried(again, make, steps)
+        return found if simpler is None or len(simpler.steps) > len(found.steps) else simpler
+
+    all_at_once = replaced(found, places) if places else found
+    if all_at_once is not found:
+        return all_at_once
+    for place in places[: budget - 1]:
+        found = replaced(found, [place])
     return found
 
 
@@ -240,18 +250,18 @@ def _drawn(env: Env, steps: Sequence[Any]) -> str:
 
 def generators() -> tuple[Any, bytes]:
     """The states of the global generators of Python and NumPy."""
-    return random.getstate(), pickle.dumps(np.random.get_state())  # noqa: NPY002
+    return random.getstate(), pickle.dumps(np.random.get_state())
 
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
     """Restore the global generators at the end."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    python, numpy = random.getstate(), np.random.get_state()
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
+        np.random.set_state(numpy)
 
 
 def key_of(action: Any) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 STOP_WORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there
@@ -98,17 +98,22 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             if end - start <= _SHORT and classes[start] != "P":
                 yield start, end
                 continue
-            at, more = start, True  # a token of two kinds, or one that is too long
-            while at < end:
-                window = _window(text, at)
-                longest = max(
-                    found.end() if (found := kind.match(classes, at, window)) else 0
-                    for kind in _KINDS
-                )
-                if longest:
-                    yield at, longest
-                at = longest or at + 1
+            more = True  # a token of two kinds, or one that is too long
+            at = yield from _parts(text, classes, start, end)
             break
+
+
+def _parts(text: str, classes: str, at: int, end: int) -> Generator[tuple[int, int], None, int]:
+    """The longest tokens of one kind from a place to an end; returns the end of the last one."""
+    while at < end:
+        window = _window(text, at)
+        longest = max(
+            found.end() if (found := kind.match(classes, at, window)) else 0 for kind in _KINDS
+        )
+        if longest:
+            yield at, longest
+        at = longest or at + 1
+    return at
 
 
 def _window(text: str, start: int) -> int:

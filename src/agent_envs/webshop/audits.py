@@ -36,6 +36,7 @@ ODD = (
 )
 _BUTTONS = frozenset(f"click[{text.lower()}]" for text in (BACK, NEXT, PREVIOUS, BUY, *SUB_PAGES))
 _BUY = f"click[{BUY.lower()}]"
+_CLICKS = 2  # clicks on a product's page
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
 _LIMIT = re.compile(r"price lower than (\d+(?:\.\d+)?) dollars")
 
@@ -100,7 +101,7 @@ def _any_result(rng: np.random.Generator) -> Actor:
         choices: list[str] = [action for action in offered if _product(action)]
         if _BUY in offered:
             clicked += 1
-            return str(rng.choice(choices)) if choices and clicked <= 2 else _BUY  # noqa: PLR2004
+            return str(rng.choice(choices)) if choices and clicked <= _CLICKS else _BUY
         return str(rng.choice(choices)) if choices else f"search[{info['goal']}]"
 
     return act

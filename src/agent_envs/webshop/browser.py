@@ -118,7 +118,7 @@ class WebShopSite(WebShop):
         """The state without the browser: a copy opens its page in its own tab when it is used."""
         return self.__dict__ | {"_window": None}
 
-    def _elements(self, score: float) -> list[Element]:  # noqa: ARG002 - the page has it
+    def _elements(self, _score: float) -> list[Element]:
         """All that is on the page in the browser."""
         return self._opened().elements
 

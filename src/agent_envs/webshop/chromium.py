@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_envs.assets import require
 from agent_envs.webshop import warden
@@ -124,7 +124,7 @@ class Chromium:
         self._tabs.clear()
         self._current = ""
         if self._driver is not None:
-            self._driver.command_executor.close()  # type: ignore[union-attr]
+            cast("Any", self._driver.command_executor).close()
             self._driver = None
         if self._warden is not None:
             _end(self._warden)

@@ -10,7 +10,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.webshop.claims import same_kind, states
+from agent_envs.webshop.claims import states
+from agent_envs.webshop.kinds import same_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

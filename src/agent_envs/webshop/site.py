@@ -149,6 +149,10 @@ class Site:
         self._server.server_close()
         self._sold.put(None)
 
+    def abandon(self) -> None:
+        """Release the port in a forked child; the parent still serves."""
+        self._server.socket.close()
+
     def home(self) -> ResponseReturnValue:
         """Redirect to the episode."""
         import flask
@@ -309,7 +313,7 @@ def _handler() -> type[WSGIRequestHandler]:
     class Quiet(WSGIRequestHandler):
         protocol_version = "HTTP/1.0"
 
-        def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002
+        def log(self, *_: object) -> None:
             pass
 
     return Quiet
@@ -321,7 +325,7 @@ _OPEN: weakref.WeakSet[Site] = weakref.WeakSet()
 def _leave() -> None:
     """In a forked child: release the parent's sites, which end with the parent."""
     for site in _OPEN:
-        site._server.socket.close()  # noqa: SLF001
+        site.abandon()
     _OPEN.clear()
 
 

@@ -166,13 +166,17 @@ def _remove_left(place: Path) -> None:
     """Remove folders whose warden was killed: they are not locked."""
     for folder in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # of another user, or locked
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - os.fstat(held).st_mtime > _OLD:
-                    _remove(folder)
-            finally:
-                os.close(held)
+            _remove_unlocked(folder)
+
+
+def _remove_unlocked(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if time.time() - os.fstat(held).st_mtime > _OLD:
+            _remove(folder)
+    finally:
+        os.close(held)
 
 
 def _remove(folder: Path) -> None:
@@ -189,7 +193,8 @@ def _prctl(option: int, value: bytes | int) -> None:
 
 def _tell(**what: object) -> None:
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(what), flush=True)  # noqa: T201
+        sys.stdout.write(f"{json.dumps(what)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -62,6 +62,24 @@ def test_what_alfworlds_own_loader_leaves_out_is_left_out(folder):
     assert open_library(folder, "train").panel.task_ids == (HEAT,)
 
 
+@pytest.mark.parametrize("name", ["AppleSliced-None-Fridge-1", "Mug-movable-Fridge-1"])
+def test_sliced_objects_and_movable_receptacles_are_left_out(folder, name):
+    added = game_file(folder, f"alfworld/train/pick_and_place_simple-{name}/trial_z")
+    added.parent.mkdir(parents=True)
+    added.write_text(json.dumps(kitchen_data()), encoding="utf-8")
+    anew()
+    assert open_library(folder, "train").panel.task_ids == (PICK, HEAT)
+
+
+def test_a_file_that_changed_at_the_same_length_is_read_anew(folder):
+    file, library = game_file(folder, PICK), open_library(folder, "train")
+    assert library.load(PICK).task == "pick the mug."
+    file.write_text(file.read_text(encoding="utf-8").replace("pick the mug", "find the mug"))
+    later = time.time() + 5
+    os.utime(file, (later, later))
+    assert library.load(PICK).task == "find the mug."
+
+
 @pytest.mark.parametrize(
     ("split", "count"), [("train", 600), ("valid_seen", 120), ("valid_unseen", 120)]
 )
@@ -224,6 +242,7 @@ def test_only_a_few_parsed_games_are_kept():
     assert again is library.load(library.panel.task_ids[data.KEPT_GAMES])
 
 
+@pytest.mark.slow
 def test_the_public_splits(alfworld_data, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert len(open_library(alfworld_data, "train").panel) == 3553

@@ -111,6 +111,16 @@ def test_public_walkthroughs_are_as_long(alfworld_data: Path):
     assert [len(plan(World(game)) or ()) for game in games] == [len(g.walkthrough) for g in games]
 
 
+def test_what_is_in_place_already_is_not_brought_again(kitchen):
+    world = kitchen("pick2")
+    for command in (
+        *("go to drawer 1", "take mug 3 from countertop 2", "go to fridge 1", "open fridge 1"),
+        "move mug 3 to fridge 1",
+    ):
+        world.execute(command)
+    assert len(plan(world) or ()) == 4  # there, take another mug, back, move it
+
+
 def test_does_not_change_the_world():
     world = generated(3, "pick2")
     before = world.anchor(), world.facts()

@@ -34,6 +34,7 @@ def play(env, commands):
     return [env.step(command) for command in commands]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -47,6 +48,7 @@ def test_the_contract(options):
     check_agent_env(make(**options), oracle=Oracle)
 
 
+@pytest.mark.slow
 def test_the_contract_on_public_games(alfworld_data):
     env = gym.make("AlfWorld-v0", data=alfworld_data, split="valid_seen")
     check_agent_env(env, oracle=Oracle)
@@ -93,6 +95,25 @@ def test_progress_by_distance_is_what_is_left_of_a_shortest_solution():
     length = len(info["walkthrough"])
     shares = [info["progress"] for *_, info in play(env, info["walkthrough"])]
     assert shares == pytest.approx([(done + 1) / length for done in range(length)])
+
+
+def test_progress_by_distance_is_at_least_0_and_a_solved_task_no_dead_end(folder):
+    env = gym.make("AlfWorld-v0", data=folder, progress="distance", task_types="pick")
+    env.reset(options={"task": 0})
+    # Five steps are needed at the start: go to a mug, take it, go to the fridge, open it, move it.
+    wrong = ("go to drawer 1", "take apple 1 from countertop 1", "go to sinkbasin 1")
+    # Then 4; 5 with the apple to be put down first; 6 away from the mugs.
+    shares = [info["progress"] for *_, info in play(env, wrong)]
+    assert shares == pytest.approx([1 / 5, 0, 0])
+    right = ("move apple 1 to sinkbasin 1", "go to drawer 1", "take mug 3 from countertop 2")
+    infos = [info for *_, info in play(env, [*right, "go to fridge 1", "open fridge 1"])]
+    *_, last = env.step("move mug 3 to fridge 1")
+    assert last["success"]
+    assert not any(info["dead_end"] for info in [*infos, last])
+
+
+def test_the_turn_limit_is_50():
+    assert make().unwrapped.max_turns == 50
 
 
 def test_a_goal_out_of_reach_is_a_dead_end(folder, kitchen):

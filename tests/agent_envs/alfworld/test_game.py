@@ -166,6 +166,7 @@ def test_copies_of_a_game_are_the_game(game):
     assert copy.deepcopy(game) is copy.copy(game) is game
 
 
+@pytest.mark.slow
 def test_every_public_game_is_read_with_the_goal_its_folder_names(alfworld_data):
     files = sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))
     assert len(files) == 3553 + 140
@@ -175,3 +176,20 @@ def test_every_public_game_is_read_with_the_goal_its_folder_names(alfworld_data)
         assert game.task_type == kind
         assert game.goal.object_type == f"{thing}Type".lower()
         assert (game.goal.lamp or game.goal.receptacle_type) == f"{place}Type".lower()
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "field"),
+    [
+        ("SinkBasinType", "SinkType", "sinks"),
+        ("SinkBasinType", "SinkBasinType", "sinks"),
+        ("KnifeType", "ButterKnifeType", "knives"),
+        ("KnifeType", "KnifeType", "knives"),
+    ],
+)
+def test_sinks_and_knives_of_either_type_are_tools(data, kind, other, field):
+    told = data()
+    problem = told["pddl_problem"].replace(f" {kind}", f" {other}")
+    game = parse_game(told | {"pddl_problem": problem}, "toy/train/pick/1", "toy")
+    names = {"sinks": game.receptacles, "knives": game.objects}[field]
+    assert [names[place] for place in getattr(game, field)] in (["sinkbasin 1"], ["knife 1"])

@@ -49,6 +49,7 @@ def test_every_public_transcript_byte_for_byte(shared_data: Path, alfworld_data:
         assert world.accepted == (step["f"] != NOTHING)
 
 
+@pytest.mark.slow
 def test_every_public_walkthrough_wins_with_its_last_command(alfworld_data: Path):
     for path in alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"):
         world = World(load_game(path))
@@ -222,6 +223,13 @@ def test_what_examining_the_object_in_hand_says(kitchen, facts, words):
         (("go to drawer 1", "take mug 2 from countertop 1"), "take mug 3 from countertop 2"),
         (("go to drawer 1", "take mug 2 from countertop 1"), "move mug 2 to drawer 1"),
         (("go to drawer 1", "take mug 2 from countertop 1"), "put mug 2 in/on countertop 1"),
+        (("go to drawer 1", "take mug 2 from countertop 1"), "slice apple 1 with mug 2"),
+        (("go to drawer 1", "take mug 2 from countertop 1"), "heat mug 2 with countertop 1"),
+        (("go to drawer 1", "take mug 2 from countertop 1"), "heat mug 2 with microwave 1"),
+        (
+            ("go to drawer 1", "take knife 1 from countertop 1", "go to sinkbasin 1"),
+            "clean knife 1 with sinkbasin 1",
+        ),
         (("go to fridge 1",), "close fridge 1"),
         ((), ""),
         ((), "dance"),
@@ -253,6 +261,15 @@ def test_heating_cooling_and_cleaning_ask_for_no_open_door(kitchen):
     play(world, "heat mug 3 with microwave 1", "go to sinkbasin 1")
     said = play(world, "clean mug 3 with sinkbasin 1", "examine mug 3")
     assert said[-1] == "This is a hot and clean mug 3."
+
+
+def test_a_thing_is_never_hot_and_cold(kitchen):
+    world = kitchen()
+    play(world, "go to countertop 2", "take mug 3 from countertop 2", "go to fridge 1")
+    for verb, tool, holds in (("cool", "fridge 1", "iscool"), ("heat", "microwave 1", "ishot")) * 2:
+        play(world, f"{verb} mug 3 with {tool}")
+        said = [fact for fact in world.facts() if fact.startswith(("iscool", "ishot"))]
+        assert said == [f"{holds}(mug 3)"]
 
 
 def test_an_object_in_two_places_stays_in_the_other_when_taken(kitchen):
@@ -330,6 +347,13 @@ def test_winning(kitchen, task, before, last):
         assert not world.won
     play(world, last)
     assert world.won
+
+
+def test_only_the_thing_asked_for_is_looked_at(kitchen):
+    world = kitchen("look")
+    play(world, "go to sidetable 1", "use desklamp 1", "go to drawer 1")
+    play(world, "take apple 1 from countertop 1", "go to sidetable 1")
+    assert not world.won
 
 
 def test_leaving_the_lamp_or_taking_it_back_undoes_the_win(kitchen):
@@ -453,6 +477,7 @@ print(world.anchor())
 """
 
 
+@pytest.mark.slow
 def test_anchors_are_the_same_in_every_process():
     here = str(Path(__file__).parent)
     printed = {

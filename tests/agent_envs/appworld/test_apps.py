@@ -8,8 +8,12 @@ import pytest
 
 from agent_envs.appworld.apis import KINDS, wrong
 from agent_envs.appworld.apps import APPS
+from agent_envs.appworld.apps.app import MOST_ROWS
+from agent_envs.appworld.ledger import Effect
 from agent_envs.appworld.session import Session
 from agent_envs.appworld.tasks import task
+
+pytestmark = pytest.mark.slow
 
 ALL = [(app, api) for app, kind in APPS.items() for api in kind.apis]
 
@@ -326,3 +330,135 @@ def test_docs_are_found_by_words(session):
     assert [one["name"] for one in names] == list(APPS)
     for given in ({"app_name": "phone", "api_name": "x"}, {"app_name": "mail", "api_name": "x"}):
         assert status(session.call("api_docs", "show_api_doc", given)["error"]) == 422
+
+
+def test_a_mail_has_recipients_and_the_newest_comes_first(call):
+    assert status(call("mail", "send_mail", recipients=[], subject="x")) == 422
+    for subject in ("one", "two"):  # at the same time: the later one is newer
+        call("mail", "send_mail", recipients=["a@b.c"], subject=subject)
+    sent = call("mail", "list_mails", folder="sent", page_limit=20)
+    assert [mail["subject"] for mail in sent[:2]] == ["two", "one"]
+    times = [mail["sent_at"] for mail in call("mail", "list_mails", page_limit=20)]
+    assert len(set(times)) > 1
+    assert times == sorted(times, reverse=True)
+
+
+def test_all_of_the_balance_can_be_spent_and_no_cent_more(call):
+    balance = call("payments", "show_balance")["balance"]
+    more = round(balance + 0.01, 2)
+    assert status(call("payments", "send_money", receiver="a@b.c", amount=more)) == 409
+    call("payments", "send_money", receiver="a@b.c", amount=balance)
+    assert call("payments", "show_balance") == {"balance": 0.0}
+
+
+def test_payments_of_some_days_include_the_first_and_the_last(call, session):
+    call("payments", "send_money", receiver="a@b.c", amount=1, note="today")
+    today = session.now[:10]
+    for days in (
+        {"first_day": today},
+        {"last_day": today},
+        {"first_day": today, "last_day": today},
+    ):
+        found = call("payments", "list_transactions", query="today", **days)
+        assert [paid["note"] for paid in found] == ["today"]
+    for days in ({"first_day": "2999-01-01"}, {"last_day": "1999-12-31"}):
+        assert call("payments", "list_transactions", query="today", **days) == []
+
+
+def test_an_event_takes_time_and_what_is_not_given_stays(call):
+    day = {"start": "2030-01-02T10:00", "end": "2030-01-02T10:00"}
+    assert status(call("calendar", "create_event", title="x", **day)) == 422
+    day["end"] = "2030-01-02T10:01"
+    event = call("calendar", "create_event", title="x", place="Room 1", **day)["event_id"]
+    call("calendar", "update_event", event_id=event, title="y")
+    shown = call("calendar", "show_event", event_id=event)
+    assert shown == {"id": event, "title": "y", "place": "Room 1", "guests": [], **day}
+
+
+def test_an_app_keeps_so_many_rows(call, session):
+    room = MOST_ROWS - len(session.state.tables["notes"])
+    assert room > 0
+    for number in range(room):
+        session.begin()
+        call("notes", "create_note", title=f"{number}")
+    session.begin()
+    assert status(call("notes", "create_note", title="one too many")) == 409
+
+
+def test_a_folder_is_not_its_neighbour(call):
+    call("files", "create_file", path="/box/a.txt")
+    call("files", "create_file", path="/boxes/b.txt")
+    assert [file["path"] for file in call("files", "list_files", folder="/box")] == ["/box/a.txt"]
+
+
+def test_a_song_is_liked_once(call):
+    song = call("music", "search_songs")[0]["id"]
+    first, then = ("unlike", "like") if song in liked(call) else ("like", "unlike")
+    for verb in (first, then):
+        assert call("music", f"{verb}_song", song_id=song) is None
+        assert status(call("music", f"{verb}_song", song_id=song)) == 409
+
+
+def liked(call):
+    return [song["id"] for song in call("music", "list_liked_songs", page_limit=20)]
+
+
+def test_contacts_of_a_relationship(call):
+    every = call("contacts", "search_contacts", page_limit=20)
+    for kind in ("family", "friend", "coworker", "neighbour", "other"):
+        found = call("contacts", "search_contacts", relationship=kind, page_limit=20)
+        assert [one for one in found if one in every] == [
+            one for one in every if one["relationship"] == kind
+        ]
+    assert {one["relationship"] for one in every} >= {"friend", "coworker"}
+
+
+def test_none_is_no_value_of_what_is_required(call):
+    assert status(call("notes", "create_note", title=None)) == 422
+    assert status(call("notes", "show_note", note_id=None)) == 422
+    assert status(call("notes", "create_note", title="x", text=None)) == 422  # its default is ""
+    assert "note_id" in call("notes", "create_note", title="x", tags=None)
+
+
+def test_a_token_opens_its_own_app_alone(session):
+    account = {"username": session.email}
+    tokens = {}
+    for app in ("notes", "music"):
+        given = {**account, "password": session.passwords[app]}
+        tokens[app] = session.call(app, "login", given)["value"]["access_token"]
+    assert "value" in session.call("notes", "list_tags", {"access_token": tokens["notes"]})
+    assert (
+        status(session.call("notes", "list_tags", {"access_token": tokens["music"]})["error"])
+        == 401
+    )
+
+
+KEYED = {
+    "the state": lambda session: session.state.change("songs", 101, rating=1),
+    "the ids of new rows": lambda session: session.state.remove(
+        "notes", session.state.add("notes", title="x")
+    ),
+    "a log-in": lambda session: session.logged_in.add("notes"),
+    "what was asked for and done": lambda session: session.ledger.add("payment", amount=5.0),
+    "harm": lambda session: session.ledger.add("payment", amount=7.0),
+    "the answer": lambda session: setattr(session, "ended", ("5", "success")),
+    "the status": lambda session: setattr(session, "ended", (None, "fail")),
+    "the end": lambda session: setattr(session, "ended", (None, "success")),
+}
+
+
+def test_the_key_of_a_session_has_each_part_by_itself():
+    opened, keys = task("split_the_dinner-0"), []
+    for change in (None, *KEYED.values()):
+        wanted = [Effect("payment", {"amount": 5.0})]
+        session = Session(opened.household, opened.instruction, APPS, wanted)
+        if change is not None:
+            change(session)
+        keys.append(session.key)
+    assert len(set(map(repr, keys))) == len(KEYED) + 1
+
+
+def test_an_id_is_used_once(call):
+    first = call("notes", "create_note", title="x")["note_id"]
+    call("notes", "delete_note", note_id=first)
+    assert call("notes", "create_note", title="x")["note_id"] == first + 1

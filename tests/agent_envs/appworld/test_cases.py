@@ -168,6 +168,7 @@ def world():
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_checker_judges_as_a_careful_person_does(world, family):
     missed, _ = wrong(world, family)

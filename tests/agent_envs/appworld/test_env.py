@@ -16,6 +16,8 @@ from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.appworld.tasks import task
 from agent_envs.testing import check_agent_env
 
+pytestmark = pytest.mark.slow
+
 TASK = "tick_off-0"
 LOOK = """
 me = apis.supervisor.show_profile()

@@ -9,6 +9,8 @@ from agent_envs.appworld import tasks
 from agent_envs.appworld.experts import Explorer, solution
 from agent_envs.appworld.families import FAMILIES
 
+pytestmark = pytest.mark.slow
+
 TASK = "tick_off-0"
 
 

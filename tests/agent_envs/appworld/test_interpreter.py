@@ -14,6 +14,8 @@ import pytest
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SandboxError, warden
 
+pytestmark = pytest.mark.slow
+
 NOW = "2024-05-03T10:30:00"
 
 

@@ -11,9 +11,11 @@ from agent_envs.appworld import tasks
 from agent_envs.appworld.apis import LONGEST_TEXT
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.apps.app import MOST_ROWS
-from agent_envs.appworld.ledger import KINDS, Effect, Ledger
+from agent_envs.appworld.ledger import KINDS, Effect, Ledger, fits
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.session import CALLS, Session
+
+pytestmark = pytest.mark.slow
 
 # What each API that changes anything does to the ledger when called on what was there before.
 CHANGES = {
@@ -407,3 +409,9 @@ def test_the_key_of_a_state_is_of_its_rows_and_next_ids():
     state.remove("notes", made)
     assert state.tables == tasks.task("tick_off-0").household.state.tables
     assert state.key != before  # the next note gets another id
+
+
+def test_paths_are_compared_to_the_letter_and_other_texts_by_their_words():
+    done = {"path": "/work/Plan.txt", "title": "The plan."}
+    assert fits(done, {"path": "/work/Plan.txt", "title": "the  PLAN"})
+    assert not fits(done, {"path": "/work/plan.txt"})

@@ -8,9 +8,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from agent_envs.appworld import tasks
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.sandbox import warden
+
+pytestmark = pytest.mark.slow
 
 
 def solve(world, task_id):
@@ -54,14 +58,15 @@ def test_64_worlds_at_once_do_not_mix():
         world.close()
 
 
-def test_2000_episodes_leave_nothing_behind():
+@pytest.mark.parametrize("episodes", [200, pytest.param(2000, marks=pytest.mark.long)])
+def test_episodes_leave_nothing_behind(episodes):
     world = MiniWorld(timeout=300)
     ids = tasks.task_ids("all")
     seen = []
-    for episode in range(2000):
+    for episode in range(episodes):
         world.open(ids[episode % 40])
         assert "@" in world.execute("print(apis.supervisor.show_profile()['email'])")
-        if episode % 1000 == 999:
+        if episode % (episodes // 2) == episodes // 2 - 1:
             gc.collect()
             pid = warden().pid
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -20,6 +20,8 @@ from agent_envs.appworld.guest import modules
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SandboxError, warden
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 SOURCES = REPOSITORY / "src", REPOSITORY
 NOT_ALLOWED = "is not allowed in the sandbox"

@@ -18,6 +18,8 @@ from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.replies import MARKS, read
 from agent_envs.appworld.session import Session
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (0, 3, 6, 9, 12, 15, 16, 19, 31)  # of each family: 252 tasks
 TASKS = [f"{family}-{seed}" for family in FAMILIES for seed in SEEDS]
 SPOIL = (

@@ -22,6 +22,8 @@ from agent_envs.appworld.remote import EASY, HttpWorld
 from agent_envs.appworld.servers import Own
 from agent_envs.appworld.world import BackendError, World
 
+pytestmark = pytest.mark.slow
+
 TASK = "tick_off-0"
 
 

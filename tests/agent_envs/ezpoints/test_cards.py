@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_envs.ezpoints.cards import COLOURS, FITTING, SIGNS, draw
+from agent_envs.ezpoints.cards import BLACK, COLOURS, FITTING, RED, SIGNS, draw
 from agent_envs.ezpoints.rules import SUITS, SYMBOLS, VALUES, Card
 
 HAND = Card("K", "S"), Card("2", "H")
@@ -71,3 +71,9 @@ def test_signs_stay_on_their_grid():
     points = [p for sign in SIGNS.values() for p in sign.replace(",", "").split()]
     assert {p[0] for p in points} <= set("01234")
     assert {p[1] for p in points} <= set("0123456")
+
+
+@pytest.mark.parametrize(("suit", "red"), [("C", False), ("D", True), ("H", True), ("S", False)])
+def test_hearts_and_diamonds_are_red(suit, red):
+    picture = draw((Card("2", suit), Card("10", suit)), "")
+    assert (coloured(picture, RED) > 0, coloured(picture, BLACK) > 0) == (red, not red)

@@ -41,6 +41,7 @@ TENTH = "KS", "2H"
 EVEN = "6S", "6H"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", ["success", "rl4vlm", "verl-agent"])
 @pytest.mark.parametrize("action_space", ["text", "discrete13"])
 @pytest.mark.parametrize("observation", ["text", "image"])

@@ -83,6 +83,12 @@ def test_no_hand_is_in_two_splits():
     assert sum(len(open_panel(split)) for split in SPLITS[:3]) == len(open_panel("all")) == 768
 
 
+@pytest.mark.parametrize(("split", "suits"), [("val", {"C", "H"}), ("test", {"D", "S"})])
+def test_the_suits_that_are_held_out(split, suits):
+    hands = [deals()[task] for task in open_panel(split).task_ids]
+    assert all({card.suit for card in hand} == suits for hand in hands)
+
+
 def test_an_unknown_split_is_refused():
     with pytest.raises(ValueError, match="unknown split 'tain', did you mean 'train'"):
         open_panel("tain")

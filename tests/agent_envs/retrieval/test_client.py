@@ -345,6 +345,7 @@ class TestFaults:
             assert len(server.asked) == 2
         assert told.value.status == 0
 
+    @pytest.mark.slow
     def test_an_answer_without_an_end(self, monkeypatch):
         monkeypatch.setattr(client, "_LARGEST", 1 << 20)
         with Stub(bomb) as server:
@@ -476,6 +477,7 @@ class TestConnections:
             repr(other) == repr(one) == f"Http({one.url!r}, api='queries', timeout=7.0, retries=5)"
         )
 
+    @pytest.mark.slow
     def test_a_forked_process_has_connections_of_its_own(self):
         with Stub(search_r1) as server:
             one = Http(server.url)

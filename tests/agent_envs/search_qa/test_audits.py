@@ -10,6 +10,8 @@ from agent_envs.search_qa.audits import NON_SOLVERS, actions
 from agent_envs.testing import audit_anchors
 from agent_envs.testing.episodes import episode, starts
 
+pytestmark = pytest.mark.slow
+
 STRICT = {"strict_compat": True}
 MODES = [
     ("SearchQA-v0", {}),

@@ -116,6 +116,7 @@ def written(folder, name, rows=ROWS):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "jsonl.xz", "json", "parquet"])
 def test_files_packed_or_not(tmp_path, ending):
     written(tmp_path, f"qa.{ending}", [*ROWS, {"question": "Où?", "golden_answers": ["là", "ici"]}])

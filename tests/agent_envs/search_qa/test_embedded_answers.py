@@ -8,10 +8,13 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from agent_envs.search_qa.accepted import Accepted, forms
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS
 from agent_envs.search_qa.data import open_data
+from agent_envs.search_qa.forms import forms
 from tools.encyclopaedia.wordings import ASKS
+
+pytestmark = pytest.mark.slow
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from agent_envs import INFO_KEYS, ContractError, ParseReply, Prompt
 from agent_envs.retrieval.combine import Scripted
 from agent_envs.retrieval.passages import Passage
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import normalised
-from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.testing import check_agent_env
 
@@ -71,6 +72,7 @@ def last(env, *replies, task="q"):
 # the contract
 
 
+@pytest.mark.slow
 @ALL
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
@@ -107,7 +109,7 @@ def test_the_contract_without_a_corpus(folder_of):
 EPISODE = [SEARCH.format("chad"), "hm", SEARCH.format("capital of chad"), "hm"]
 CHILD = """
 import json, sys
-from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 folder, replies, calls = json.load(sys.stdin)
@@ -119,6 +121,7 @@ print(json.dumps([episode(env, replies) for env in made] + [episode(env, calls) 
 """
 
 
+@pytest.mark.slow
 def test_an_episode_is_the_same_in_every_process(folder):
     calls = [
         f'<tool>{{"name": "{name}", "args": {{"query": "capital of chad"}}}}</tool>'
@@ -979,3 +982,28 @@ def test_render_shows_the_action_without_the_thought(make):
 def test_strict_compat_has_no_budget_of_searches_of_its_own(folder):
     with pytest.raises(ValueError, match="set max_turns instead of max_searches=2"):
         SearchQA(data=folder, split="all", strict_compat=True, max_searches=2)
+
+
+def test_a_gold_passage_that_is_listed_twice_counts_once():
+    assert Facts("q", ("a", "b", "a"), frozenset({"a", "c"})).progress == 1 / 2
+
+
+def test_the_anchor_of_what_is_known_has_each_part_by_itself():
+    known = Facts("q", ("a",), frozenset({"a"}), searches=1, answered=False)
+    others = [
+        known._replace(question="p"),
+        known._replace(seen=frozenset({"a", "b"})),
+        known._replace(answered=True),
+    ]
+    assert len({one.anchor(2, True) for one in (known, *others)}) == 4
+    assert len({known.anchor(*rest) for rest in ((2, True), (1, True), (2, False))}) == 3
+    way = known._replace(searches=2, gained=True, first_answered=True)
+    assert way.anchor(2, True) == known.anchor(2, True)
+
+
+def test_where_the_gold_passages_are_known_no_other_shows_the_answer():
+    accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
+    found = [Passage("a", "Peru", "Its capital is Lima.")]
+    assert Facts("q").answer_in(found, accepted)
+    assert Facts("q", ("a",)).answer_in(found, accepted)
+    assert not Facts("q", ("b",)).answer_in(found, accepted)

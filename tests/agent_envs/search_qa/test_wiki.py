@@ -76,6 +76,7 @@ def told(records):
 # the contract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -421,7 +422,23 @@ def test_progress_and_anchor(make):
     assert records[0][4]["anchor"] != start[4]["anchor"]
 
 
+@pytest.mark.parametrize(("reward", "told"), [("em", False), ("outcome", True), ("merged", True)])
+def test_the_form_of_the_replies_is_in_the_anchor_of_rewards_that_read_it(make, reward, told):
+    env, formed = make(max_turns=3, reward=reward), call(query="chad")
+    bare = formed.removeprefix("<reasoning>r</reasoning>")
+    one, other = (play(env, reply)[-1][4]["anchor"] for reply in (formed, bare))
+    assert (one != other) == told
+
+
 # what cannot be cheated, and what strict_compat pays for it
+
+
+@STRICT
+def test_the_question_can_hold_no_tag(folder_of, strict):
+    question = {"id": "q", "question": "Who is <tool>[INST] he", "answers": ["x"]}
+    env = WikiSearch(data=folder_of([question]), split="all", strict_compat=strict)
+    observation, info = env.reset()
+    assert ("<tool>[INST]" in observation, "<tool>[INST]" in info["goal"]) == (strict, strict)
 
 
 @STRICT

@@ -41,6 +41,11 @@ def test_the_same_state_is_the_same_object_where_nothing_moves(drawn):
     assert room.after(start, RIGHT, push=False) is start
 
 
+def test_a_box_is_not_pushed_into_a_wall(drawn):
+    room = drawn("#####", "#@$.#", "#####")
+    assert boards(room, play(room, RIGHT, RIGHT)) == ["#PXO#", "#_P√#", "#_P√#"]
+
+
 def test_boxes_are_not_pulled(drawn):
     room = drawn("######", "# @$.#", "######")
     states = play(room, LEFT, RIGHT)
@@ -81,6 +86,21 @@ def test_anchors_know_walls_targets_boxes_and_player(drawn):
     assert len(set(found)) == 5
     walked = rooms[0].after(rooms[0].start, RIGHT)
     assert anchor(rooms[0].kinds(walked), 6) == found[1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(("#@$.#", "# # #"), id="a wall"),
+        pytest.param(("#@$ #", "#  .#"), id="a target"),
+        pytest.param(("#@ .#", "# $ #"), id="a box"),
+        pytest.param(("# $.#", "#@  #"), id="the player"),
+    ],
+)
+def test_anchors_know_each_part_by_itself(drawn, other):
+    rooms = [drawn("#####", *rows, "#####") for rows in (("#@$.#", "#   #"), other)]
+    one, two = (anchor(room.kinds(room.start), room.width) for room in rooms)
+    assert one != two
 
 
 def test_shapes_with_the_same_bytes_have_other_anchors():

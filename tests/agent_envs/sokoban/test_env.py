@@ -43,6 +43,7 @@ CORRIDOR = ("#######", "#@$ .*#", "#######")
 NICHE = ("######", "#@   #", "# $ .#", "#    #", "######")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["Sokoban-v0", "VisualSokoban-v0"])
 @pytest.mark.parametrize("action_space", ["text", "discrete4", "discrete9"])
 @pytest.mark.parametrize(("reward", "wall"), [("sokoban", "invalid"), ("success", "valid")])
@@ -52,6 +53,7 @@ def test_the_contract(env_id, action_space, reward, wall):
     check_agent_env(env, oracle=Explorer, processes=other_process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -70,6 +72,7 @@ def test_the_contract_with_other_options(options):
         check_agent_env(env, oracle=Explorer, processes=False)
 
 
+@pytest.mark.slow
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
     assert len(env.unwrapped.panel) == 1000
@@ -132,6 +135,19 @@ def test_a_box_off_its_target_costs_one(level):
 def test_from_target_to_target_pays_nothing(level):
     env = level("#######", "#@*.$ #", "#     #", "#######")
     assert play(env, "right")[-1][1] == -0.1
+
+
+def test_progress_is_at_least_0(level):
+    # One push remains at the start, and two actions after a step away from the box.
+    steps = play(level("######", "# @$.#", "######"), "left", "right")
+    assert told(steps, "progress", "remaining") == [(-0.1, 0.0, 2), (-0.1, 0.0, 1)]
+
+
+def test_noop_changes_nothing(level):
+    start, after = play(level(*CORRIDOR, action_space="discrete9"), "noop")
+    assert after[0] == start[0]
+    assert (after[1], after[4]["valid"], after[4]["effective"]) == (-0.1, True, False)
+    assert after[4]["anchor"] == start[4]["anchor"]
 
 
 def test_success_pays_one(level):
@@ -258,6 +274,7 @@ def test_a_number_is_no_action_of_the_text_space():
         env.step(3)
 
 
+@pytest.mark.slow
 def test_10_000_random_steps_against_the_public_rules():
     rng = np.random.default_rng(0)
     sizes = [(6, 6, 1), (6, 6, 2), (7, 7, 2), (8, 8, 3)]
@@ -343,6 +360,10 @@ def test_copies_branch_from_the_state():
     assert other.unwrapped.solver is env.unwrapped.solver
     *_, last = [other.step(action) for action in plan[1:]]
     assert last[4]["success"]
+
+
+def test_the_turn_limit_is_15():
+    assert make().unwrapped.max_turns == 15
 
 
 def test_the_turn_limit_changes_no_room():

@@ -22,6 +22,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SIZES, ids=str)
 def test_rooms_are_as_asked(settings):
     rng = np.random.default_rng(3)

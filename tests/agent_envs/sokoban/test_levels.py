@@ -135,6 +135,10 @@ def test_copies_are_the_levels_themselves(file):
         ("#####\n#@$.#\n## ##", "the walls are open at row 3, column 3"),
         ("#####\n#@$.#\n###", "the walls are open at row 3, column 4"),
         ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "the player cannot reach the box or target"),
+        (
+            "########\n#@$$.#.#\n########",
+            "the player cannot reach the box or target at row 2, column 7",
+        ),
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),
         (ONE + "\n#####\n#@$√#\n#####", r"some.txt, line 5: unknown symbol '√'"),
         ("#" * 65 + "\n#@$.#\n" + "#" * 65, "3 rows of 65 cells, at most 64 are allowed"),

@@ -39,6 +39,7 @@ def states_of(room, rng, count):
     return states
 
 
+@pytest.mark.slow
 def test_500_small_rooms_against_trying_everything():
     rng, dead = np.random.default_rng(0), 0
     kinds = [Settings(), Settings(6, 6, 2), Settings(5, 9, 2), Settings(7, 7, 2, 3, 30)]
@@ -109,6 +110,12 @@ def test_a_search_that_gives_up_says_how_many_remain_at_least(drawn):
     assert Solver(room, 0).plan(room.start) == []
 
 
+def test_a_search_goes_on_while_a_position_is_as_promising_as_the_last(drawn):
+    # Each of the three pushes leaves a position that needs as many actions in all: 3.
+    room = drawn("#######", "#@$  .#", "#######")
+    assert Solver(room, budget=1).remaining(room.start) == Remaining(3)
+
+
 @pytest.mark.parametrize("budget", [0, 3, 30, 10_000])
 def test_answers_do_not_depend_on_what_was_asked_before(drawn, budget):
     room, rng = far_apart(drawn), np.random.default_rng(1)
@@ -132,6 +139,7 @@ def test_what_is_kept_is_bounded(drawn, monkeypatch):
         assert len(solver._kept) <= 11 + len(plan) + 60
 
 
+@pytest.mark.slow
 def test_public_levels_are_solved(boxoban):
     lengths = []
     for room in read_levels(boxoban / "unfiltered_test" / "000.txt.gz")[:12]:

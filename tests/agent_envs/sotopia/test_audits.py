@@ -11,6 +11,8 @@ from agent_envs.sotopia.audits import NON_SOLVERS
 from agent_envs.sotopia.families import FAMILIES
 from agent_envs.testing import audit_anchors
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("options", [{}, {"reward": "weighted"}, {"family": "friend"}])
 def test_anchors_are_keys_of_the_decision_state(options):

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import agent_envs
-from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.experts import Explorer, Oracle
 from agent_envs.sotopia.families import FAMILIES
-from agent_envs.sotopia.rules import RANGES
+from agent_envs.sotopia.rules import RANGES, Verdict
+from agent_envs.sotopia.talk import Pending, Said
 from agent_envs.testing import check_agent_env
 
 LEAVE = Act("leave").written()
@@ -37,6 +38,7 @@ def finish(env, act):
             return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}]
 )
@@ -44,6 +46,7 @@ def test_the_contract_with_options(options):
     check_agent_env(make(**options), processes=False)
 
 
+@pytest.mark.slow
 def test_the_contract_in_self_chat():
     check_agent_env(make(partner="external"), processes=False)
 
@@ -285,8 +288,10 @@ def test_wrapped_replies():
     assert env.unwrapped.talk.ended
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("acts", [600, pytest.param(6000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("partner", ["scripted", "echo", "external"])
-def test_20_000_acts_of_any_kind(partner):
+def test_acts_of_any_kind(partner, acts):
     rng = np.random.default_rng(0)
     env = gym.make("Sotopia-v0", partner=partner, split="all")
     env.action_space.seed(0)
@@ -295,7 +300,7 @@ def test_20_000_acts_of_any_kind(partner):
         *("3 hours and dinner", "Do you know Anouk?", "{", "[action] nods", "\x00", "💥"),
     ]
     done, seed = 0, 0
-    while done < 20_000 // 3:
+    while done < acts:
         seed += 1
         env.reset(seed=seed)
         ended = False
@@ -338,3 +343,91 @@ def test_one_family_can_be_chosen(family):
 def test_options_that_make_no_sense(options, says):
     with pytest.raises(ValueError, match=says):
         make(**options)
+
+
+class Fixed:
+    """A judge that always gives the same goal score."""
+
+    live = True
+
+    def __init__(self, goal):
+        self.goal = goal
+
+    def check(self, scene):
+        pass
+
+    def judge(self, talk, side):
+        return Verdict(dict.fromkeys(RANGES, 0.0) | {"goal": self.goal}, dict.fromkeys(RANGES, ""))
+
+
+@pytest.mark.parametrize("reward", ["goal", "success"])
+@pytest.mark.parametrize(("goal", "success"), [(5.9, False), (6.0, False), (6.1, True)])
+def test_a_success_is_a_goal_score_above_6(goal, success, reward):
+    env = make(judge=Fixed(goal), reward=reward)
+    env.reset(seed=1)
+    _, paid, terminated, _, info = env.step("left the conversation")
+    assert (terminated, info["success"]) == (True, success)
+    assert info["progress"] == pytest.approx(min(1.0, goal / 6))
+    assert paid == pytest.approx(goal / 10 if reward == "goal" else float(success))
+
+
+def test_nothing_is_paid_before_the_end():
+    env = make(judge=Fixed(8.0))
+    env.reset(seed=1)
+    assert env.step("Good morning!")[1:3] == (0.0, False)
+    assert env.step("left the conversation")[1:3] == (0.8, True)
+
+
+def changed(env, part):
+    """Change one part of what the anchor of an episode is made of."""
+    inner = env.unwrapped
+    talk, game = inner.talk, inner.talk.scene.game
+    deal = game.deals[1]
+    said = {
+        "the end": Said(inner.side, Act("leave")),
+        "an own act": Said(inner.side, Act("speak", "Good morning!")),
+        "a fact that was told": Said(1 - inner.side, speak(talk.scene.facts[1 - inner.side][0])),
+    }
+    parts = {
+        "what stands": {"standing": (deal, None)},
+        "whether it binds": {"firm": (True, False)},
+        "whether it is fresh": {"fresh": True},
+        "what is pending": {"pending": Pending(deal, 0, (True, False))},
+        "what is agreed": {"agreed": deal},
+        "who accepted": {"accepted_by": 1},
+        **{name: {"said": (*talk.said, one)} for name, one in said.items()},
+        "how often": {"said": (*talk.said, *talk.said[:1])},
+    }
+    if part in parts:
+        inner.talk = talk._replace(**parts[part])
+    elif part == "the partner's mood":
+        inner.speaker.mood = inner.speaker.mood._replace(patience=1)
+    elif part == "the task":
+        inner.task_id = "another"
+    else:
+        inner.next = 1 - inner.next
+
+
+PARTS = (
+    *("what stands", "whether it binds", "whether it is fresh", "what is pending"),
+    *("what is agreed", "who accepted", "the end", "an own act", "the partner's mood"),
+    *("the task", "whose turn it is"),
+)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_anchor_has_each_part_by_itself(part):
+    env = opened()
+    before = env.unwrapped._anchor()
+    changed(env, part)
+    assert env.unwrapped._anchor() != before
+
+
+@pytest.mark.parametrize("reward", ["goal", "weighted"])
+@pytest.mark.parametrize("part", ["how often", "a fact that was told"])
+def test_the_anchor_of_weighted_scores_has_what_they_read(part, reward):
+    env = opened(reward=reward)
+    env.step("Good morning!")
+    before = env.unwrapped._anchor()
+    changed(env, part)
+    assert (env.unwrapped._anchor() != before) == (reward == "weighted")

@@ -11,6 +11,7 @@ from agent_envs.sotopia.experts import Explorer, Oracle
 from agent_envs.sotopia.families import FAMILIES, scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_oracle_wins_nearly_always_and_who_knows_less_wins_less(family, play):
     best = play(lambda env: Oracle(env).act(), family=family, split="hard", tasks=24)
@@ -27,6 +28,7 @@ def test_the_oracle_needs_a_mind_to_read():
         Oracle(env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bargain", "donation"])
 def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
     exact = []

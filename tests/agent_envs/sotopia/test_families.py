@@ -107,6 +107,7 @@ def test_splits():
         assert scene(family, int(number)).temper[1 - int(side)] in ("stubborn", "impatient")
 
 
+@pytest.mark.slow
 def test_panels_and_scenes_are_the_same_everywhere():
     program = (
         "from agent_envs.sotopia.families import *\n"

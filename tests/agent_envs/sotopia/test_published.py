@@ -164,6 +164,7 @@ def test_every_public_pairing_plays_to_the_end_with_the_echo(public_folder):
         assert not info["progress_known"]
 
 
+@pytest.mark.slow
 def test_the_contract_on_public_data(public_folder, monkeypatch):
     monkeypatch.setenv("SOTOPIA_DATA", str(public_folder))
     check_agent_env(gym.make("Sotopia-v0", split="hard", partner="echo", judge="none"))

@@ -15,6 +15,8 @@ from agent_envs.sotopia.reading import reading
 from agent_envs.sotopia.scripted import ScriptedPartner
 from agent_envs.sotopia.talk import Talk
 
+pytestmark = pytest.mark.slow
+
 HAGGLE = [family for family in FAMILIES if family != "friend"]
 
 

@@ -235,6 +235,7 @@ SCRIPTS = st.text(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(st.text(st.characters(codec=None)) | SCRIPTS)
 def test_any_text_has_words(text):
@@ -256,6 +257,7 @@ def test_case_does_not_matter(text):
     assert words(text.upper()) == words(text.lower()) == words(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(st.from_regex(r"[0-9]{1,6}(\.[0-9]{1,3})?|[bcdxz]{1,2}|漢|カタ", fullmatch=True)))
 def test_words_that_no_rule_changes_come_back(found):

@@ -11,6 +11,8 @@ from agent_envs.testing.rewards import audit_rewards
 from agent_envs.webshop.audits import NON_SOLVERS, _named, _prices
 from agent_envs.webshop.shop import MODES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["synthetic", "human"])
 @pytest.mark.parametrize("mode", MODES)

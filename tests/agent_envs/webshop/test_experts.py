@@ -11,6 +11,8 @@ from planned import planned
 from agent_envs.webshop.experts import Explorer, Oracle, read_request
 from agent_envs.webshop.pages import Page
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = random.Random(0).sample(range(6910), 300)
 
 

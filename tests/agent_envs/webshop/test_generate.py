@@ -35,6 +35,7 @@ def exact(goal, place):
     return Page("item", product=place, options=goal.options)
 
 
+@pytest.mark.slow
 def test_its_size(shop):
     products = shop.catalogue.products
     assert len(products) == 1000
@@ -111,6 +112,7 @@ def test_other_sizes_and_seeds():
     assert generated(50, seed=3) != generated(50, seed=4)
 
 
+@pytest.mark.slow
 def test_the_same_in_processes_with_other_hash_seeds():
     program = (
         "import hashlib, json; from agent_envs.webshop.generate import generated;"

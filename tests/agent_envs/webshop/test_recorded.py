@@ -107,6 +107,7 @@ def test_episodes(made_up, golden, observation, kind):
             assert info["reward_terms"]["attributes"] == episode["reward_info"]["r_att"]
 
 
+@pytest.mark.slow
 def test_the_real_products_give_6910_goals_of_415_products(real):
     shop = shop_of(real, "synthetic")
     assert len(shop.catalogue.products) == 1000

@@ -89,6 +89,7 @@ def thefuzz(one, other):
     return round(fuzz.token_set_ratio(first, second)) if first and second else 0
 
 
+@pytest.mark.slow
 @settings(max_examples=2000)
 @given(TEXTS, TEXTS, st.integers(0, 12))
 def test_ratios_agree_with_rapidfuzz(one, other, kept):
@@ -265,3 +266,20 @@ def test_scores_lie_in_0_to_1_and_are_1_only_for_all(attributes, options, price,
     found = score(asked, Match(kind, attributes, price), options)
     assert 0 <= found.total <= 1
     assert (found.total == 1) == ((attributes, options, price, kind) == (3, 3, True, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("pricing", "strict", "upstream"),
+    [
+        ("$19.99", True, True),
+        ("$20.00", False, True),  # at the limit
+        ("$20.01", False, False),
+        ("$10.00 - $20.00", False, True),  # of a range the highest counts
+        ("$10.00 - $19.99", True, True),
+    ],
+)
+def test_what_a_limit_of_20_allows(product, pricing, strict, upstream):
+    one, nouns = product(pricing=pricing), (("shoe",), ("shoe",))
+    goal = Goal("A1-0", 0, "", (), (), price_upper=20.0)
+    assert strict_match(goal, one, one, nouns).price == strict
+    assert upstream_match(goal, one, one, nouns, one.highest).price == upstream

@@ -142,6 +142,7 @@ WORDS = st.sampled_from(["red", "green", "hat", "shoe", "box", "big", "the", "7.
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS, st.randoms(use_true_random=False))
 def test_the_order_of_documents_and_words_does_not_matter(texts, query, rng):

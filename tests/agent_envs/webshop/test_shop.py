@@ -225,6 +225,7 @@ def test_a_wrong_value_that_the_public_score_accepts(shoes):
         assert play(env, *way, task=task)[-1][1]["progress"] == pytest.approx(score)
 
 
+@pytest.mark.slow
 def test_wrong_values_of_real_options(real):
     # the public WebShop's own figures are 9.4 % of pairs asked for by name and 19.8 % without
     named = listed = exact = pairs = 0
@@ -258,6 +259,7 @@ def test_right_values_that_the_score_does_not_accept(real, strict):
     assert len(refused) == (0 if strict else 73)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strict", "unmet", "beyond"), [(False, 0, 458), (True, 164, 0)])
 def test_real_goals_that_their_own_product_does_not_meet(real, strict, unmet, beyond):
     shop = open_shop(open_catalogue(real), "synthetic", strict, 0, False)

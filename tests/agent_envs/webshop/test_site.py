@@ -28,6 +28,8 @@ from agent_envs.webshop.render import link
 from agent_envs.webshop.shop import open_shop
 from agent_envs.webshop.site import Site
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("flask", reason="no Flask; pip install 'agent-envs[browser]'")
 
 
@@ -141,7 +143,7 @@ class TestPages:
         data = source if source == "embedded" else request.getfixturevalue(source)
         shop, rng = shop_of(data, strict=strict), random.Random(5)
         kinds = set()
-        for goal in rng.sample(list(shop.goals.values()), 40):
+        for goal in rng.sample(list(shop.goals.values()), 15):
             for page in walk(shop, goal, rng):
                 kinds.add(page.kind)
                 expected = shop.elements(page, goal.text, 0.25)
@@ -227,7 +229,7 @@ class TestAddresses:
         shop, rng = shop_of(strict=strict, attributes=False), random.Random(4)
         opened = 0
         with Site(shop) as one:
-            for goal in rng.sample(list(shop.goals.values()), 6):
+            for goal in rng.sample(list(shop.goals.values()), 3):
                 one.start(goal.task_id)
                 led = {Page()}
                 for page in walk(shop, goal, rng):
@@ -241,7 +243,7 @@ class TestAddresses:
                     text = get(address)
                     assert Seen(text).elements == shop.elements(page, goal.text)
                     led |= {one.page(urljoin(address, each)) for each in links(text)}
-                    for _ in range(40):
+                    for _ in range(15):
                         changed = by_hand(rng, one.address(rng.choice(sorted(led, key=repr))))
                         status, headers, text = ask(changed)
                         opened += status == 200

@@ -70,6 +70,7 @@ def test_the_papers_ranges(made_up):
         open_panel(shop, "train")
 
 
+@pytest.mark.slow
 def test_the_papers_ranges_on_the_real_products(real):
     shop = shop_of(real, strict=False)
     sizes = {split: len(open_panel(shop, split)) for split in EMBEDDED}

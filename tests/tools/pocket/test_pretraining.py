@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
     monkeypatch.setattr(lessons, "LOOKS", looks)
     rng = np.random.default_rng(5)
     picked = 0
-    for _ in range(60 if looks else 20):
+    for _ in range(30 if looks else 20):
         item = lessons.shopping(rng, mistake=0.0)
         for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
             if "Total results" not in seen or "next" in action or "back" in action:
@@ -311,27 +312,31 @@ def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
     assert all(torch.isfinite(weight).all() for weight in made.values())
 
 
-@pytest.mark.parametrize("stop", [1, 3])  # in the first stage and in the second
-def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch, stop):
+def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch):
+    """Stopped twice, in the first stage and in the second. The lessons come from a thread here."""
     monkeypatch.setattr(pretraining, "CORPUS", 3)
     monkeypatch.setattr(pretraining, "KEPT", 1)
+    monkeypatch.setattr(
+        pretraining, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers)
+    )
     config = replace(SMALL, steps=2, habit_steps=2)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
     threads = torch.get_num_threads()
     pretraining.pretrain(config, whole, threads=threads, compiled=False)
-    learn = pretraining.Learner.learn
+    learn, stops = pretraining.Learner.learn, [1, 3]
 
     def killed(learner, rows):
-        if learner.step == stop:
+        if stops and learner.step == stops[0]:
+            stops.pop(0)
             raise KeyboardInterrupt
         return learn(learner, rows)
 
     monkeypatch.setattr(pretraining.Learner, "learn", killed)
-    with pytest.raises(KeyboardInterrupt):
-        pretraining.pretrain(config, parts, threads=threads, compiled=False)
-    monkeypatch.setattr(pretraining.Learner, "learn", learn)
+    for _ in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            pretraining.pretrain(config, parts, threads=threads, compiled=False)
     pretraining.pretrain(config, parts, threads=threads, compiled=False)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (whole, parts)]
     assert weights[0] == weights[1]

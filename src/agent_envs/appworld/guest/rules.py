@@ -8,10 +8,7 @@ in the jail.
 from __future__ import annotations
 
 import ast
-from _string import (  # type: ignore[import-not-found]  # used by `string.Formatter`
-    formatter_field_name_split,
-    formatter_parser,
-)
+from _string import formatter_field_name_split, formatter_parser  # used by `string.Formatter`
 from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any
 
@@ -147,10 +144,9 @@ class Format:
 
 def _check_fields(text: str) -> None:
     for _, field, inner, _ in formatter_parser(text):
-        if field:
-            for is_attribute, name in formatter_field_name_split(field)[1]:
-                if is_attribute:
-                    check_attribute(name)
+        _, following = formatter_field_name_split(field or "")
+        for name in (name for is_attribute, name in following if is_attribute):
+            check_attribute(name)
         if inner:
             _check_fields(inner)
 
