@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.assets import table
-from agent_envs.sotopia import conduct, english, speech
-from agent_envs.sotopia.lexicon import Lexicon
+from agent_envs.sotopia import conduct, english, reading, speech
 from agent_envs.sotopia.phrases import _TOKEN, Phrases, _tree, may_have, words_of
 
 LINES = [
@@ -18,9 +16,12 @@ LINES = [
     for path in sorted((Path(__file__).parent / "lines").rglob("*.jsonl"))
     for line in path.read_text(encoding="utf-8").splitlines()
 ]
-ENTRIES = [
-    (name, entry) for name in ("reading", "conduct") for entry in table(f"sotopia/{name}.toml")
-]
+PHRASES = {
+    name: one
+    for module in (conduct, reading)
+    for name, one in vars(module).items()
+    if isinstance(one, Phrases)
+}
 ODD = (
     *"’'—–-.,:;!?\"”)… \n\t_7",
     "\u212a",
@@ -68,10 +69,10 @@ def sign(item, rng):
     return rng.choice(some) if some else item
 
 
-@pytest.mark.parametrize(("name", "entry"), ENTRIES)
-def test_a_text_without_the_words_has_no_match(name, entry):
-    plain, rng = Lexicon(name).plain(entry), random.Random(entry)
-    phrases, tree, matched = Phrases(plain), _tree(_TOKEN.findall(plain)[::-1]), 0
+@pytest.mark.parametrize("name", PHRASES)
+def test_a_text_without_the_words_has_no_match(name):
+    phrases, rng, matched = PHRASES[name], random.Random(name), 0
+    tree = _tree(_TOKEN.findall(phrases._plain)[::-1])
     for text in [
         *(made(tree, rng) for _ in range(400)),
         *(s.lower() for s in rng.choices(LINES, k=400)),
@@ -140,7 +141,7 @@ def test_contractions_are_looked_for_where_their_letters_are():
         "'s", "'", " ok",
         " far", "’s", *" tsdm", "\u212a",
     )  # fmt: skip
-    for _ in range(20000):
+    for _ in range(6000):
         line = "".join(rng.choices((*pieces, " ", " "), k=rng.randrange(1, 9)))
         plain = line.replace("’", "'")
         if "'" in plain:
@@ -165,7 +166,7 @@ def test_sentences_and_clauses_are_cut_at_the_same_places():
         " if ", " once you ", " and android ", ", then ", "x", "ok",
     )  # fmt: skip
     rng = random.Random(2)
-    texts = ["".join(rng.choices(pieces, k=rng.randrange(1, 12))) for _ in range(20000)]
+    texts = ["".join(rng.choices(pieces, k=rng.randrange(1, 12))) for _ in range(8000)]
     for text in (*spoilt(rng, 3000), *texts):
         assert english._SENTENCE.split(text) == sentence.split(text), text
         parts, start, word = [], 0, ""
@@ -192,9 +193,7 @@ def test_the_forms_of_names():
 
 def test_letters_in_any_case():
     either = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
-    for sign in map(chr, range(0x110000)):
-        assert bool(re.fullmatch(speech._LETTER, sign)) == bool(
-            re.fullmatch("[a-z]", sign, re.IGNORECASE)
-        ), sign
+    letters = "".join(map(chr, range(0x110000)))
+    assert re.findall(speech._LETTER, letters) == re.findall("[a-z]", letters, re.IGNORECASE)
     for text in spoilt(random.Random(3), 3000):
         assert speech._WORD.findall(text) == either.findall(text)
