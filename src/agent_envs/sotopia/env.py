@@ -327,7 +327,8 @@ class Sotopia(AgentEnv):
         if state:
             own = [_shown(act) for who, act in talk.said if who == side and act.argument]
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
-            facts += talk.accepted_by, state, sorted(own if self.reward == "weighted" else {*own})
+            facts += talk.accepted_by, state
+            facts += (sorted(own if self.reward == "weighted" else set(own)),)
             if self.reward == "weighted":
                 facts += (facts_told(talk, 1 - side),)
         else:

@@ -102,8 +102,7 @@ class Negotiator:
         it never hurries.
         """
         matters = min(self.mood.turn, self.temper.hurry if self.temper.hurry < _NEVER else 1)
-        mood = self.mood
-        return repr(mood if mood.turn == matters else mood._replace(turn=matters))
+        return repr(self.mood._replace(turn=matters))
 
     def decide(self, talk: Talk) -> tuple[Mood, Move]:
         """Mood and move after the talk's latest act, the other's; without side effects."""

@@ -175,7 +175,7 @@ def _stated(core: str, *, conditional: bool) -> str:
     if _NEGATED.search(core, words):
         return "note" if _NEUTRAL.search(core, words) else "refuse"
     after = next((kind for kind, phrases in _AFTER_NO if phrases.search(core, words)), "")
-    return after or "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
+    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
 
 
 def _accepts(core: str, words: list[str] | None) -> bool:
