@@ -162,18 +162,25 @@ def _read_run(config: Path) -> dict[str, Any]:
     """The options of a run folder.
 
     Raises:
-        RecipeError: The file is not TOML, or belongs to another version.
+        RecipeError: The file is not TOML, or does not have exactly the options of this version.
     """
     try:
         tree = tomllib.loads(config.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{config} is not TOML: {error}") from error
     known = dict(_options(Recipe))
-    if unknown := [key for key in _leaves(tree, known) if key not in known]:
+    there = set(_leaves(tree, known))
+    if unknown := sorted(there - known.keys()):
         raise RecipeError(
             f"{config.parent} is a run of another version: it sets {', '.join(unknown[:3])}, which "
             "this version does not have; install the version that made it, or start a new run with "
             "--out DIR"
+        )
+    if missing := [key for key in known if key not in there]:
+        raise RecipeError(
+            f"{config} is incomplete or of another version: it lacks {', '.join(missing[:3])}"
+            f"{' and more' if len(missing) > 3 else ''}; restore it, install the version that made "
+            "it, or start a new run with --out DIR"
         )
     return tree
 
@@ -208,7 +215,9 @@ def _full_key(key: str) -> str:
 
 def _options(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for option in fields(section):
-        kind = option.default_factory
+        kind: Any = option.default_factory
+        if is_dataclass(option.default):
+            kind = type(option.default)
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _options(kind, f"{prefix}{option.name}.")
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -196,6 +197,26 @@ def test_a_file_that_names_no_part_is_refused(tmp_path):
 def test_a_run_of_another_version_is_refused_with_one_line(tmp_path):
     (tmp_path / "config.toml").write_text("[policy]\nlora_rank = 3\n")
     with pytest.raises(RecipeError, match=r"another version: it sets policy\.lora_rank.*--out"):
+        recipe.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "option", ["run.seed", "update.learning_rate", "policy.lora.rank", "credit.options", ""]
+)
+def test_a_run_without_one_of_the_options_is_refused(option, tmp_path):
+    """Never continued with another value, as if an earlier version had made it."""
+    recipe.save(recipe.load("alfworld mgr pocket"), tmp_path / "config.toml")
+    tree = tomllib.loads((tmp_path / "config.toml").read_text())
+    *sections, last = option.split(".")
+    table = tree
+    for section in sections:
+        table = table[section]
+    if option:
+        del table[last]
+    else:
+        tree.clear()  # a full disk leaves an empty file
+    (tmp_path / "config.toml").write_text(tomlkit.dumps(tree))
+    with pytest.raises(RecipeError, match=rf"config\.toml is incomplete .* lacks {option}.*--out"):
         recipe.load(tmp_path)
 
 
