@@ -162,7 +162,7 @@ def changes(before: Recipe, after: Recipe) -> list[str]:
 
 
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
-_NEAR = 0.6  # likeness of a slip of the pen
+_NEAR = 0.7  # likeness of a slip of the pen
 
 
 def _read_run(config: Path) -> dict[str, Any]:
