@@ -86,15 +86,20 @@ def make_env(
         RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
     creator = _creator(env.id)
+    option = "env.split" if split == env.split else "eval.split"
+    if not _takes(creator, "split") and split not in _SPLITS:
+        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
     given = _options(env, creator, partner)
     common = {"split": split, "max_turns": env.max_turns}
     given |= {name: value for name, value in common.items() if _takes(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
-    made: gym.Env[str, str] = _called(
-        f"env.options of {env.id}",
-        partial(gym.make, env.id, disable_env_checker=True) if registered else creator,
-        given,
-    )
+    maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
+    try:
+        made: gym.Env[str, str] = _called(f"env.options of {env.id}", maker, given)
+    except ValueError as error:
+        if f"split {split!r}" not in str(error):
+            raise
+        raise RecipeError(f"{option}: {error}") from error
     inner = getattr(made, "unwrapped", made)
     if not isinstance(inner, agent_envs.AgentEnv):
         raise RecipeError(
@@ -137,6 +142,12 @@ def _creator(name: str) -> Callable[..., Any]:
         if last in gym.registry:
             creator: Any = gym.registry[last].entry_point
             return load_env_creator(creator) if isinstance(creator, str) else creator
+        if module and not last.isidentifier():
+            raise RecipeError(
+                f"env.id is {name!r}, but {module} registers no environment {last!r}"
+                f"{nearest(last, gym.registry)}; an environment that is not registered is given as "
+                "package.module:Class"
+            )
         if module:
             return named(name, type, option="env.id")  # type: ignore[no-any-return]
     except ModuleNotFoundError as error:
@@ -169,6 +180,8 @@ def _called(what: str, made: Callable[..., Any], options: dict[str, Any], *given
         raise RecipeError(f"{what} do not fit: {error}") from error
 
 
+_SPLITS = ("train", "valid_unseen", "test")
+"""What sections and models set without being asked; an environment without splits ignores it."""
 _OF_ENV = ("data", "max_turns", "split")
 
 

@@ -62,8 +62,9 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
     Raises:
         RecipeError: It has none; the message lists those it has.
     """
+    (env,) = rollouts.envs(1)
     try:
-        expert_class(rollouts.envs(1)[0], name)
+        expert_class(env, name)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
 
