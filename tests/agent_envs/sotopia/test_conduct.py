@@ -459,3 +459,9 @@ def test_long_lines_are_read_in_bounded_time(word):
     for deed in (False, True):
         harm(f"{word} " * 800, deed=deed)
     assert time.process_time() - start < 3
+
+
+def test_a_note_with_a_name_insults():
+    assert harm("holds up a note: you are an idiot", deed=True).insults
+    assert not harm("holds up a note: see you at nine", deed=True).insults
+    assert not harm("looks at the idiot in the street", deed=True).insults

@@ -33,6 +33,14 @@ def test_terms_are_read_as_they_are_told(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_the_values_of_all_deals(family):
+    for number in range(0, SUBJECTS * VARIANTS, 37):
+        game = scene(family, number).game
+        for side in (0, 1):
+            assert game.values(side) == [game.value(deal, side) for deal in game.deals]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
     for number in range(0, SUBJECTS * VARIANTS, 37):
         game = scene(family, number).game
