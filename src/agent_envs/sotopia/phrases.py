@@ -73,7 +73,7 @@ class Phrases:
         """The first match in a text; `words` are `words_of` it or of a longer text with it."""
         if words is not None:
             whole, parts = self.needed
-            if whole.isdisjoint(words) and not any(part in text for part in parts):
+            if whole.isdisjoint(words) and not (parts and any(map(text.__contains__, parts))):
                 return None
         return self.pattern.search(text)
 
