@@ -27,7 +27,7 @@ class Exchange(NamedTuple):
     """One turn as a verifier reads it.
 
     Attributes:
-        reply: Text that the agent wrote.
+        reply: The agent's whole text, with its thinking and tags.
         observation: Text that the environment returned.
         info: Info that the environment returned.
     """
@@ -35,6 +35,11 @@ class Exchange(NamedTuple):
     reply: str
     observation: str
     info: Mapping[str, Any]
+
+    @property
+    def action(self) -> str:
+        """The action that a parser found in the reply, else the whole reply."""
+        return str(self.info.get("action", self.reply))
 
 
 Verifier: TypeAlias = Callable[[Exchange], float]

@@ -148,6 +148,23 @@ def test_a_user_defined_verifier():  # "abc": 0.5 + 2 * 3 / 10
         env.step("nan")
 
 
+def opens(turn):
+    """A user-defined verifier of the action."""
+    return float(turn.action.startswith("open"))
+
+
+def test_a_verifier_reads_the_parsed_action_or_else_the_reply():
+    class Parsed(gym.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, truncated, info = super().step(action)
+            return observation, reward, terminated, truncated, info | {"action": action[3:]}
+
+    for inner, reply in ((Scripted(), "open 1"), (Parsed(Scripted()), "hm:open 1")):
+        env = TurnVerifier(inner, {f"{__name__}:opens": 0.1})
+        env.reset()
+        assert env.step(reply)[4]["turn_reward"] == {f"{__name__}:opens": 0.1}
+
+
 def test_arguments_are_json():
     for env in (
         InvalidPenalty(Scripted()),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer import evaluate, metrics, recipe
+from trainer import episodes, evaluate, metrics, recipe
 from trainer.train import train
 
 from .conftest import quiet
@@ -21,6 +21,7 @@ BRIEF = [
     "run.threads=1", "sampling.tasks=2", "sampling.rollouts=2", "sampling.max_reply_tokens=8",
     "eval.tasks=3",
 ]  # fmt: skip
+CHOSEN = ["sampling.decode=admissible", "sampling.max_reply_tokens=60"]
 
 
 CALLS = """
@@ -72,7 +73,7 @@ def call(folder):
 
 def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_folder):
     code, told = call(
-        ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF),
+        ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF, *CHOSEN),
         ("eval", "runs/pocket-mine", "--out", "again.json"),
     )
     assert code == 0, told
@@ -80,6 +81,11 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     lines = [line for line in metrics.read(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
+    played = [one for path in run.glob("episodes/*.parquet") for one in episodes.read(path)]
+    steps = [step for episode in played for step in episode.steps]
+    opened = [step.action.startswith("open") for step in steps]
+    assert any(opened)
+    assert [step.turn_reward["mine:opens_a_drawer"] for step in steps] == [0.1 * o for o in opened]
     assert "drawers:Drawers" in (run / "report.html").read_text()
     ends = [evaluate.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
     assert ends[0] == ends[1]
