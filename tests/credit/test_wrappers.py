@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -217,3 +218,28 @@ def test_progress_must_be_a_share():
     env.reset()
     with pytest.raises(ValueError, match=r"info\['progress'\] must lie in \[0, 1\].* got nan"):
         env.step("to nan")
+
+
+def fails(turn):
+    raise RuntimeError("vboom")
+
+
+def nothing(turn):
+    return None
+
+
+def pair(one, two):
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fails", "fails failed: RuntimeError: vboom"),
+        ("nothing", "nothing must return a number, got None"),
+        ("pair", "pair must take one argument, the turn: missing a required argument: 'two'"),
+    ],
+)
+def test_a_verifier_that_does_not_fit_is_named(name, message):
+    with pytest.raises(ValueError, match=re.escape(f"verifier {__name__}:{message}")):
+        TurnVerifier(Scripted(), {f"{__name__}:{name}": 1.0}).term("go", "", {})
