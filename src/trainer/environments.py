@@ -7,9 +7,11 @@ environments; rollouts use an active set.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
 from inspect import Parameter, isclass, signature
+from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -17,7 +19,7 @@ from gymnasium.envs.registration import load_env_creator
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import named
+from agent_envs.imports import imported, named, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
 from trainer.options import STRICT, Count, NotAboveZero, Positive
@@ -86,14 +88,20 @@ def make_env(
         RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
     creator = _creator(env.id)
+    if isclass(creator) and not issubclass(creator, gym.Env):
+        raise RecipeError(
+            f"env.id={env.id!r} names a class that is no environment; training needs an "
+            "agent_envs.AgentEnv"
+        )
     given = _options(env, creator, partner)
     common = {"split": split, "max_turns": env.max_turns}
     given |= {name: value for name, value in common.items() if _takes(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
     made: gym.Env[str, str] = _called(
-        f"env.options of {env.id}",
+        f"env.id={env.id!r}",
         partial(gym.make, env.id, disable_env_checker=True) if registered else creator,
         given,
+        ours=creator.__module__.startswith(f"{agent_envs.__name__}."),
     )
     inner = getattr(made, "unwrapped", made)
     if not isinstance(inner, agent_envs.AgentEnv):
@@ -108,7 +116,11 @@ def make_env(
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
         wrapper = _found(path, "env.wrappers", type)
-        made = _called(f"the options of env.wrappers {path}", wrapper, options, made)
+        made = _called(f"env.wrappers {path}", wrapper, options, made)
+        if not isinstance(made, gym.Env):
+            raise RecipeError(
+                f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
+            )
     if prompt.context == "turn":
         template = _found(prompt.template, "prompt.template", agent_envs.Template)
         made = agent_envs.Prompt(made, template, history=prompt.history)
@@ -120,7 +132,27 @@ class _OwnReward(gym.Wrapper[Any, str, Any, str]):
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        check_turn_reward(info, f"the environment {type(self.unwrapped).__name__}")
         return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
+
+
+def check_turn_reward(info: Mapping[str, Any], source: str) -> None:
+    """Check that `info["turn_reward"]`, if there is one, maps names to finite numbers.
+
+    Raises:
+        RecipeError: It does not; the message names the `source`.
+    """
+    given = info.get("turn_reward", {})
+    if not (
+        isinstance(given, Mapping)
+        and all(isinstance(name, str) for name in given)
+        and all(isinstance(paid, Real) and not isinstance(paid, bool) for paid in given.values())
+        and all(map(isfinite, given.values()))
+    ):
+        raise RecipeError(
+            f"{source} reports info['turn_reward']={given!r:.200}; it must be a dict of the name "
+            "of each reward and its finite number"
+        )
 
 
 def form_of(env: gym.Env[str, str]) -> str:
@@ -133,21 +165,19 @@ def _creator(name: str) -> Callable[..., Any]:
     module, _, last = name.rpartition(":")
     try:
         if module:
-            import_module(module)
+            imported(module, name, option="env.id")
         if last in gym.registry:
             creator: Any = gym.registry[last].entry_point
             return load_env_creator(creator) if isinstance(creator, str) else creator
         if module:
             return named(name, type, option="env.id")  # type: ignore[no-any-return]
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise RecipeError(
-            f"env.id is {name!r}, but there is no module {error.name!r}; install it, or put its "
-            "folder on PYTHONPATH"
-        ) from None
     except ValueError as error:
         raise RecipeError(str(error)) from error
+    except (AttributeError, ModuleNotFoundError) as error:
+        raise RecipeError(
+            f"env.id={name!r} is registered with the entry point {creator!r}, which does not "
+            f"exist: {error}"
+        ) from error
     raise RecipeError(
         f"no environment {name!r} is registered{nearest(name, gym.registry)}; your own is given as "
         "package:Id-v0 or package.module:Class"
@@ -162,11 +192,19 @@ def _found(path: str, option: str, kind: type) -> Any:
         raise RecipeError(str(error)) from error
 
 
-def _called(what: str, made: Callable[..., Any], options: dict[str, Any], *given: Any) -> Any:
+def _called(
+    option: str, made: Callable[..., Any], options: dict[str, Any], *given: Any, ours: bool = False
+) -> Any:
+    """What a class makes of its options; errors of a class that is not `ours` name the option."""
     try:
         return made(*given, **options)
     except TypeError as error:
-        raise RecipeError(f"{what} do not fit: {error}") from error
+        raise RecipeError(f"{option}: its options do not fit: {error}") from error
+    except Exception as error:
+        if ours:
+            raise
+        said = str(error) if isinstance(error, ValueError) else told(error)
+        raise RecipeError(f"{option}: {said}") from error
 
 
 _OF_ENV = ("data", "max_turns", "split")
