@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import traceback
 from importlib import import_module
+from inspect import Parameter, isclass, signature
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.panels import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 
@@ -74,3 +76,21 @@ def told(error: BaseException) -> str:
         if not call.filename.startswith("<frozen ") and call.filename != __file__
     ]
     return f"{said} ({calls[-1].filename}:{calls[-1].lineno})" if calls else said
+
+
+def takes(creator: Callable[..., Any], option: str) -> bool:
+    """Whether a creator has an option, or accepts any option."""
+    known = parameters(creator)
+    return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
+
+
+def parameters(creator: Any) -> dict[str, Parameter]:
+    """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
+    known: dict[str, Parameter] = {}
+    for one in creator.__mro__ if isclass(creator) else (creator,):
+        own = signature(one).parameters.values()
+        rest = [p for p in own if p.kind is Parameter.VAR_KEYWORD]
+        known.update({p.name: p for p in own if p not in rest})
+        if not rest:
+            return known
+    return known if isclass(creator) else known | {p.name: p for p in rest}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from inspect import Parameter, isclass, signature
+from inspect import isclass
 from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from gymnasium.envs.registration import load_env_creator
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import imported, named, told
+from agent_envs.imports import imported, named, parameters, takes, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
 from trainer.options import STRICT, Count, NotAboveZero, Positive
@@ -95,7 +95,7 @@ def make_env(
         )
     given = _options(env, creator, partner)
     common = {"split": split, "max_turns": env.max_turns}
-    given |= {name: value for name, value in common.items() if _takes(creator, name)}
+    given |= {name: value for name, value in common.items() if takes(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
     made: gym.Env[str, str] = _called(
         f"env.id={env.id!r}",
@@ -226,31 +226,13 @@ def _options(
                 f"env.options.{name} is an option of the recipe itself: set env.{name}"
                 + (" or eval.split" if name == "split" else "")
             )
-        if not _takes(creator, name):
+        if not takes(creator, name):
             raise RecipeError(
                 f"{env.id} has no option {name!r} (env.options.{name})"
-                f"{nearest(name, _parameters(creator))}"
+                f"{nearest(name, parameters(creator))}"
             )
-    if _takes(creator, "data"):
+    if takes(creator, "data"):
         return {**options, "data": env.data}
     if env.data not in {"auto", "embedded"}:
         raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
     return dict(options)
-
-
-def _takes(creator: Callable[..., Any], option: str) -> bool:
-    """Whether a creator has an option, or accepts any option."""
-    known = _parameters(creator)
-    return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
-
-
-def _parameters(creator: Any) -> dict[str, Parameter]:
-    """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
-    known: dict[str, Parameter] = {}
-    for one in creator.__mro__ if isclass(creator) else (creator,):
-        own = signature(one).parameters.values()
-        rest = [p for p in own if p.kind is Parameter.VAR_KEYWORD]
-        known.update({p.name: p for p in own if p not in rest})
-        if not rest:
-            return known
-    return known if isclass(creator) else known | {p.name: p for p in rest}
