@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent_envs.experts import experts_of
 from agent_envs.imports import takes
 from trainer import environments, recipe, recipes
+from trainer.build import make_method
 from trainer.environments import make_env
 from trainer.recipes import RecipeError
 
@@ -286,6 +287,16 @@ def test_recipes_are_frozen_and_compare():
     assert recipe.changes(one, one) == []
     more = recipe.load("alfworld mgr pocket", ["credit.options.beta=0.3"])
     assert recipe.changes(one, more) == ["credit.options.beta"]
+
+
+def test_a_judge_without_a_key_is_refused_at_the_start(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    chosen = ["credit.options.decomposer=judge", "judge.model=x"]
+    with pytest.raises(recipe.RecipeError, match=r"needs a key, .* OPENAI_API_KEY is not set"):
+        make_method(recipe.load("alfworld has", chosen))
+    make_method(recipe.load("alfworld has", [*chosen, "judge.url=http://127.0.0.1:1/v1"]))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    make_method(recipe.load("alfworld has", chosen))
 
 
 @pytest.mark.parametrize("name", ["data", "max_turns", "split"])
