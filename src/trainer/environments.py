@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from inspect import isclass
 from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,21 +87,21 @@ def make_env(
         RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
     creator = _creator(env.id)
-    if isclass(creator) and not issubclass(creator, gym.Env):
-        raise RecipeError(
-            f"env.id={env.id!r} names a class that is no environment; training needs an "
-            "agent_envs.AgentEnv"
-        )
+    option = "env.split" if split == env.split else "eval.split"
+    if not takes(creator, "split") and split not in _SPLITS:
+        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
     given = _options(env, creator, partner)
     common = {"split": split, "max_turns": env.max_turns}
     given |= {name: value for name, value in common.items() if takes(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
-    made: gym.Env[str, str] = _called(
-        f"env.id={env.id!r}",
-        partial(gym.make, env.id, disable_env_checker=True) if registered else creator,
-        given,
-        ours=creator.__module__.startswith(f"{agent_envs.__name__}."),
-    )
+    maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
+    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
+    try:
+        made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
+    except ValueError as error:
+        if f"split {split!r}" not in str(error):
+            raise
+        raise RecipeError(f"{option}: {error}") from error
     inner = getattr(made, "unwrapped", made)
     if not isinstance(inner, agent_envs.AgentEnv):
         raise RecipeError(
@@ -169,8 +168,14 @@ def _creator(name: str) -> Callable[..., Any]:
         if last in gym.registry:
             creator: Any = gym.registry[last].entry_point
             return load_env_creator(creator) if isinstance(creator, str) else creator
+        if module and not last.isidentifier():
+            raise RecipeError(
+                f"env.id is {name!r}, but {module} registers no environment {last!r}"
+                f"{nearest(last, gym.registry)}; an environment that is not registered is given as "
+                "package.module:Class"
+            )
         if module:
-            return named(name, type, option="env.id")  # type: ignore[no-any-return]
+            return _environment_class(name)
     except ValueError as error:
         raise RecipeError(str(error)) from error
     except (AttributeError, ModuleNotFoundError) as error:
@@ -182,6 +187,17 @@ def _creator(name: str) -> Callable[..., Any]:
         f"no environment {name!r} is registered{nearest(name, gym.registry)}; your own is given as "
         "package:Id-v0 or package.module:Class"
     )
+
+
+def _environment_class(name: str) -> type[gym.Env[Any, Any]]:
+    """The class of an import string."""
+    found: type = named(name, type, option="env.id")
+    if not issubclass(found, gym.Env):
+        raise RecipeError(
+            f"env.id={name!r} names a class that is no environment; training needs an "
+            "agent_envs.AgentEnv"
+        )
+    return found
 
 
 def _found(path: str, option: str, kind: type) -> Any:
@@ -207,6 +223,8 @@ def _called(
         raise RecipeError(f"{option}: {said}") from error
 
 
+_SPLITS = ("train", "valid_unseen", "test")
+"""What sections and models set without being asked; an environment without splits ignores it."""
 _OF_ENV = ("data", "max_turns", "split")
 
 

@@ -140,7 +140,9 @@ def load(path: Path) -> Evaluation:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return Evaluation(**tree)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} holds no evaluation ({error}); delete it") from error
+        raise ValueError(
+            f"{path} holds no evaluation ({error}); name one of `agent-envs eval RUN --out FILE`"
+        ) from error
 
 
 def wilson(successes: int, count: int) -> Interval:
@@ -205,8 +207,10 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     return Together(made, note)
 
 
-def draw(panel: Panel, tasks: int) -> Panel:
+def draw(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
     """Draw `tasks` tasks of the panel, the same ones on every machine; 0 takes all.
+
+    `option` is the name of `tasks` in the error.
 
     Raises:
         ValueError: The panel has fewer tasks.
@@ -215,7 +219,7 @@ def draw(panel: Panel, tasks: int) -> Panel:
 
     ids = panel.task_ids
     if tasks > len(ids):
-        raise ValueError(f"eval.tasks={tasks}, but split {panel.split!r} has {len(ids)} tasks")
+        raise ValueError(f"{option}={tasks}, but split {panel.split!r} has {len(ids)} tasks")
     if not tasks:
         return panel
     rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])

@@ -49,7 +49,9 @@ def read(path: Path) -> list[dict[str, Any]]:
         try:
             records.append(json.loads(line))
         except ValueError as error:
-            raise MetricsError(f"{path} line {number} is not JSON ({error}); delete it") from error
+            raise MetricsError(
+                f"{path} line {number} is not JSON ({error}); restore the file"
+            ) from error
     return records
 
 

@@ -119,8 +119,8 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
         tree = recipes.compose(words).tree()
     pairs = [_assignment(override) for override in overrides]
     before = tree.get("credit", {}).get("name")
-    if any(key == "credit.name" and value != before for key, value in pairs):
-        tree["credit"].pop("options", None)  # they belong to another estimator
+    if any(key == ("credit", "name") and value != before for key, value in pairs):
+        tree.get("credit", {}).pop("options", None)  # they belong to another estimator
     for key, value in pairs:
         _override(tree, key, value)
     return parse(tree)
@@ -135,11 +135,17 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
     known = dict(_options(Recipe))
     for key in _leaves(tree, known):
         if key not in known:
-            raise RecipeError(f"no option {key!r}; did you mean {_nearest(key, known)!r}?")
+            raise RecipeError(_unknown(key))
     try:
-        return _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
+        made = _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
     except ValidationError as error:
         raise RecipeError(_explain(error)) from error
+    if not made.name or made.name in {".", ".."} or {"/", "\\"} & set(made.name):
+        raise RecipeError(
+            f"name = {made.name!r}: a recipe's name is one plain name, that of its folder in runs; "
+            "--out DIR sets another folder"
+        )
+    return made
 
 
 def save(recipe: Recipe, path: Path) -> None:
@@ -156,59 +162,89 @@ def changes(before: Recipe, after: Recipe) -> list[str]:
 
 
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+_NEAR = 0.7  # likeness of a slip of the pen
 
 
 def _read_run(config: Path) -> dict[str, Any]:
     """The options of a run folder.
 
     Raises:
-        RecipeError: The file is not TOML, or belongs to another version.
+        RecipeError: The file is not TOML, or does not have exactly the options of this version.
     """
     try:
         tree = tomllib.loads(config.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{config} is not TOML: {error}") from error
     known = dict(_options(Recipe))
-    if unknown := [key for key in _leaves(tree, known) if key not in known]:
+    there = set(_leaves(tree, known))
+    if unknown := sorted(there - known.keys()):
         raise RecipeError(
             f"{config.parent} is a run of another version: it sets {', '.join(unknown[:3])}, which "
             "this version does not have; install the version that made it, or start a new run with "
             "--out DIR"
         )
+    if missing := [key for key in known if key not in there]:
+        raise RecipeError(
+            f"{config} is incomplete or of another version: it lacks {', '.join(missing[:3])}"
+            f"{', ...' if missing[3:] else ''}; restore it, install the version that made it, or "
+            "start a new run with --out DIR"
+        )
     return tree
 
 
-def _override(tree: dict[str, Any], key: str, value: Any) -> None:
-    *sections, last = _full_key(key).split(".")
+def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
+    *sections, last = path
     for section in sections:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
-            raise RecipeError(f"{key!r} cannot be set: {section!r} is an option, not a section")
+            raise RecipeError(
+                f"{recipes.dotted(path)!r} cannot be set: {section!r} is an option, not a section"
+            )
     tree[last] = value
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def _assignment(text: str) -> tuple[recipes.Key, Any]:
+    """The whole path of `key=value`, and the value."""
     try:
-        return assignment(text)
+        key, value = assignment(text)
     except ValueError as error:
         raise RecipeError(str(error)) from error
+    if not key:
+        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
+    return _full(_path(key)), value
 
 
-def _full_key(key: str) -> str:
+def _path(key: str) -> recipes.Key:
+    """The parts of a dotted key; parts may be quoted, as in TOML: `env.wrappers."a.b:C".scale`."""
+    try:
+        tree: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return tuple(key.split("."))
+    path = []
+    while isinstance(tree, dict):
+        ((part, tree),) = tree.items()
+        path.append(part)
+    return tuple(path)
+
+
+def _full(path: recipes.Key) -> recipes.Key:
+    """The path with its section, if the option occurs in only one."""
     known = dict(_options(Recipe))
-    if "." in key or key in known:
-        return key
-    found = [option for option in known if option.split(".")[-1] == key]
+    if len(path) > 1 or path[0] in known:
+        return path
+    found = [option for option in known if option.split(".")[-1] == path[0]]
     if len(found) == 1:
-        return found[0]
+        return tuple(found[0].split("."))
     if not found:
-        raise RecipeError(f"no option {key!r}; did you mean {_nearest(key, known)!r}?")
-    raise RecipeError(f"{key!r} is ambiguous; use one of {', '.join(found)}")
+        raise RecipeError(_unknown(path[0]))
+    raise RecipeError(f"{path[0]!r} is ambiguous; use one of {', '.join(found)}")
 
 
 def _options(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for option in fields(section):
-        kind = option.default_factory
+        kind: Any = option.default_factory
+        if is_dataclass(option.default):
+            kind = type(option.default)
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _options(kind, f"{prefix}{option.name}.")
         else:
@@ -232,12 +268,30 @@ def _values(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    def likeness(option: str) -> float:
-        shorter = option.rsplit(".", maxsplit=1)[-1]
-        return max(SequenceMatcher(None, word, name).ratio() for name in (option, shorter))
+def _unknown(key: str) -> str:
+    """What is wrong with a key that is no option: a section, a slip of the pen, or far off."""
+    sections: dict[str, list[str]] = {}
+    for option in dict(_options(Recipe)):
+        parts = option.split(".")
+        for end in range(1, len(parts)):
+            sections.setdefault(".".join(parts[:end]), []).append(option)
 
-    return max(known, key=likeness)
+    section, _, last = key.rpartition(".")
+
+    def likeness(option: str) -> float:
+        place, _, name = option.rpartition(".")
+        if section in sections:
+            return SequenceMatcher(None, last, name).ratio() - 0.1 * (place != section)
+        return max(SequenceMatcher(None, key, one).ratio() for one in (option, name))
+
+    if whole := [name for name in sections if f".{name}".endswith(f".{key}")]:
+        return f"{key!r} is a section, not an option; it has {', '.join(sections[whole[0]])}"
+    best = max(dict(_options(Recipe)), key=likeness)
+    if likeness(best) >= _NEAR:
+        return f"no option {key!r}; did you mean {best!r}?"
+    if section in sections:
+        return f"no option {key!r}; {section} has {', '.join(sections[section])}"
+    return f"no option {key!r}; the sections are {', '.join(s for s in sections if '.' not in s)}"
 
 
 def _explain(error: ValidationError) -> str:

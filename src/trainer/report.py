@@ -242,7 +242,7 @@ def _success(
             [x.rate for x in held],
             yerr=[[x.rate - x.low for x in held], [x.high - x.rate for x in held]],
             color=_EVAL, marker="o", markersize=4, capsize=3, linewidth=1.2,
-            label=f"held out: {evaluations[0][1].split}",
+            label=f"evaluation: {evaluations[0][1].split}",
         )  # fmt: skip
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")

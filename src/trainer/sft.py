@@ -63,7 +63,7 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
     Raises:
         RecipeError: It has none; the message lists those it has.
     """
-    env = rollouts.envs(1)[0]
+    (env,) = rollouts.envs(1)
     try:
         expert_class(env, name)
     except (TypeError, ValueError) as error:

@@ -153,7 +153,7 @@ class _Run:
         if recipe.sft.steps:
             sft.require_expert(self.training, recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
-        self.tasks = evaluate.draw(self.training.panel, recipe.env.games)
+        self.tasks = evaluate.draw(self.training.panel, recipe.env.games, "env.games")
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
@@ -281,10 +281,12 @@ class _Run:
         return files
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate on the held-out panel and write `eval/step_N.json`."""
+        """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
         result = evaluate_policy(self.recipe, self.policy, self.held_out, self.panel)
         result.save(self.folder / "eval" / f"step_{self.step}.json")
-        self.log.say(f"step {self.step}  held out: {result.overall}  valid {result.valid:.1%}")
+        seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
+        panel = "training tasks" if seen else "held out"
+        self.log.say(f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}")
         return {
             "eval_success": result.overall.rate,
             "eval_valid": result.valid,

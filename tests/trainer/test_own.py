@@ -102,7 +102,7 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     [
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
-        ("env.id=drawers:re.x", "package.module:Name"),
+        ("env.id=drawers:re.x", "drawers registers no environment 're.x'"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=mine:OutcomeAndValidity", "training needs an agent_envs.AgentEnv"),
         ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),

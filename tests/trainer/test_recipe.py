@@ -9,6 +9,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def written(tmp_path, text):
     return path
 
 
+PARTS = "environment = 'alfworld'\nmethod = 'mgr'\n"
 PAIRS = [f"{e} {m}" for e in recipes.names("environment") for m in recipes.names("method")]
 
 
@@ -180,6 +182,8 @@ def test_an_override_of_the_estimator_drops_the_options_of_the_one_before():
     [
         ("alfworld", "ENVIRONMENT METHOD .MODEL. or a TOML file, got 'alfworld'; environments: "),
         ("mgr pocket", "got 'mgr pocket'"),
+        ("webshop gigpo pocket pocket", "'pocket' is given twice; give it once"),
+        ("/", "/ is a folder without a config.toml"),
         ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
         ("alfword mgr", "'alfword', did you mean 'alfworld'.*; methods: .*gigpo.*; models: pocket"),
         ("", "ENVIRONMENT METHOD"),
@@ -201,8 +205,28 @@ def test_a_run_of_another_version_is_refused_with_one_line(tmp_path):
         recipe.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "option", ["run.seed", "update.learning_rate", "policy.lora.rank", "credit.options", ""]
+)
+def test_a_run_without_one_of_the_options_is_refused(option, tmp_path):
+    """Never continued with another value, as if an earlier version had made it."""
+    recipe.save(recipe.load("alfworld mgr pocket"), tmp_path / "config.toml")
+    tree = tomllib.loads((tmp_path / "config.toml").read_text())
+    *sections, last = option.split(".")
+    table = tree
+    for section in sections:
+        table = table[section]
+    if option:
+        del table[last]
+    else:
+        tree.clear()  # a full disk leaves an empty file
+    (tmp_path / "config.toml").write_text(tomlkit.dumps(tree))
+    with pytest.raises(RecipeError, match=rf"config\.toml is incomplete .* lacks {option}.*--out"):
+        recipe.load(tmp_path)
+
+
 def test_overrides_are_toml_or_bare_strings(tmp_path):
-    path = written(tmp_path, "[run]\nseed = 3\n[credit.options]\nbeta = 0.2\n")
+    path = written(tmp_path, f"{PARTS}[run]\nseed = 3\n[credit.options]\nbeta = 0.2\n")
     given_options = [
         "update.learning_rate=1",
         "env.options.task_types=['pick', 'look']",
@@ -214,7 +238,7 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
     assert loaded.run.seed == 3
     assert loaded.update.learning_rate == 1.0
     assert loaded.env.options == {"task_types": ["pick", "look"]}
-    assert loaded.credit.options == {"beta": 0.2, "alpha": 0.5}
+    assert (loaded.credit.options["beta"], loaded.credit.options["alpha"]) == (0.2, 0.5)
     assert loaded.update.skip_dead_groups is False
     assert loaded.env.id == "Room-v0"
 
@@ -247,7 +271,17 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("update.clip_low=1.5", r"update\.clip_low = 1\.5: .*less than or equal to 1"),
         ("update.learning_rate=nan", r"update\.learning_rate = nan: .*finite"),
         ("run.seed.deep=1", r"run\.seed = "),
-        ("run=3", "no option 'run'"),
+        ("run=3", r"'run' is a section, not an option; it has run\.seed, run\.steps"),
+        ("policy.lora=3", r"'policy\.lora' is a section, .* policy\.lora\.rank"),
+        ("lora=3", r"'lora' is a section, .* policy\.lora\.rank"),
+        ("nope=1", r"no option 'nope'; the sections are run, env, prompt"),
+        ("upd.x=1", r"no option 'upd\.x'; the sections are run"),
+        ("run.x=1", r"no option 'run\.x'; run has run\.seed, run\.steps"),
+        ("policy.lora.rnk=1", r"did you mean 'policy\.lora\.rank'"),
+        ("=1", "an option is key=value"),
+        ("name=x/../../y", r"name = 'x/\.\./\.\./y': a recipe's name is one plain name"),
+        ("name=..", "one plain name"),
+        ("name=", "one plain name"),
         ("judge.timeout=0", "judge: .*timeout of an endpoint must be above 0, got 0"),
         ("judge.timeout=x", r"judge\.timeout = 'x': .*valid number"),
         ("judge.timeut=3", r"no option 'judge\.timeut'; did you mean 'judge\.timeout'"),
@@ -263,6 +297,12 @@ def test_bad_overrides_are_refused(override, message):
     ("text", "message"),
     [
         ("[run]\nsteps = ", r"mine\.toml is not TOML"),
+        ("nosection = 3\n", "no option 'nosection'; the sections are run"),
+        ("run = 3\n", "'run' is a section"),
+        ("name = '/x'\n", "one plain name"),
+        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part; env"),
+        ("[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
+        ("when = 3\n", "when has tables"),
         ("[run]\nstep = 3\n", r"no option 'run\.step'; did you mean 'run\.steps'"),
         ("[runs]\nsteps = 3\n", r"'run\.steps'"),
         ("[run]\nsteps = '3'\n", r"run\.steps = '3'"),
@@ -270,12 +310,54 @@ def test_bad_overrides_are_refused(override, message):
 )
 def test_bad_files_are_refused(tmp_path, text, message):
     with pytest.raises(RecipeError, match=message):
+        recipe.load(written(tmp_path, PARTS + text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no environment: name one, or set env.id"),
+        ("[run]\nsteps = 3\n", "has no environment"),
+        ("environment = 'alfworld'\n", "has no method: name one, or set credit.name"),
+        ("model = 'pocket'\nmethod = 'mgr'\n", "has no environment"),
+    ],
+)
+def test_a_file_without_environment_and_method_is_refused(tmp_path, text, message):
+    with pytest.raises(RecipeError, match=message):
         recipe.load(written(tmp_path, text))
+    own = "[env]\nid = 'Room-v0'\n[credit]\nname = 'mine:F'\n"
+    assert recipe.load(written(tmp_path, own)).credit.name == "mine:F"
+
+
+def test_a_condition_of_ones_own_file_applies(tmp_path):
+    text = "[run]\nsteps = 3\n[when.gigpo.run]\nsteps = 4\n[when.mgr.run]\nsteps = 5\n"
+    path = written(tmp_path, text)
+    assert recipe.load(f"alfworld gigpo {path}").run.steps == 4
+    assert recipe.load(f"alfworld mgr {path}").run.steps == 5
+    assert recipe.load(f"alfworld grpo {path}").run.steps == 3
+
+
+def test_tables_may_lie_apart_and_a_wrapper_needs_no_options(tmp_path):
+    text = "[env]\ngames = 4\nid = 'A-v0'\n[run]\nseed = 2\n[env.wrappers]\n'a:B' = {}\n"
+    loaded = recipe.load(written(tmp_path, PARTS + text))
+    assert (loaded.env.games, loaded.env.id, loaded.run.seed) == (4, "A-v0", 2)
+    assert loaded.env.wrappers == {"a:B": {}}
+
+
+@pytest.mark.parametrize("key", ["a:B", "credit.wrappers:TurnVerifier", 'say "x"'])
+def test_an_option_of_a_wrapper_is_set_by_the_key_that_is_shown(tmp_path, key):
+    text = tomlkit.dumps({"env": {"wrappers": {key: {"weights": {"mine.own:f": 0.1, "g": 2}}}}})
+    path = written(tmp_path, PARTS + text)
+    (shown,) = (
+        recipes.dotted(one) for one in recipes.compose([path]).settings if one[-1] == "mine.own:f"
+    )
+    loaded = recipe.load(path, [f"{shown}=0.3"])
+    assert loaded.env.wrappers == {key: {"weights": {"mine.own:f": 0.3, "g": 2}}}
 
 
 def test_a_value_is_no_section(tmp_path):
     with pytest.raises(RecipeError, match=r"'run\.seed\.deep' cannot be set: 'seed' is an option"):
-        recipe.load(written(tmp_path, "[run]\nseed = 1\n"), ["run.seed.deep=1"])
+        recipe.load(written(tmp_path, PARTS + "[run]\nseed = 1\n"), ["run.seed.deep=1"])
 
 
 def test_recipes_are_frozen_and_compare():

@@ -1,10 +1,14 @@
 """The command `agent-envs recipes`."""
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from trainer.cli.extras import MissingExtraError, require_extra
 
 
 def recipes(
@@ -20,12 +24,19 @@ def recipes(
 
     console = Console()
     if recipe:
+        composed = shipped.compose(recipe)
+        if any(Path(word).is_file() for word in recipe):
+            with suppress(MissingExtraError):  # without torch the settings are shown unchecked
+                require_extra("train", "a check of the values")
+                from trainer.recipe import parse
+
+                parse(composed.tree())
         table = Table(box=None)
         for column in ("option", "value", "set by"):
             table.add_column(column, no_wrap=True)
         table.add_column("source")
-        for key, setting in sorted(shipped.compose(recipe).settings.items()):
-            table.add_row(".".join(key), str(setting.value), setting.file, setting.source)
+        for key, setting in sorted(composed.settings.items()):
+            table.add_row(shipped.dotted(key), str(setting.value), setting.file, setting.source)
         console.print(table)
         return
     for axis in (*shipped.AXES, shipped.STUDY):

@@ -18,6 +18,12 @@ Options = Annotated[
 ]
 
 
+def _path(given: str) -> Path:
+    if not given:
+        raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
+    return Path(given)
+
+
 def train(
     recipe: Annotated[
         list[str],
@@ -28,7 +34,13 @@ def train(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Run folder, runs/RECIPE by default.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Run folder, runs/RECIPE by default.",
+            show_default=False,
+            parser=_path,
+            metavar="PATH",
+        ),
     ] = None,
     *,
     resume: Annotated[
@@ -69,7 +81,10 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the evaluation as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Save the evaluation as JSON.", parser=_path, metavar="PATH"),
+    ] = None,
     *,
     attribution: Annotated[
         bool,
@@ -144,7 +159,11 @@ def study(
     curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder, runs/study/NAME by default; a study in it is continued."),
+        typer.Option(
+            help="Folder, runs/study/NAME by default; a study in it is continued.",
+            parser=_path,
+            metavar="PATH",
+        ),
     ] = None,
 ) -> None:
     """Compare methods over several seeds with equal budgets: one table, one figure."""
@@ -180,6 +199,6 @@ def _summary(folder: Path, console: Console) -> None:
     found = evaluations_of(folder)
     if found:
         (first, start), (last, end) = found[0], found[-1]
-        console.print(f"\nheld out, step {first} against step {last}" if last > first else "")
+        console.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
         console.print(table(end, before=start if last > first else None))
     console.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)

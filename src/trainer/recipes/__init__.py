@@ -8,6 +8,8 @@ in `trainer.recipe`.
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cache
 from importlib.resources import files
 from itertools import permutations
@@ -25,6 +27,10 @@ AXES = ("environment", "method", "model")
 WHEN = "when"
 STUDY = "study"
 Key: TypeAlias = tuple[str, ...]
+
+
+NEEDED: dict[str, Key] = {"environment": ("env", "id"), "method": ("credit", "name")}
+"""The axes that no recipe lacks, and the option that a file may set instead."""
 
 
 class RecipeError(ValueError):
@@ -81,22 +87,24 @@ def part(axis: str, name: str) -> Part:
 def compose(words: Sequence[str | Path]) -> Composition:
     """The recipe of some words, each a shipped name or a TOML file of one's own.
 
-    A file may name its `environment`, `method` and `model`, too, and is layered last.
+    A file may name its `environment`, `method` and `model`, too, and is layered last. Without a
+    named environment it sets `env.id`, and without a named method `credit.name`.
 
     Raises:
-        RecipeError: An unknown word, two of one axis, or neither a file nor an environment with a
+        RecipeError: An unknown word, a word given twice, two of one axis, or no environment or no
             method.
     """
+    given = _once(words)
     parts: dict[str, str] = {}
     own: list[Path] = []
-    for word in words:
-        axis = next((axis for axis in AXES if str(word) in names(axis)), None)
+    for word in given:
+        axis = next((axis for axis in AXES if word in names(axis)), None)
         if axis is not None:
-            _put(parts, axis, str(word))
+            _put(parts, axis, word)
         elif Path(word).is_file():
             own.append(Path(word))
         else:
-            raise RecipeError(_unknown(str(word)))
+            raise RecipeError(_unknown(word))
     above = []
     for path in own:
         table = _read(path)
@@ -104,12 +112,18 @@ def compose(words: Sequence[str | Path]) -> Composition:
             if axis in table:
                 _put(parts, axis, _shipped(axis, table.pop(axis), path))
         above.append(_part(str(path), table))
-    if not own and not {"environment", "method"} <= parts.keys():
+    if not own and not NEEDED.keys() <= parts.keys():
         raise RecipeError(
             "a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, got "
-            f"{' '.join(map(str, words))!r}; {_listed()}"
+            f"{' '.join(given)!r}; {_listed()}"
         )
     made = _composed(parts, above)
+    for axis, key in NEEDED.items():
+        if axis not in parts and key not in made.settings:
+            raise RecipeError(
+                f"{' '.join(given)!r} has no {axis}: name one, or set {dotted(key)} in the file; "
+                f"{_listed()}"
+            )
     return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
 
 
@@ -144,10 +158,19 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
         if other in ordered[one].when
     ]
     settings: dict[Key, Setting] = {}
-    for layer in [*layers, *(one.settings for one in above)]:
+    layers += [one.settings for one in above]
+    layers += [one.when[other] for one in above for other in ordered if other in one.when]
+    for layer in layers:
         _set(settings, layer)
     abouts = [one.about for one in [*ordered.values(), *above] if one.about]
     return Composition("-".join(ordered), " ".join(abouts), settings)
+
+
+def _once(words: Sequence[str | Path]) -> list[str]:
+    given = list(map(str, words))
+    if twice := [word for word in given if given.count(word) > 1]:
+        raise RecipeError(f"{twice[0]!r} is given twice; give it once")
+    return given
 
 
 def _put(parts: dict[str, str], axis: str, name: str) -> None:
@@ -165,8 +188,13 @@ def _shipped(axis: str, name: object, path: Path) -> str:
 
 
 def _unknown(word: str) -> str:
-    every = [name for axis in AXES for name in names(axis)]
-    return f"no recipe part, TOML file or run folder {word!r}{nearest(word, every)}; {_listed()}"
+    if Path(word).is_dir():
+        return f"{word} is a folder without a config.toml, so it holds no run; {_listed()}"
+    return f"no recipe part, TOML file or run folder {word!r}{nearest(word, _every())}; {_listed()}"
+
+
+def _every() -> list[str]:
+    return [name for axis in AXES for name in names(axis)]
 
 
 def _listed() -> str:
@@ -176,6 +204,15 @@ def _listed() -> str:
 
 def _part(name: str, table: dict[str, Any]) -> Part:
     about, conditional = str(table.pop("about", "")), table.pop(WHEN, {})
+    if not (
+        isinstance(conditional, dict) and all(isinstance(x, dict) for x in conditional.values())
+    ):
+        raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {conditional!r}")
+    for other in conditional:
+        if other not in _every():
+            raise RecipeError(
+                f"{name}: [{WHEN}.{other}] names no part{nearest(other, _every())}; {_listed()}"
+            )
     when = {other: dict(_flat(own, f"{name} when {other}")) for other, own in conditional.items()}
     return Part(about, dict(_flat(table, name)), when)
 
@@ -190,12 +227,22 @@ def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
 
 
 def _flat(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
-    for key in table:
-        item = table.item(key)
-        if isinstance(item, dict):
+    import tomlkit
+
+    for key in table:  # a table whose parts lie apart in the file has no `item`
+        item = table.item(key) if hasattr(table, "item") else tomlkit.item(table[key])
+        if isinstance(item, dict) and (item or len(above) < 2):  # noqa: PLR2004 - a section
             yield from _flat(item, file, (*above, key))
         else:
             yield (*above, key), Setting(item.unwrap(), file, item.trivia.comment.lstrip("# "))
+
+
+def dotted(key: Key) -> str:
+    """The key as one writes it in `key=value`: with dots, and parts quoted where TOML needs it."""
+    return ".".join(
+        part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part, ensure_ascii=False)
+        for part in key
+    )
 
 
 def _folder(axis: str) -> Traversable:

@@ -53,6 +53,18 @@ def test_no_command_is_a_question_for_help(call):
             [*TRAIN, "env.options.facts='no'"],
             "facts must be a bool, got 'no'",
         ),
+        ([*TRAIN, "env.split=trian"], "env.split: unknown split 'trian'"),
+        ([*TRAIN, "eval.split=tset"], "eval.split: unknown split 'tset'"),
+        ([*TRAIN, "env.games=1000000"], "env.games=1000000, but split 'train' has"),
+        (
+            [*TRAIN, "env.id=agent_envs:AlfWord-v0"],
+            "no environment 'AlfWord-v0', did you mean 'Alf",
+        ),
+        ([*TRAIN, "sft.expert=explorr"], "sft.expert: unknown expert"),
+        ([*TRAIN, "env.options.nosuch=1"], "agent-envs: AlfWorld-v0 has no option 'nosuch'"),
+        (["recipes", "a.toml"], "no option 'nosection'"),
+        (["recipes", "alfworld", "mgr", "b.toml"], "run.steps = 'two'"),
+        (["eval", "/no/model", "--against", "b.toml"], "holds no evaluation"),
         ([*TRAIN, "data=/no/such/folder"], "/no/such/folder"),
         ([*TRAIN, "policy.model=/no/model"], "/no/model"),
         ([*TRAIN, "eval.tasks=100000"], "eval.tasks=100000"),
@@ -62,8 +74,12 @@ def test_no_command_is_a_question_for_help(call):
 )
 def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    parts = "environment = 'alfworld'\nmethod = 'mgr'\n"
+    (tmp_path / "a.toml").write_text(f"{parts}nosection = 3\n")
+    (tmp_path / "b.toml").write_text("[run]\nsteps = 'two'\n")
     code, _, said = call(*arguments)
     assert code == 1
+    assert "delete it" not in said
     assert message in said
     assert "Traceback" not in said
 
@@ -71,6 +87,7 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
 def test_a_wrong_call_exits_with_2(call):
     assert call("trian")[0] == 2
     assert call("train")[0] == 2
+    assert call(*TRAIN, "--out", "")[0] == 2
 
 
 def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from trainer import evaluate
 def test_a_run_ends_with_a_summary(trained, call):
     code, out, _ = call("train", trained, "--resume")
     assert code == 0
-    assert "held out, step 2 against step 3" in out
+    assert "evaluation, step 2 against step 3" in out
     for part in ("before", "now", "walk", "overall", "valid turns", "exact McNemar p = 1"):
         assert part in out
     assert f"{trained / 'report.html'}" in out
