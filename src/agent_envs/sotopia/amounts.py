@@ -173,6 +173,10 @@ class Amount:
         own, other = self.limits[side], self.limits[1 - side]
         return (deal[0] - own) / ((1 - _SLACK) * (other - own))
 
+    def values(self, side: int) -> list[float]:
+        """The value of each deal."""
+        return [self.value(deal, side) for deal in self.deals]
+
     def inferred(self, hoped: int, side: int) -> Amount:
         """The game as a side can infer it from its own limit and target."""
         own = self.limits[side]

@@ -175,6 +175,14 @@ class Division:
         least = self.least[side]
         return (self.points(deal, side) - least) / (self.hoped[side] - least)
 
+    def values(self, side: int) -> list[float]:
+        """The value of each deal."""
+        least, span = self.least[side], self.hoped[side] - self.least[side]
+        counted = [range(thing.total + 1) for thing in self.things]
+        counts = counted if side == 0 else [range(len(one) - 1, -1, -1) for one in counted]
+        points = [[w * n for n in own] for own, w in zip(counts, self.worth[side], strict=True)]
+        return [(sum(own) - least) / span for own in product(*points)]
+
     def material(self, deal: Deal, side: int) -> float:
         """The value, clipped to [-1, 1]."""
         return max(-1.0, min(1.0, self.value(deal, side)))

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from agent_envs.sotopia.indexed import compiled, indexed
+from agent_envs.sotopia.phrases import may_have, words_of
 
 _any = partial(indexed, any_case=True)
 _PRONOUN = "i|you|we|they|he|she|it|that|there|who"
@@ -23,26 +24,25 @@ _IS_TOO = (  # words whose 's is never a possessive
     r"|the|far|way"
     r"|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
 )
-_CONTRACTED = tuple(  # by the letter behind the apostrophe
-    (letter, re.compile(pattern, re.IGNORECASE), full)
-    for letter, pattern, full in (
-        ("", r"\b(?:can't|cannot|cant)\b", "can not"),
-        ("t", r"\bwon't\b", "will not"),
-        ("t", r"\bshan't\b", "shall not"),
-        ("t", r"\bain't\b", "is not"),
-        ("t", r"n(?<=\w\w)'t\b", " not"),
-        ("s", r"\blet's\b", "let us"),
-        ("l", rf"\b({_any(f'{_PRONOUN}|this')})'ll\b", r"\1 will"),
-        ("d", rf"\b({_any(f'{_PRONOUN}|what|how')})'d\b", r"\1 would"),
-        ("v", r"\b(\w+)'ve\b", r"\1 have"),
-        ("r", r"\b(\w+)'re\b", r"\1 are"),
-        ("m", r"\bi'm\b", "I am"),
-        ("s", rf"\b({_IS})'s\b", r"\1 is"),
-        ("s", _IS_TOO, r"\1 is"),
-        ("a", r"\by'all\b", "you all"),
+_CONTRACTED = tuple(  # by letters that the case-folded line must contain
+    (letters, re.compile(pattern, re.IGNORECASE), full)
+    for letters, pattern, full in (
+        ("can't", r"\bcan't\b", "can not"),
+        ("won't", r"\bwon't\b", "will not"),
+        ("shan't", r"\bshan't\b", "shall not"),
+        ("n't", r"\bain't\b", "is not"),
+        ("n't", r"n(?<=\w\w)'t\b", " not"),
+        ("let's", r"\blet's\b", "let us"),
+        ("'ll", rf"\b({_any(f'{_PRONOUN}|this')})'ll\b", r"\1 will"),
+        ("'d", rf"\b({_any(f'{_PRONOUN}|what|how')})'d\b", r"\1 would"),
+        ("'ve", r"\b(\w+)'ve\b", r"\1 have"),
+        ("'re", r"\b(\w+)'re\b", r"\1 are"),
+        ("'m", r"\bi'm\b", "I am"),
+        ("'s", rf"\b({_IS})'s\b", r"\1 is"),
+        ("'s", _IS_TOO, r"\1 is"),
+        ("y'all", r"\by'all\b", "you all"),
     )
 )
-_BEHIND = re.compile(r"'(.)")
 _SPOKEN = {
     "cannot": "can not", "cant": "can not", "dont": "do not", "doesnt": "does not", "im": "I am",
     "isnt": "is not", "wont": "will not", "didnt": "did not", "ive": "I have", "thats": "that is",
@@ -53,6 +53,7 @@ _SPOKEN = {
     "a couple of": "two", "a couple": "two", "half a dozen": "six", "a dozen": "twelve",
     "lets": "let us", "youre": "you are", "its a deal": "it is a deal", "its yours": "it is yours",
 }  # fmt: skip
+_SPOKEN_WORDS = frozenset(max(re.findall("[a-z]+", one), key=len) for one in _SPOKEN)
 _SPEAKING = compiled(
     rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", any_case=True
 )
@@ -68,12 +69,16 @@ _TENS = {
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _DIGITS = range(1, 10)
 _NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
+_NUMBER_WORDS = frozenset((*_ONES, *_TENS, *_SCALES))
 _NUMBERS = compiled(
     rf"\b(?:an?\s+(?=hundred|thousand"
     rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
     any_case=True,
 )
-_SENTENCE = re.compile(r"(?<=[.!?;…])[\"')\]]*\s+|\s+[–—-]+\s+|—|\n|:\s+(?!\d)")
+_SENTENCE = re.compile(  # begins with a set of signs, which `re` finds fast
+    r"[\"')\]\s—:](?:(?<=[.!?;…]\s)\s*|(?<=[.!?;…][\"')\]])[\"')\]]*\s+|(?<=\s)\s*[–—-]+\s+"
+    r"|(?<=—)|(?<=\n)|(?<=:)\s+(?!\d))"
+)
 _SUBJECT = _any(
     "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
 )
@@ -81,13 +86,13 @@ _LINKED = _any(
     "but|because|unless|though|although|provided|as long as|so long as|however|yet|if|since"
     "|except that|only if"
 )
-_CLAUSE = re.compile(
-    r",\s+(?:and\s+|so\s+|then\s+)?"
-    rf"|\s+(?:(?=(?:{_LINKED})\s)|(?:and|so|or)\s+(?=(?:{_SUBJECT})\s)"
-    rf"|(?=(?:once|assuming)\s+(?:{_SUBJECT})\s))",
+_CLAUSE = re.compile(  # begins with a set of signs, which `re` finds fast
+    r"[,\s](?:(?<=,)\s+(?:and\s+|so\s+|then\s+)?"
+    rf"|(?<=\s)\s*(?:(?=(?:{_LINKED})\s)|(?:and|so|or)\s+(?=(?:{_SUBJECT})\s)"
+    rf"|(?=(?:once|assuming)\s+(?:{_SUBJECT})\s)))",
     re.IGNORECASE,
 )
-_JOINS = re.compile(r"\b(?:and|so|or|then)\b")
+_JOINS = frozenset({"and", "so", "or", "then"})
 _LINK = _any(
     "but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
     "|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
@@ -116,7 +121,7 @@ _TAG = compiled(
 
 _LONGEST = 300  # letters of a clause that are read
 _FRAGMENT = 4  # most words of a question without a verb
-_DIGITS_IN = re.compile(r"\d+(?:[.,:]\d+)*")
+_DIGITS_IN = re.compile(r"\d\d*(?:[.,:]\d+)*")
 
 
 class Clause(NamedTuple):
@@ -137,9 +142,8 @@ class Clause(NamedTuple):
         """The clause with all numbers replaced by one number, which its class depends on."""
         if not _DIGITS_IN.search(self.text):
             return self
-        return self._replace(
-            text=_DIGITS_IN.sub("7", self.text), spelt=_DIGITS_IN.sub("7", self.spelt)
-        )
+        text, spelt = _DIGITS_IN.sub("7", self.text), _DIGITS_IN.sub("7", self.spelt)
+        return Clause(text, spelt, self.link, self.joined, self.question)
 
 
 @lru_cache(maxsize=8192)
@@ -150,6 +154,12 @@ def clauses(line: str) -> tuple[Clause, ...]:
         asked = sentence.rstrip("\"'”’) ").endswith("?")
         found += _clauses(sentence.strip(), asked=asked)
     return tuple(found)
+
+
+@lru_cache(maxsize=8192)
+def forms(line: str) -> tuple[Clause, ...]:
+    """The `form` of each clause of a line."""
+    return tuple([clause.form for clause in clauses(line)])
 
 
 def inquires(line: str) -> bool:
@@ -164,8 +174,8 @@ def inquires(line: str) -> bool:
 
 def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
     """The clauses of a sentence; a question tag at its end makes it a question."""
-    cut = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
-    cut = [(part, word) for part, word in cut if part]
+    bare = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
+    cut = [one for one in bare if one[0]]
     found: list[Clause] = []
     for place, (spelt, joined) in enumerate(cut):
         link = _LINKS.match(spelt)
@@ -181,9 +191,10 @@ def _parts(sentence: str) -> list[tuple[str, str]]:
     """A sentence split at connectors and commas, with the "and", "so" or "or" before each part."""
     parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
-        parts.append((sentence[start : cut.start()], word))
-        start, word = cut.end(), (_JOINS.search(cut[0].lower()) or [""])[0]
-    return [*parts, (sentence[start:], word)]
+        parts.append((sentence[start : cut.start()], word if word in _JOINS else ""))
+        start, word = cut.end(), cut[0].lstrip(",").strip().lower()
+    parts.append((sentence[start:], word if word in _JOINS else ""))
+    return parts
 
 
 @lru_cache(maxsize=8192)
@@ -191,12 +202,15 @@ def written_out(line: str) -> str:
     """A line with contractions expanded and number words as digits."""
     line = line.replace("’", "'").replace("…", "... ").replace("“", '"').replace("”", '"')
     if "'" in line:
-        letters = {"", *_BEHIND.findall(line.casefold())}
-        for letter, pattern, full in _CONTRACTED:
-            if letter in letters:
+        folded = line.casefold()
+        for letters, pattern, full in _CONTRACTED:
+            if letters in folded:
                 line = pattern.sub(full, line)
-    line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
-    return _NUMBERS.sub(_digits, line)
+    words = words_of(line)
+    if may_have(_SPOKEN_WORDS, words):
+        line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
+        words = words_of(line)
+    return _NUMBERS.sub(_digits, line) if may_have(_NUMBER_WORDS, words) else line
 
 
 def _digits(found: re.Match[str]) -> str:

@@ -214,8 +214,8 @@ class Sotopia(AgentEnv):
 
     def _clocked(self, turns: int) -> Talk:
         """The talk at the caller's turn, with `turns` turns left."""
-        ahead = turns if self.external else 2 * turns - (self.side == 1)
-        return self.talk._replace(ahead=max(0, ahead))
+        ahead = max(0, turns if self.external else 2 * turns - (self.side == 1))
+        return self.talk if self.talk.ahead == ahead else self.talk._replace(ahead=ahead)
 
     def _scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
@@ -323,11 +323,11 @@ class Sotopia(AgentEnv):
         """
         talk, side = self.talk, self.side
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
-        if self.speaker is not None and self.speaker.state:
-            own = sorted(_shown(act) for who, act in talk.said if who == side and act.argument)
+        state = "" if self.speaker is None else self.speaker.state
+        if state:
+            own = [_shown(act) for who, act in talk.said if who == side and act.argument]
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
-            facts += talk.accepted_by, self.speaker.state
-            facts += (own if self.reward == "weighted" else sorted(set(own)),)
+            facts += talk.accepted_by, state, sorted(own if self.reward == "weighted" else {*own})
             if self.reward == "weighted":
                 facts += (facts_told(talk, 1 - side),)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -45,6 +44,7 @@ RETURNS = (
     Return("computer", "repair your computer", "get my computer repaired"),
     Return("guitar", "give you guitar lessons", "get guitar lessons from you"),
 )
+_DEALS = tuple(product(HOURS, range(len(RETURNS))))
 _RETURN = re.compile(
     r"(?P<no>\b(?:no|not|without|never|instead of|rather than)\s(?:(?:for|a|any|the|your|my"
     r"|about)\s)*)?"
@@ -78,10 +78,10 @@ class Favour:
     costs: tuple[int, ...]
     gains: tuple[int, ...]
 
-    @cached_property
+    @property
     def deals(self) -> tuple[Deal, ...]:
         """All hours with all returns."""
-        return tuple(product(HOURS, range(len(RETURNS))))
+        return _DEALS
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both may say either
         """The last number of hours and the last return that is not denied (default: nothing).
@@ -140,6 +140,11 @@ class Favour:
     def value(self, deal: Deal, side: int) -> float:
         """0 at the side's limit of points, 1 at its target."""
         return (self.points(deal, side) - _LEAST[side]) / (_HOPED[side] - _LEAST[side])
+
+    def values(self, side: int) -> list[float]:
+        """The value of each deal."""
+        least, span, points = _LEAST[side], _HOPED[side] - _LEAST[side], self.points
+        return [(points(deal, side) - least) / span for deal in _DEALS]
 
     def material(self, deal: Deal, side: int) -> float:
         """The return alone: its cost to side 0, its value to side 1, divided by 10."""

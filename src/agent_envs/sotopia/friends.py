@@ -137,6 +137,10 @@ class Friends:
         """1 for the friend in common, else -1."""
         return 1.0 if deal[0] == self.shared else -1.0
 
+    def values(self, side: int) -> list[float]:
+        """The value of each deal."""
+        return [self.value(deal, side) for deal in self.deals]
+
     def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  nobody pays
         """Always 0."""
         return 0.0

@@ -19,7 +19,7 @@ _GROUP = "(?:"
 _WORD = r"\b"
 _ANCHORS = (_WORD, "^")
 _CASES = {"i": "iIİı", "k": "kK\u212a", "s": "sSſ"}  # as `re.IGNORECASE` has it
-_LONGEST = 6000  # letters that multiplying out a group may add
+_LONGEST = 1500  # letters that multiplying out a group may add
 
 Alternative = tuple[str, str]
 """A first letter, "" where there is none that is known, and what follows it."""

@@ -6,6 +6,7 @@ import re
 
 from agent_envs.assets import table
 from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.phrases import Phrases
 
 
 class Lexicon:
@@ -25,6 +26,10 @@ class Lexicon:
     def pattern(self, name: str) -> re.Pattern[str]:
         """An entry as a compiled pattern."""
         return compiled(self.plain(name))
+
+    def phrases(self, name: str) -> Phrases:
+        """An entry as phrases."""
+        return Phrases(self.plain(name))
 
     def plain(self, name: str) -> str:
         """An entry as one pattern, its alternatives as they are written."""

@@ -102,7 +102,8 @@ class Negotiator:
         it never hurries.
         """
         matters = min(self.mood.turn, self.temper.hurry if self.temper.hurry < _NEVER else 1)
-        return repr(self.mood._replace(turn=matters))
+        mood = self.mood
+        return repr(mood if mood.turn == matters else mood._replace(turn=matters))
 
     def decide(self, talk: Talk) -> tuple[Mood, Move]:
         """Mood and move after the talk's latest act, the other's; without side effects."""
@@ -201,8 +202,8 @@ class Negotiator:
     @cached_property
     def _worth(self) -> list[tuple[float, int, Deal]]:
         """Value and place of all deals, those worth least first."""
-        deals = enumerate(self.game.deals)
-        return sorted((self.game.value(deal, self.side), place, deal) for place, deal in deals)
+        deals = self.game.deals
+        return sorted(zip(self.game.values(self.side), range(len(deals)), deals, strict=True))
 
     def _counter(self, mood: Mood, talk: Talk) -> Deal:
         """A deal that just meets its demand, close to the other's proposal."""

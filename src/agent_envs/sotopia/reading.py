@@ -11,8 +11,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import clauses, written_out
+from agent_envs.sotopia.english import clauses, forms, written_out
 from agent_envs.sotopia.lexicon import Lexicon
+from agent_envs.sotopia.phrases import Phrases, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,17 +39,17 @@ _AFFIRMS = _LEXICON.pattern("affirms")
 _LEADING = _LEXICON.pattern("leading")
 
 
-_ACCEPTS = _LEXICON.pattern("accepts")
+_ACCEPTS = _LEXICON.phrases("accepts")
 _SUITS = _LEXICON.pattern("suits")
-_PRAISES = _LEXICON.pattern("praises")
-_GRANTS = _LEXICON.pattern("grants")
+_PRAISES = _LEXICON.phrases("praises")
+_GRANTS = _LEXICON.phrases("grants")
 
-_REFUSES = _LEXICON.pattern("refuses")
-_NEGATED = _LEXICON.pattern("negated")
-_NEUTRAL = _LEXICON.pattern("neutral")
+_REFUSES = _LEXICON.phrases("refuses")
+_NEGATED = _LEXICON.phrases("negated")
+_NEUTRAL = _LEXICON.phrases("neutral")
 
-_HEDGES = _LEXICON.pattern("hedges")
-_STALLS = _LEXICON.pattern("stalls")
+_HEDGES = _LEXICON.phrases("hedges")
+_STALLS = _LEXICON.phrases("stalls")
 _CONDITIONS = frozenset({
     "if", "unless", "provided", "provided that", "assuming", "once", "as long as", "so long as",
     "only if", "on condition that", "even if",
@@ -56,17 +57,17 @@ _CONDITIONS = frozenset({
 _VACUOUS = _LEXICON.pattern("vacuous")
 
 _FIGURE = _LEXICON.pattern("figure")
-_SUGGESTS = _LEXICON.pattern("suggests")
-_SUGGESTS_ALL = _LEXICON.pattern("suggests_all")
+_SUGGESTS = _LEXICON.phrases("suggests")
+_SUGGESTS_ALL = _LEXICON.phrases("suggests_all")
 _ASKED = _LEXICON.pattern("asked")
 _VERB = _LEXICON.pattern("verb")
-_PROPOSES = _LEXICON.pattern("proposes")
+_PROPOSES = _LEXICON.phrases("proposes")
 _EXCHANGE = _LEXICON.pattern("exchange")
-_LIMIT = _LEXICON.pattern("limit")
-_REPORTS = _LEXICON.pattern("reports")
+_LIMIT = _LEXICON.phrases("limit")
+_REPORTS = _LEXICON.phrases("reports")
 _REMARKS = _LEXICON.pattern("remarks")
-_WITHDRAWS = _LEXICON.pattern("withdraws")
-_OPINION = _LEXICON.pattern("opinion")
+_WITHDRAWS = _LEXICON.phrases("withdraws")
+_OPINION = _LEXICON.phrases("opinion")
 _CLOSING = _LEXICON.pattern("closing")
 
 
@@ -91,7 +92,7 @@ _YOURS = re.compile(
     rf"(?:then )?(?:you (?:can|could|will|would|{_DONE})|(?:can|could|would|will) you"
     rf"|(?:{_DONE}) )\b"
 )
-_COMMITS = re.compile(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
+_COMMITS = Phrases(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
 _BARE_LIMIT = re.compile(
     r"no (?:more|less|higher|lower|further)|tops|at most|at least"
     r"|not (?:a|one) (?:penny|cent|dollar) (?:more|less)"
@@ -125,7 +126,7 @@ because-clause, others' deeds, one's own plans, a thank-you, and everything else
 @lru_cache(maxsize=8192)
 def deeds(line: str) -> Done:
     """The clauses of a line with the class of each."""
-    return tuple((_deed(clause.form), clause) for clause in clauses(line))
+    return tuple(zip(map(_deed, forms(line)), clauses(line), strict=True))
 
 
 @lru_cache(maxsize=8192)
@@ -148,40 +149,48 @@ def _deed(clause: Clause) -> str:
 
 def _asked(core: str) -> str:
     """The class of a question: it suggests, names something, or asks."""
-    if _SUGGESTS.search(core) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core)):
+    words = words_of(core)
+    if _SUGGESTS.search(core, words) and (
+        _FIGURE.search(core) or _SUGGESTS_ALL.search(core, words)
+    ):
         return "suggest"
     if _FIGURE.search(core) and not _VERB.search(core):
         return "echo"
-    told = _PROPOSES.search(core) and not _ASKED.match(core) and not _REPORTS.search(core)
-    return "suggest" if told else "ask"
+    told = not _ASKED.match(core) and _PROPOSES.search(core, words)
+    return "suggest" if told and not _REPORTS.search(core, words) else "ask"
 
 
 def _stated(core: str, *, conditional: bool) -> str:
     """The class of a statement."""
-    if _OPINION.search(core):
+    words = words_of(core)
+    if _OPINION.search(core, words):
         return "note"
-    if not conditional and _accepts(core):
+    if not conditional and _accepts(core, words):
         return "suit" if _FIGURED.match(core) else "accept"
-    if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
+    if _LIMIT.search(core, words) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
-    for kind, pattern in _BEFORE_NO:
-        if pattern.search(core):
+    for kind, phrases in _BEFORE_NO:
+        if phrases.search(core, words):
             return kind
-    if _NEGATED.search(core):
-        return "note" if _NEUTRAL.search(core) else "refuse"
-    after = next((kind for kind, pattern in _AFTER_NO if pattern.search(core)), "")
-    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
+    if _NEGATED.search(core, words):
+        return "note" if _NEUTRAL.search(core, words) else "refuse"
+    after = next((kind for kind, phrases in _AFTER_NO if phrases.search(core, words)), "")
+    return after or "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
 
 
-def _accepts(core: str) -> bool:
+def _accepts(core: str, words: list[str] | None) -> bool:
     """Whether a clause accepts, without a denial or doubt.
 
     A negation inside an idiom such as "can not say no" does not count.
     """
-    rest = _ACCEPTS.sub("", core)
-    if rest == core:
-        rest = core if _SUITS.search(core) else "not"
-    return not _NEGATED.search(rest) and not _HEDGES.search(rest)
+    if _ACCEPTS.search(core, words):
+        rest = _ACCEPTS.pattern.sub("", core)
+        words = words_of(rest)
+    elif _SUITS.search(core):
+        rest = core
+    else:
+        return False
+    return not _NEGATED.search(rest, words) and not _HEDGES.search(rest, words)
 
 
 def reading(
@@ -212,7 +221,8 @@ def reading(
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
     exchanged = _exchanged(done)
     found = _named(done, terms, puts=by_asking or exchanged, asks=by_asking)
-    withdraws = any(_WITHDRAWS.search(clause.text) for _, clause in done)
+    known = words_of(" ".join([clause.text for _, clause in done]))
+    withdraws = any(_WITHDRAWS.search(clause.text, known) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:
@@ -320,11 +330,12 @@ def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
 
 def _exchanged(done: Done) -> bool:
     """Whether a line proposes an exchange: "take my mother if I take your boys"."""
-    kinds = {kind for kind, _ in done}
-    mine = any(_MINE.match(clause.text) for kind, clause in done if kind != "refuse")
-    yours = any(_YOURS.match(clause.text) for kind, clause in done if kind != "refuse")
-    linked = any(clause.link == "if" or clause.joined for _, clause in done)
-    return mine and yours and linked and "hedge" not in kinds
+    if not any(clause.link == "if" or clause.joined for _, clause in done):
+        return False
+    if any(kind == "hedge" for kind, _ in done):
+        return False
+    texts = [clause.text for kind, clause in done if kind != "refuse"]
+    return any(map(_MINE.match, texts)) and any(map(_YOURS.match, texts))
 
 
 def _decided(done: Done) -> str:

@@ -28,9 +28,10 @@ from agent_envs.web import ServerError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.conduct import Harm
-    from agent_envs.sotopia.scene import Scene
-    from agent_envs.sotopia.talk import Talk
+    from agent_envs.sotopia.scene import Character, Scene
+    from agent_envs.sotopia.talk import Meaning, Talk
 
 RANGES = {
     "believability": (0.0, 10.0),
@@ -45,6 +46,8 @@ WAYS_OUT = (
     'judge="openai:<model>@<base url>" (a model), judge="none" (no scores, no reward) or a Judge '
     "of your own"
 )
+Meant = tuple["Act", "Meaning"]
+"""An act with an argument, and its meaning."""
 _SHARE = 0.6  # share of a fact's word pairs from which on it counts as told
 _HARMS = ("insults", "slurs", "threats", "acts of violence")
 _COSTS = ((2, 3), (3, 5), (3, 5), (5, 10))
@@ -97,12 +100,17 @@ class Rules:
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The seven scores."""
-        harms = _harms(talk, side)
+        own = [
+            (act, meaning)
+            for (who, act), meaning in zip(talk.said, talk.meant, strict=True)
+            if who == side and act.argument
+        ]
+        harms = tuple(filter(any, [harm(act.argument, deed=act.kind != "speak") for act, _ in own]))
         found = {
-            "believability": believability(talk, side),
-            "relationship": relationship(talk, side, harms),
+            "believability": believability(own),
+            "relationship": relationship(talk, side, own, harms),
             "knowledge": knowledge(talk, side),
-            "secret": secret(talk, side),
+            "secret": secret(talk.scene.characters[side], own),
             "social_rules": social_rules(harms),
             "financial_and_material_benefits": material(talk, side),
             "goal": goal(talk, side),
@@ -138,12 +146,12 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
     return 5 * share, f"The deal brings {share:+.0%} in money or goods."
 
 
-def relationship(talk: Talk, side: int, harms: Sequence[Harm]) -> tuple[float, str]:
+def relationship(
+    talk: Talk, side: int, own: Sequence[Meant], harms: tuple[Harm, ...]
+) -> tuple[float, str]:
     """The deal's value to the other, courtesy, rudeness, and being left."""
     polite = {
-        meaning
-        for (who, act), meaning in zip(talk.said, talk.meant, strict=True)
-        if who == side and act.kind == "speak" and heard(act.argument).courteous
+        meaning for act, meaning in own if act.kind == "speak" and heard(act.argument).courteous
     }
     courteous = min(2, len(polite))
     rude = sum(done * cost for one in harms for done, (cost, _) in zip(one, _COSTS, strict=True))
@@ -166,23 +174,24 @@ def knowledge(talk: Talk, side: int) -> tuple[float, str]:
 def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
     """The places of the facts that a side has told."""
     facts = talk.scene.facts[side]
-    return tuple(sorted(frozenset[int]().union(*(_told(facts, one) for one in talk.lines(side)))))
+    return tuple(sorted(frozenset[int]().union(*[_told(facts, one) for one in talk.lines(side)])))
 
 
 @lru_cache(maxsize=8192)
 def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
     """The places of the facts in a line."""
-    return frozenset(place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE)
+    return frozenset([place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE])
 
 
-def secret(talk: Talk, side: int) -> tuple[float, str]:
+def secret(who: Character, own: Sequence[Meant]) -> tuple[float, str]:
     """The secret's words in the side's own acts."""
-    who, deeds = talk.scene.characters[side], talk.deeds(side)
+    deeds = [act.argument for act, _ in own]
     share = max(leaked(who.secret, deeds), hinted(who.hints, deeds))
     return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
-def social_rules(harms: Sequence[Harm]) -> tuple[float, str]:
+@lru_cache(maxsize=256)
+def social_rules(harms: tuple[Harm, ...]) -> tuple[float, str]:
     """Insults, slurs, threats and violence."""
     counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
     score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
@@ -190,18 +199,10 @@ def social_rules(harms: Sequence[Harm]) -> tuple[float, str]:
     return -float(score), f"{words}."
 
 
-def _harms(talk: Talk, side: int) -> list[Harm]:
-    """The harms of a side's acts, without harmless acts."""
-    acts = (one.act for one in talk.said if one.side == side and one.act.argument)
-    found = (harm(act.argument, deed=act.kind != "speak") for act in acts)
-    return [one for one in found if any(one)]
-
-
-def believability(talk: Talk, side: int) -> tuple[float, str]:
+def believability(own: Sequence[Meant]) -> tuple[float, str]:
     """Repetition and form."""
-    meanings = [one for one in talk.meanings(side) if one[0]]
-    repeated = len(meanings) - len(set(meanings))
-    wordless = sum(heard(line).wordless for line in talk.deeds(side))
+    repeated = len(own) - len({meaning for _, meaning in own})
+    wordless = sum([heard(act.argument).wordless for act, _ in own])
     score = 10.0 - 3 * repeated - 2 * wordless
     return score, f"{repeated} repeated, {wordless} without words."
 

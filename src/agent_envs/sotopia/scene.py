@@ -90,6 +90,9 @@ class Game(Protocol):
     def value(self, deal: Deal, side: int) -> float:
         """The value to a side: 0 at its limit, 1 at its target."""
 
+    def values(self, side: int) -> list[float]:
+        """The value of each of `deals` to a side."""
+
     def material(self, deal: Deal, side: int) -> float:
         """The benefit of a side in money or goods, in [-1, 1]."""
 
@@ -162,9 +165,8 @@ def _binding(game: Game) -> str:
 
 def attainable(game: Game, side: int, other: float = 0.4) -> float:
     """The highest value for a side of a deal with at least the value `other` for the other."""
-    value = game.value
-    fitting = [deal for deal in game.deals if value(deal, 1 - side) >= other]
-    return max([value(deal, side) for deal in fitting], default=-1.0)
+    both = zip(game.values(side), game.values(1 - side), strict=True)
+    return max([own for own, theirs in both if theirs >= other], default=-1.0)
 
 
 def shown(text: str, side: int) -> str:

@@ -29,6 +29,7 @@ _HOUR = re.compile(  # for a range like 13:00 to 15:00, its first hour
     re.IGNORECASE,
 )
 _EARLIEST, _NOON = 8, 12
+_SLOTS = tuple(product(range(len(DAYS)), range(len(HOURS))))
 _BUSY = 5  # busy slots of a week for a side
 
 
@@ -44,10 +45,10 @@ class Week:
     hours: tuple[tuple[int, ...], tuple[int, ...]]
     busy: tuple[frozenset[Deal], frozenset[Deal]]
 
-    @cached_property
+    @property
     def deals(self) -> tuple[Deal, ...]:
         """Every slot of the week."""
-        return tuple(product(range(len(DAYS)), range(len(HOURS))))
+        return _SLOTS
 
     def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  all read the same clock
         """The last day and the last hour in the text, None unless both form a slot."""
@@ -90,6 +91,10 @@ class Week:
     def value(self, deal: Deal, side: int) -> float:
         """1 for the best hour of the best day, 0 for the worst of the worst, -1 when busy."""
         return self._worth[side][deal]
+
+    def values(self, side: int) -> list[float]:
+        """The value of each deal."""
+        return [self._worth[side][deal] for deal in _SLOTS]
 
     @cached_property
     def _worth(self) -> tuple[dict[Deal, float], dict[Deal, float]]:
@@ -148,7 +153,6 @@ def schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
 def _drawn(tight: bool, rng: Random) -> Week:
     """Random preferences and busy slots, such that both can do well (if tight, only just)."""
     low, high = (0.65, 0.85) if tight else (0.85, 9.0)
-    slots = list(product(range(len(DAYS)), range(len(HOURS))))
 
     def order(names: tuple[object, ...]) -> tuple[int, ...]:
         return tuple(rng.sample(range(len(names)), len(names)))
@@ -157,7 +161,7 @@ def _drawn(tight: bool, rng: Random) -> Week:
         game = Week(
             (order(DAYS), order(DAYS)),
             (order(HOURS), order(HOURS)),
-            (frozenset(rng.sample(slots, _BUSY)), frozenset(rng.sample(slots, _BUSY))),
+            (frozenset(rng.sample(_SLOTS, _BUSY)), frozenset(rng.sample(_SLOTS, _BUSY))),
         )
         if all(low <= attainable(game, side) < high for side in (0, 1)):
             return game

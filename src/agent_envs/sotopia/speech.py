@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import inquires, written_out
 from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.phrases import Phrases, may_have, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +19,19 @@ _COURTESY = compiled(
     r"|grateful|glad|of course|take your time)\b",
     any_case=True,
 )
+_COURTEOUS = frozenset({
+    "please", "thank", "thanks", "appreciate", "understand", "nice", "kind", "grateful", "glad",
+    "course", "take",
+})  # fmt: skip
+_REASONS = frozenset({"because", "since", "so"})
 _REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
-_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d+", re.IGNORECASE)
-_SIGN = re.compile(r"[^\w\s]|_")
+_LETTER = "[a-zA-Z\u0130\u0131\u017f\u212a]"  # [a-z] in any case, faster than `re.IGNORECASE`
+_WORD = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)?|\d+")
+_SIGN = re.compile(r"[^\w\s]")
 _REASON_WORDS = 7
 _ENDINGS = ("ing", "ed", "es", "s")
 _MOST = 0.5
+_NONE = frozenset[int]()
 _SHORT = 4  # letters up to which a word is the beginning of many others
 _STOP = frozenset(
     _WORD.findall(
@@ -47,14 +55,16 @@ class Heard(NamedTuple):
 @lru_cache(maxsize=8192)
 def heard(line: str) -> Heard:
     """The effects of a line, by keywords."""
-    words = _WORD.findall(line)
-    letters = len(line) - len(_SIGN.findall(line))
+    asks, words = "?" in line, words_of(line)
     return Heard(
-        courteous=bool(_COURTESY.search(line)),
-        reasons=bool(_REASON.search(line)) and len(words) >= _REASON_WORDS,
-        asks="?" in line,
-        inquires="?" in line and inquires(line),
-        wordless=not words or 2 * letters < len(line),
+        courteous=may_have(_COURTEOUS, words) and bool(_COURTESY.search(line)),
+        reasons=may_have(_REASONS, words)
+        and bool(_REASON.search(line))
+        and len(_WORD.findall(line)) >= _REASON_WORDS,
+        asks=asks,
+        inquires=asks and inquires(line),
+        wordless=not _WORD.search(line)
+        or len(line) < 2 * (len(_SIGN.findall(line)) + line.count("_")),
     )
 
 
@@ -79,38 +89,47 @@ def leaked(secret: str, lines: Sequence[str]) -> float:
     The share of its pairs of neighbouring content words, in all lines together; or the share of
     its content words in any order, if more than half.
     """
-    pairs, words = _pairs(secret), frozenset(_content(secret))
-    if not pairs:
+    shared = [some for some in [_shared(secret, line) for line in lines] if some]
+    if not shared:
         return 0.0
-    told_pairs = frozenset[tuple[str, ...]]().union(*map(_pairs, lines))
-    told_words = frozenset[str]().union(*map(_content, lines))
-    share = len(words & told_words) / len(words)
-    return max(len(pairs & told_pairs) / len(pairs), share if share > _MOST else 0.0)
+    pairs, words = (frozenset[object]().union(*some) for some in zip(*shared, strict=True))
+    share = len(words) / len(frozenset(_content(secret)))
+    return max(len(pairs) / len(_pairs(secret)), share if share > _MOST else 0.0)
+
+
+@lru_cache(maxsize=8192)
+def _shared(secret: str, line: str) -> tuple[frozenset[object], frozenset[object]] | None:
+    """The pairs of words and the words of a secret in a line; None for no words."""
+    words = frozenset(_content(secret)).intersection(_content(line))
+    return (_pairs(secret) & _pairs(line), words) if words else None
 
 
 def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
     """1 if two consecutive lines reveal all parts of a secret in any words, else 0."""
-    known = [frozenset[int](), *(_parts_told(hints, line) for line in lines)]
+    known = [_parts_told(hints, line) for line in lines]
+    if not any(known):
+        return 0.0
     parts = len(hints)
-    return float(parts > 0 and any(len(one | two) == parts for one, two in pairwise(known)))
+    return float(any(len(one | two) == parts for one, two in pairwise([_NONE, *known])))
 
 
 @lru_cache(maxsize=8192)
 def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
     """The parts of a secret that a line reveals."""
     text = written_out(line).lower()
-    if not hints or not _known("|".join(hints)).search(text):
-        return frozenset()
-    return frozenset(place for place, words in enumerate(hints) if _known(words).search(text))
+    words = words_of(text)
+    if not hints or not _known("|".join(hints)).search(text, words):
+        return _NONE
+    return frozenset(place for place, one in enumerate(hints) if _known(one).search(text, words))
 
 
 @lru_cache(maxsize=256)
-def _known(words: str) -> re.Pattern[str]:
-    """A pattern of words with any ending; short words only with plural or tense endings."""
+def _known(words: str) -> Phrases:
+    """Words with any ending; short words only with plural or tense endings."""
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
     )
-    return compiled(rf"\b(?:{'|'.join(parts)})")
+    return Phrases(rf"\b(?:{'|'.join(parts)})")
 
 
 @lru_cache(maxsize=4096)
@@ -121,9 +140,10 @@ def _pairs(text: str) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=4096)
 def _content(text: str) -> tuple[str, ...]:
-    return tuple(stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP)
+    return tuple([stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP])
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """A word without plural or tense ending."""
     if word.endswith(_ENDINGS):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Scene
 
 _SILENCES = 2
+_SILENT = ["none"] * _SILENCES
 _EXCHANGE = 3  # answered lines of a side that make a complete talk
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """Classes of lines that withdraw words."""
@@ -76,8 +77,8 @@ class Talk(NamedTuple):
     @property
     def ended(self) -> bool:
         """Whether a side left, or both did nothing in a row."""
-        kinds = [one.act.kind for one in self.said[-_SILENCES:]]
-        return "leave" in kinds or kinds == ["none"] * _SILENCES
+        kinds = [act.kind for _, act in self.said[-_SILENCES:]]
+        return "leave" in kinds or kinds == _SILENT
 
     @property
     def open(self) -> Pending | None:
@@ -136,19 +137,25 @@ class Talk(NamedTuple):
         A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
         proposal of its own. Leaving ends all proposals.
         """
-        talk = self._replace(
-            said=(*self.said, Said(side, act)),
-            meant=(*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+        closed = self.agreed is not None or self.scene.game is None or act.kind == "leave"
+        did, terms, withdraws = ("talk", None, False) if closed else _does(self, side, act)
+        talk = Talk(
+            self.scene,
+            (*self.said, Said(side, act)),
+            (*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+            self.standing,
+            self.firm,
             fresh=False,
-            did="talk",
+            did=did,
+            pending=self.pending,
+            agreed=self.agreed,
+            accepted_by=self.accepted_by,
             ahead=max(0, self.ahead - 1),
         )
         if self.agreed is not None or self.scene.game is None:
             return talk
         if act.kind == "leave":
             return _kept(talk, side)._replace(standing=(None, None), pending=None)
-        did, terms, withdraws = _does(self, side, act)
-        talk = talk._replace(did=did)
         if self.pending is not None:
             newer = terms is not None and terms != self.pending.deal
             otherwise = self.pending.free[side] and did in _OTHERWISE
@@ -180,10 +187,6 @@ class Talk(NamedTuple):
     def lines(self, side: int) -> list[str]:
         """The spoken lines of a side."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
-
-    def deeds(self, side: int) -> list[str]:
-        """The lines, actions and gestures of a side; these can also contain insults or secrets."""
-        return [act.argument for who, act in self.said if who == side and act.argument]
 
     def told(self, said: Said, viewer: int) -> str:
         """The text of an act for a side, its own as `You said: ...`."""

@@ -280,6 +280,12 @@ def test_friends_are_named_one_at_a_time():
     assert PEOPLE.value((0,), 0) == -1
 
 
+@pytest.mark.parametrize("word", ["rowıng", "rowİng", "ROWİNG", "tennıs"])
+def test_a_trait_with_odd_letters_is_no_trait(word):
+    game = scene("friend", 0).game
+    assert game.described(f"Does a friend of yours like {word}?") == []
+
+
 @given(st.sampled_from(ALL), st.integers(0, 1), st.text(max_size=120))
 def test_any_line_is_a_possible_deal_or_none(which, side, line):
     game = scene(*which).game
