@@ -7,6 +7,7 @@ environments; rollouts use an active set.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from functools import partial
 from math import isfinite
@@ -168,7 +169,7 @@ def _creator(name: str) -> Callable[..., Any]:
         if last in gym.registry:
             creator: Any = gym.registry[last].entry_point
             return load_env_creator(creator) if isinstance(creator, str) else creator
-        if module and not last.isidentifier():
+        if module and re.search(r"-v\d+$", last):
             raise RecipeError(
                 f"env.id is {name!r}, but {module} registers no environment {last!r}"
                 f"{nearest(last, gym.registry)}; an environment that is not registered is given as "

@@ -100,9 +100,12 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
 @pytest.mark.parametrize(
     ("option", "message"),
     [
+        ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
+        ("env.split=foo", "drawers:Drawers has no splits, got env.split='foo'"),
+        ("eval.split=bar", "drawers:Drawers has no splits, got eval.split='bar'"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
-        ("env.id=drawers:re.x", "drawers registers no environment 're.x'"),
+        ("env.id=drawers:re.x", "package.module:Name"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=mine:OutcomeAndValidity", "training needs an agent_envs.AgentEnv"),
         ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),

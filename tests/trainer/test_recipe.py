@@ -300,7 +300,7 @@ def test_bad_overrides_are_refused(override, message):
         ("nosection = 3\n", "no option 'nosection'; the sections are run"),
         ("run = 3\n", "'run' is a section"),
         ("name = '/x'\n", "one plain name"),
-        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part; env"),
+        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
         ("[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
         ("when = 3\n", "when has tables"),
         ("[run]\nstep = 3\n", r"no option 'run\.step'; did you mean 'run\.steps'"),
