@@ -66,7 +66,7 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
         ValueError: an unknown name, or an environment without that expert.
     """
     if ":" in name:
-        found = named(name)
+        found = named(name, option="the expert")
         if not callable(found):
             raise TypeError(f"{name!r} must be a class of experts, got {found!r:.80}")
         made: Callable[[Env], Expert] = found

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import traceback
 from importlib import import_module
-from typing import Any
+from inspect import Parameter, isclass, signature
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.panels import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
 
 
 def named(path: str, kind: type | None = None, *, option: str = "an import string") -> Any:
     """The object that an import string names.
-
-    Errors that the module raises while it is imported are passed on unchanged.
 
     Args:
         path: `package.module:Name`.
@@ -19,20 +23,13 @@ def named(path: str, kind: type | None = None, *, option: str = "an import strin
         option: name of the import string in error messages.
 
     Raises:
-        ValueError: wrong form, no such module, no such name in it, or another class.
+        ValueError: wrong form, no such module, a module that fails while it is imported, no such
+            name in it, or another class.
     """
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise ValueError(f"{option} must have the form package.module:Name, got {path!r:.200}")
-    try:
-        made = import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise  # a module that this one imports is missing
-        raise ValueError(
-            f"{option} names {path!r}, but there is no module {error.name!r}; install it, or put "
-            "its folder on PYTHONPATH"
-        ) from None
+    made = imported(module, path, option=option)
     if not hasattr(made, name):
         raise ValueError(
             f"{option} names {path!r}, but {module} has no {name!r}{nearest(name, dir(made))}"
@@ -44,3 +41,56 @@ def named(path: str, kind: type | None = None, *, option: str = "an import strin
             f"{type(found).__name__}"
         )
     return found
+
+
+def imported(module: str, path: str, *, option: str) -> ModuleType:
+    """The module of the import string or id `path`.
+
+    Raises:
+        ValueError: no such module, or it fails while it is imported; the message has option,
+            place and error.
+    """
+    try:
+        return import_module(module)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"{option} names {path!r}, but there is no module {error.name!r}; install it, or "
+                "put its folder on PYTHONPATH"
+            ) from None
+        raise ValueError(
+            f"{option} names {path!r}, but the module {module} fails when it is imported: "
+            f"{told(error)}"
+        ) from error
+
+
+def told(error: BaseException) -> str:
+    """An error of a user's code in one line: class, message, file and line."""
+    message = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    said = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return f"{said} ({error.filename}:{error.lineno})"
+    calls = [
+        call
+        for call in traceback.extract_tb(error.__traceback__)
+        if not call.filename.startswith("<frozen ") and call.filename != __file__
+    ]
+    return f"{said} ({calls[-1].filename}:{calls[-1].lineno})" if calls else said
+
+
+def takes(creator: Callable[..., Any], option: str) -> bool:
+    """Whether a creator has an option, or accepts any option."""
+    known = parameters(creator)
+    return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
+
+
+def parameters(creator: Any) -> dict[str, Parameter]:
+    """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
+    known: dict[str, Parameter] = {}
+    for one in creator.__mro__ if isclass(creator) else (creator,):
+        own = signature(one).parameters.values()
+        rest = [p for p in own if p.kind is Parameter.VAR_KEYWORD]
+        known.update({p.name: p for p in own if p not in rest})
+        if not rest:
+            return known
+    return known if isclass(creator) else known | {p.name: p for p in rest}

@@ -20,6 +20,8 @@ _PER_TURN: dict[str, Any] = {
     "anchor": object,
     "action": object,
 }
+OPTIONAL = ("turn_reward", "entropy")
+"""The columns that a batch may lack."""
 _NUMBERS = ("outcome", "reward", "progress", "turn_reward", "entropy")
 _PREFIX = "turn_reward."
 

@@ -6,11 +6,12 @@ answers are read from `info["answers"]`.
 """
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from credit.validation import nearest
+from credit.validation import as_finite, nearest
 
 TAGS = ("reasoning", "tool", "answer")
 PAPER_WEIGHTS = {
@@ -27,7 +28,7 @@ class Exchange(NamedTuple):
     """One turn as a verifier reads it.
 
     Attributes:
-        reply: Text that the agent wrote.
+        reply: The agent's whole text, with its thinking and tags.
         observation: Text that the environment returned.
         info: Info that the environment returned.
     """
@@ -35,6 +36,11 @@ class Exchange(NamedTuple):
     reply: str
     observation: str
     info: Mapping[str, Any]
+
+    @property
+    def action(self) -> str:
+        """The action that a parser found in the reply, else the whole reply."""
+        return str(self.info.get("action", self.reply))
 
 
 Verifier: TypeAlias = Callable[[Exchange], float]
@@ -120,20 +126,50 @@ def from_name(name: str) -> Verifier:
     return VERIFIERS[name]
 
 
+def score(name: str, verifier: Verifier, turn: Exchange) -> float:
+    """The number that a verifier gives a turn.
+
+    Raises:
+        ValueError: It failed, or did not return a finite number; the message names it.
+    """
+    try:
+        found = verifier(turn)
+    except Exception as error:
+        if name in VERIFIERS:
+            raise
+        raise ValueError(f"verifier {name} failed: {type(error).__name__}: {error}") from error
+    try:
+        return float(as_finite(f"verifier {name}", found))
+    except TypeError as error:
+        raise ValueError(f"verifier {name} must return a number, got {found!r:.60}") from error
+
+
 def _import(module: str, function: str) -> Verifier:
+    name = f"verifier {module}:{function}"
     try:
         found = getattr(importlib.import_module(module), function, None)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"{name}: there is no module {error.name!r}; install it, or put its folder on "
+                "PYTHONPATH"
+            ) from None
         raise ValueError(
-            f"verifier {module}:{function}: there is no module {error.name!r}; install it, or put "
-            "its folder on PYTHONPATH"
-        ) from None
-    if callable(found):
-        verifier: Verifier = found
-        return verifier
-    raise ValueError(f"verifier {module}:{function}: {module} has no function {function!r}")
+            f"{name}: the module {module} fails when it is imported: {type(error).__name__}: "
+            f"{error}"
+        ) from error
+    if not callable(found):
+        raise ValueError(  # noqa: TRY004 - a wrong name
+            f"{name}: {module} has no function {function!r}"
+        )
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise ValueError(f"{name} must take one argument, the turn: {error}") from error
+    except ValueError:  # written in C, without a signature
+        pass
+    verifier: Verifier = found
+    return verifier
 
 
 def _accepted_answers(info: Mapping[str, Any]) -> list[str]:

@@ -234,7 +234,7 @@ class TurnVerifier(_RewardTerm):
             "package.module:function" for your own; None gives the paper's six weights.
 
     Raises:
-        ValueError: A verifier is unknown, or later returns a number that is not finite.
+        ValueError: A verifier is unknown, or later fails or returns no finite number.
     """
 
     name = "turn_verifier"
@@ -253,7 +253,7 @@ class TurnVerifier(_RewardTerm):
         turn = verifiers.Exchange(str(action), str(observation), info)
         paid = {}
         for name, weight in self.weights.items():
-            paid[name] = weight * float(as_finite(f"verifier {name}", self._verifiers[name](turn)))
+            paid[name] = weight * verifiers.score(name, self._verifiers[name], turn)
         info["turn_reward"] = {**info.get("turn_reward", {}), **paid}
         return sum(paid.values())
 

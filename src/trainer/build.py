@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import lru_cache, partial
-from inspect import isclass
+from inspect import isclass, signature
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
 import credit
-from agent_envs.imports import named
+import credit.validation
+from agent_envs.imports import named, told
+from credit.turns import OPTIONAL
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.methods import Method
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_envs.panels import Panel
+    from credit.segments import Array
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
     from trainer.partner import PartnerOptions
@@ -125,7 +128,7 @@ def make_method(recipe: Recipe) -> Method:
         return WithPRM(estimator, recipe.prm, recipe.update, recipe.sampling.temperature)
     if isinstance(estimator, credit.STAPO):
         return WithSTAPO(estimator, recipe.update, recipe.sampling.temperature)
-    return Method(estimator)
+    return Method(OwnEstimator(name, estimator) if ":" in name else estimator)
 
 
 def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
@@ -142,6 +145,69 @@ def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
     )
 
 
+_CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
+
+
+class OwnEstimator:
+    """An estimator of a user's own, whose results are checked where they enter the trainer.
+
+    Args:
+        name: Its import string, for messages.
+        call: The estimator itself.
+
+    Raises:
+        RecipeError: It cannot be called with (turns, rng), or its `needs` are no columns.
+    """
+
+    def __init__(self, name: str, call: credit.Estimator) -> None:
+        self.name, self.call = name, call
+        try:
+            signature(call).bind(None, None)
+        except TypeError as error:
+            raise RecipeError(
+                f"credit.name={name!r} cannot be called as {_CALLED}: {error}"
+            ) from error
+        except ValueError:  # written in C, without a signature
+            pass
+        needs = getattr(call, "needs", ())
+        if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
+            raise RecipeError(
+                f"needs of credit.name={name!r} must be a tuple of columns, of "
+                f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
+            )
+        self.needs = tuple(needs)
+
+    def __call__(self, turns: credit.Turns, rng: np.random.Generator | None) -> Array:
+        """The advantage of each turn: [N] float64.
+
+        Raises:
+            RecipeError: The estimator failed, or did not return N finite real floats.
+        """
+        try:
+            found: Any = self.call(turns, rng)
+        except Exception as error:
+            raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
+        expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
+        try:
+            plain = credit.validation.as_array("the advantage", found)
+        except TypeError as error:
+            raise RecipeError(
+                f"credit.name={self.name!r} returned a {type(found).__name__}; {expected} ({error})"
+            ) from error
+        if plain.shape != (len(turns),) or plain.dtype.kind not in "iuf":
+            raise RecipeError(
+                f"credit.name={self.name!r} returned a {type(found).__name__} of shape "
+                f"{list(plain.shape)} and type {plain.dtype}; {expected}"
+            )
+        advantage: Array = plain.astype(np.float64)
+        if (wrong := np.flatnonzero(~np.isfinite(advantage))).size:
+            raise RecipeError(
+                f"credit.name={self.name!r} returned {advantage[wrong[0]]} for turn {wrong[0]}; "
+                f"{expected}"
+            )
+        return advantage
+
+
 def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     """An estimator of `credit`, or of a user's own by "package.module:Name".
 
@@ -150,23 +216,27 @@ def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     try:
         if ":" not in name:
             return credit.make(name, **options)
-        found: Any = named(name, option="credit.name")
-        if not callable(found):
-            raise RecipeError(
-                f"credit.name={name!r} must be callable: (turns, rng) -> advantage of each turn "
-                "[N]; see credit.Estimator"
-            )
-        made: Any = found(**options) if isclass(found) else partial(found, **options)
+        made = _own(named(name, option="credit.name"), options)
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:
         raise RecipeError(str(error)) from error
+    except Exception as error:
+        raise RecipeError(f"credit.name={name!r} cannot be made: {told(error)}") from error
     if not callable(made):
-        raise RecipeError(
-            f"credit.name={name!r} makes objects that cannot be called: (turns, rng) -> advantage "
-            "of each turn [N]; see credit.Estimator"
-        )
+        raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
     return cast("credit.Estimator", made)
+
+
+def _own(found: Any, options: dict[str, Any]) -> Any:
+    """A user's own estimator with its options."""
+    if isclass(found) or not callable(found):
+        return found(**options) if isclass(found) else found
+    signature(found).bind_partial(**options)
+    made = partial(found, **options)
+    if hasattr(found, "needs"):
+        made.needs = found.needs  # type: ignore[attr-defined]
+    return made
 
 
 def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:

@@ -7,9 +7,11 @@ environments; rollouts use an active set.
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
-from inspect import Parameter, isclass, signature
+from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -17,7 +19,7 @@ from gymnasium.envs.registration import load_env_creator
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import named
+from agent_envs.imports import imported, named, parameters, takes, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
 from trainer.options import STRICT, Count, NotAboveZero, Positive
@@ -87,15 +89,16 @@ def make_env(
     """
     creator = _creator(env.id)
     option = "env.split" if split == env.split else "eval.split"
-    if not _takes(creator, "split") and split not in _SPLITS:
+    if not takes(creator, "split") and split not in _SPLITS:
         raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
     given = _options(env, creator, partner)
     common = {"split": split, "max_turns": env.max_turns}
-    given |= {name: value for name, value in common.items() if _takes(creator, name)}
+    given |= {name: value for name, value in common.items() if takes(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
+    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
     try:
-        made: gym.Env[str, str] = _called(f"env.options of {env.id}", maker, given)
+        made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
     except ValueError as error:
         if f"split {split!r}" not in str(error):
             raise
@@ -113,7 +116,11 @@ def make_env(
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
         wrapper = _found(path, "env.wrappers", type)
-        made = _called(f"the options of env.wrappers {path}", wrapper, options, made)
+        made = _called(f"env.wrappers {path}", wrapper, options, made)
+        if not isinstance(made, gym.Env):
+            raise RecipeError(
+                f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
+            )
     if prompt.context == "turn":
         template = _found(prompt.template, "prompt.template", agent_envs.Template)
         made = agent_envs.Prompt(made, template, history=prompt.history)
@@ -125,7 +132,27 @@ class _OwnReward(gym.Wrapper[Any, str, Any, str]):
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        check_turn_reward(info, f"the environment {type(self.unwrapped).__name__}")
         return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
+
+
+def check_turn_reward(info: Mapping[str, Any], source: str) -> None:
+    """Check that `info["turn_reward"]`, if there is one, maps names to finite numbers.
+
+    Raises:
+        RecipeError: It does not; the message names the `source`.
+    """
+    given = info.get("turn_reward", {})
+    if not (
+        isinstance(given, Mapping)
+        and all(isinstance(name, str) for name in given)
+        and all(isinstance(paid, Real) and not isinstance(paid, bool) for paid in given.values())
+        and all(map(isfinite, given.values()))
+    ):
+        raise RecipeError(
+            f"{source} reports info['turn_reward']={given!r:.200}; it must be a dict of the name "
+            "of each reward and its finite number"
+        )
 
 
 def form_of(env: gym.Env[str, str]) -> str:
@@ -138,31 +165,40 @@ def _creator(name: str) -> Callable[..., Any]:
     module, _, last = name.rpartition(":")
     try:
         if module:
-            import_module(module)
+            imported(module, name, option="env.id")
         if last in gym.registry:
             creator: Any = gym.registry[last].entry_point
             return load_env_creator(creator) if isinstance(creator, str) else creator
-        if module and not last.isidentifier():
+        if module and re.search(r"-v\d+$", last):
             raise RecipeError(
                 f"env.id is {name!r}, but {module} registers no environment {last!r}"
                 f"{nearest(last, gym.registry)}; an environment that is not registered is given as "
                 "package.module:Class"
             )
         if module:
-            return named(name, type, option="env.id")  # type: ignore[no-any-return]
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise RecipeError(
-            f"env.id is {name!r}, but there is no module {error.name!r}; install it, or put its "
-            "folder on PYTHONPATH"
-        ) from None
+            return _environment_class(name)
     except ValueError as error:
         raise RecipeError(str(error)) from error
+    except (AttributeError, ModuleNotFoundError) as error:
+        raise RecipeError(
+            f"env.id={name!r} is registered with the entry point {creator!r}, which does not "
+            f"exist: {error}"
+        ) from error
     raise RecipeError(
         f"no environment {name!r} is registered{nearest(name, gym.registry)}; your own is given as "
         "package:Id-v0 or package.module:Class"
     )
+
+
+def _environment_class(name: str) -> type[gym.Env[Any, Any]]:
+    """The class of an import string."""
+    found: type = named(name, type, option="env.id")
+    if not issubclass(found, gym.Env):
+        raise RecipeError(
+            f"env.id={name!r} names a class that is no environment; training needs an "
+            "agent_envs.AgentEnv"
+        )
+    return found
 
 
 def _found(path: str, option: str, kind: type) -> Any:
@@ -173,11 +209,19 @@ def _found(path: str, option: str, kind: type) -> Any:
         raise RecipeError(str(error)) from error
 
 
-def _called(what: str, made: Callable[..., Any], options: dict[str, Any], *given: Any) -> Any:
+def _called(
+    option: str, made: Callable[..., Any], options: dict[str, Any], *given: Any, ours: bool = False
+) -> Any:
+    """What a class makes of its options; errors of a class that is not `ours` name the option."""
     try:
         return made(*given, **options)
     except TypeError as error:
-        raise RecipeError(f"{what} do not fit: {error}") from error
+        raise RecipeError(f"{option}: its options do not fit: {error}") from error
+    except Exception as error:
+        if ours:
+            raise
+        said = str(error) if isinstance(error, ValueError) else told(error)
+        raise RecipeError(f"{option}: {said}") from error
 
 
 _SPLITS = ("train", "valid_unseen", "test")
@@ -201,31 +245,13 @@ def _options(
                 f"env.options.{name} is an option of the recipe itself: set env.{name}"
                 + (" or eval.split" if name == "split" else "")
             )
-        if not _takes(creator, name):
+        if not takes(creator, name):
             raise RecipeError(
                 f"{env.id} has no option {name!r} (env.options.{name})"
-                f"{nearest(name, _parameters(creator))}"
+                f"{nearest(name, parameters(creator))}"
             )
-    if _takes(creator, "data"):
+    if takes(creator, "data"):
         return {**options, "data": env.data}
     if env.data not in {"auto", "embedded"}:
         raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
     return dict(options)
-
-
-def _takes(creator: Callable[..., Any], option: str) -> bool:
-    """Whether a creator has an option, or accepts any option."""
-    known = _parameters(creator)
-    return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
-
-
-def _parameters(creator: Any) -> dict[str, Parameter]:
-    """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
-    known: dict[str, Parameter] = {}
-    for one in creator.__mro__ if isclass(creator) else (creator,):
-        own = signature(one).parameters.values()
-        rest = [p for p in own if p.kind is Parameter.VAR_KEYWORD]
-        known.update({p.name: p for p in own if p not in rest})
-        if not rest:
-            return known
-    return known if isclass(creator) else known | {p.name: p for p in rest}

@@ -16,8 +16,9 @@ import numpy as np
 
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
-from trainer.environments import OWN_REWARD, form_of, make_env
+from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_env
 from trainer.episodes import Episode, Step
+from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -282,6 +283,7 @@ class _Actor:
             self.episode.partner_outcome = self.info.get("partner_reward")
         self.episode.success = self.info["success"]
         self.episode.truncated = truncated and not terminated
+        self._check_turn_reward()
         step = self._step(reply, seen=seen, images=images, before=before, paid=paid, blind=blind)
         self.episode.steps.append(step)
         if self.context == "history":
@@ -290,6 +292,17 @@ class _Actor:
             self.prompt = expanded(self.policy, after, self.images)
         else:
             self.prompt = self._opening(self.observation, self.images)
+
+    def _check_turn_reward(self) -> None:
+        """Check the turn rewards of wrappers, too, and that every turn has the same ones."""
+        source = f"the environment {type(self.env.unwrapped).__name__} with its wrappers"
+        check_turn_reward(self.info, source)
+        names = set(self.info.get("turn_reward", {}))
+        if self.episode.steps and names != (before := set(self.episode.steps[-1].turn_reward)):
+            raise RecipeError(
+                f"{source} reports info['turn_reward'] of {sorted(names)} after one of "
+                f"{sorted(before)}; every turn needs the same names"
+            )
 
     def _without(self, what: str) -> list[int]:
         """The prompt of the turn without goal, history, both or observation."""

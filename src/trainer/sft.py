@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
+from agent_envs.imports import told
 from agent_envs.vector import waits
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
@@ -23,7 +24,7 @@ from trainer.sampling import FORM
 from trainer.update import token_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import gymnasium as gym
     from torch import Tensor
@@ -67,6 +68,19 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
         expert_class(env, name)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
+    if ":" in name and rollouts.partner is None and not waits(env):
+        env.reset(seed=0, options={"task": 0})
+        _told(name, partial(expert_of, env, name))
+
+
+def _told(name: str, call: Callable[[], Any]) -> Any:
+    """The result of a call of an expert; the error of one of a user's own names the option."""
+    try:
+        return call()
+    except Exception as error:
+        if ":" not in name:
+            raise
+        raise RecipeError(f"sft.expert={name!r}: {told(error)}") from error
 
 
 def demonstrate(
@@ -112,16 +126,22 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
     """Play one task with an expert."""
     form = form_of(env) or FORM
     observation, info = reset(env, task)
-    expert = expert_of(env, name)
+    expert = _told(name, partial(expert_of, env, name))
     played = _Played(context, info)
     done = False
     while not done:
-        action = expert.act()
+        action = _told(name, expert.act)
         first = context == "history" and not played.turns
         text, seen = shown(env, observation, info["goal"] if first else "")
         played.turns.append((opening(env, text) if first else text, action))
         played.images.append(seen)
-        played.thoughts.append(expert.think())
+        thought = _told(name, expert.think)
+        if not (isinstance(action, str) and isinstance(thought, str)):
+            raise RecipeError(
+                f"sft.expert={name!r}: act() and think() must return text, got {action!r:.60} and "
+                f"{thought!r:.60}"
+            )
+        played.thoughts.append(thought)
         reply = form.format(thought="", action=action)
         observation, _, terminated, truncated, played.info = env.step(reply)
         done = terminated or truncated

@@ -146,6 +146,8 @@ class _Run:
                 f"sampling.recorded needs credit.name=dpo, got {recipe.credit.name!r}: all other "
                 "estimators learn from the policy's own rollouts"
             )
+        if recipe.sampling.recorded:
+            self._files()
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
@@ -260,18 +262,23 @@ class _Run:
 
     def _recorded(self) -> list[Episode]:
         """Groups of one of the recorded files, newly drawn every step."""
-        files = sorted(Path(self.recipe.sampling.recorded).glob("*.parquet"))
-        if not files:
-            raise RunError(
-                f"sampling.recorded={self.recipe.sampling.recorded!r} has no *.parquet files; give "
-                "the folder `episodes` of a run"
-            )
+        files = self._files()
         rng = np.random.default_rng(self._seed("recorded"))
         episodes = recorded.read(files[int(rng.integers(len(files)))])
         groups = sorted({episode.group for episode in episodes})
         count = min(self.recipe.sampling.tasks, len(groups))
         chosen = {groups[i] for i in rng.permutation(len(groups))[:count]}
         return [episode for episode in episodes if episode.group in chosen]
+
+    def _files(self) -> list[Path]:
+        """The recorded files, in order."""
+        files = sorted(Path(self.recipe.sampling.recorded).glob("*.parquet"))
+        if not files:
+            raise RunError(
+                f"sampling.recorded={self.recipe.sampling.recorded!r} has no *.parquet files; give "
+                "the folder `episodes` of a run"
+            )
+        return files
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""

@@ -21,6 +21,8 @@ def _package(tmp_path, monkeypatch):
     (folder / "needs.py").write_text("import not_installed_anywhere\n")
     (folder / "breaks.py").write_text("raise ImportError('the driver is too old')\n")
     (folder / "wrong.py").write_text("1 / 0\n")
+    (folder / "syntax.py").write_text("def (:\n")
+    (folder / "leaves.py").write_text("raise SystemExit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -56,10 +58,21 @@ def test_mistakes_are_told_in_a_line(path, message):
     assert "\n" not in str(refused.value)
 
 
-def test_what_the_module_itself_raises_is_another_error():
-    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
-        named("mine.needs:Name")
-    with pytest.raises(ImportError, match="the driver is too old"):
-        named("mine.breaks:Name")
-    with pytest.raises(ZeroDivisionError):
-        named("mine.wrong:Name")
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("needs", "ModuleNotFoundError: No module named 'not_installed_anywhere'"),
+        ("breaks", "ImportError: the driver is too old"),
+        ("wrong", "ZeroDivisionError: division by zero"),
+        ("syntax", "SyntaxError: "),
+        ("leaves", "SystemExit: 3"),
+    ],
+)
+def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        named(f"mine.{module}:Name", option="credit.name")
+    said = str(refused.value)
+    assert said.startswith(f"credit.name names 'mine.{module}:Name', but the module mine.{module}")
+    assert said.endswith(f"{module}.py:1)")
+    assert "\n" not in said
+    assert refused.value.__cause__ is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -148,6 +149,23 @@ def test_a_user_defined_verifier():  # "abc": 0.5 + 2 * 3 / 10
         env.step("nan")
 
 
+def opens(turn):
+    """A user-defined verifier of the action."""
+    return float(turn.action.startswith("open"))
+
+
+def test_a_verifier_reads_the_parsed_action_or_else_the_reply():
+    class Parsed(gym.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, truncated, info = super().step(action)
+            return observation, reward, terminated, truncated, info | {"action": action[3:]}
+
+    for inner, reply in ((Scripted(), "open 1"), (Parsed(Scripted()), "hm:open 1")):
+        env = TurnVerifier(inner, {f"{__name__}:opens": 0.1})
+        env.reset()
+        assert env.step(reply)[4]["turn_reward"] == {f"{__name__}:opens": 0.1}
+
+
 def test_arguments_are_json():
     for env in (
         InvalidPenalty(Scripted()),
@@ -200,3 +218,28 @@ def test_progress_must_be_a_share():
     env.reset()
     with pytest.raises(ValueError, match=r"info\['progress'\] must lie in \[0, 1\].* got nan"):
         env.step("to nan")
+
+
+def fails(turn):
+    raise RuntimeError("vboom")
+
+
+def nothing(turn):
+    return None
+
+
+def pair(one, two):
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fails", "fails failed: RuntimeError: vboom"),
+        ("nothing", "nothing must return a number, got None"),
+        ("pair", "pair must take one argument, the turn: missing a required argument: 'two'"),
+    ],
+)
+def test_a_verifier_that_does_not_fit_is_named(name, message):
+    with pytest.raises(ValueError, match=re.escape(f"verifier {__name__}:{message}")):
+        TurnVerifier(Scripted(), {f"{__name__}:{name}": 1.0}).term("go", "", {})

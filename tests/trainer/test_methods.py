@@ -435,6 +435,7 @@ def test_dpo_learns_from_recordings(corridor, tiny_folder, tmp_path):
     empty = ["credit.name=dpo", f"sampling.recorded={tmp_path}"]
     with pytest.raises(RunError, match=r"has no \*\.parquet files"):
         train(short(tiny_folder, *brief, *empty), tmp_path / "none", console=quiet())
+    assert not (tmp_path / "none").exists()
 
 
 def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):

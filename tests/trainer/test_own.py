@@ -8,9 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
-from trainer import evaluate, metrics, recipe
+from tests.credit.batches import batch
+from trainer import episodes, evaluate, metrics, recipe
+from trainer.build import make_method, make_rollouts
+from trainer.rollout import Task
+from trainer.sft import demonstrate, require_expert
 from trainer.train import train
 
 from .conftest import quiet
@@ -21,6 +26,7 @@ BRIEF = [
     "run.threads=1", "sampling.tasks=2", "sampling.rollouts=2", "sampling.max_reply_tokens=8",
     "eval.tasks=3",
 ]  # fmt: skip
+CHOSEN = ["sampling.decode=admissible", "sampling.max_reply_tokens=60"]
 
 
 CALLS = """
@@ -72,7 +78,7 @@ def call(folder):
 
 def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_folder):
     code, told = call(
-        ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF),
+        ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF, *CHOSEN),
         ("eval", "runs/pocket-mine", "--out", "again.json"),
     )
     assert code == 0, told
@@ -80,6 +86,11 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     lines = [line for line in metrics.read(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
+    played = [one for path in run.glob("episodes/*.parquet") for one in episodes.read(path)]
+    steps = [step for episode in played for step in episode.steps]
+    opened = [step.action.startswith("open") for step in steps]
+    assert any(opened)
+    assert [step.turn_reward["mine:opens_a_drawer"] for step in steps] == [0.1 * o for o in opened]
     assert "drawers:Drawers" in (run / "report.html").read_text()
     ends = [evaluate.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
     assert ends[0] == ends[1]
@@ -89,13 +100,16 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
 @pytest.mark.parametrize(
     ("option", "message"),
     [
+        ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
+        ("env.split=foo", "drawers:Drawers has no splits, got env.split='foo'"),
+        ("eval.split=bar", "drawers:Drawers has no splits, got eval.split='bar'"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
         ("env.id=drawers:re.x", "package.module:Name"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=mine:OutcomeAndValidity", "training needs an agent_envs.AgentEnv"),
         ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),
-        ("credit.name=mine:PROMPT", "must be callable: (turns, rng) -> advantage"),
+        ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("prompt.template=mine.PROMPT", "package.module:Name"),
@@ -116,3 +130,194 @@ def test_what_does_not_exist_or_fit_is_one_line(folder, tiny_folder, monkeypatch
         train(recipe.load(folder / "mine.toml", options), folder / "run", console=quiet())
     assert "\n" not in str(refused.value)
     assert not (folder / "run").exists()
+
+
+ESTIMATORS = """
+import numpy as np
+
+def none(turns, rng): return None
+def scalar(turns, rng): return 1.0
+def booleans(turns, rng): return np.ones(len(turns), bool)
+def imaginary(turns, rng): return np.ones(len(turns), complex)
+def table(turns, rng): return np.ones((len(turns), 2))
+def texts(turns, rng): return ["a"] * len(turns)
+def ragged(turns, rng): return [[1.0], [1.0, 2.0]]
+def short(turns, rng): return np.ones(len(turns) - 1)
+def long(turns, rng): return np.ones(len(turns) + 5)
+def nan(turns, rng): return np.full(len(turns), np.nan)
+def typo(turns, rng): return turns.entropi
+def one(turns): return np.ones(len(turns))
+def fine(turns, rng=None): return [1.0] * len(turns)
+def text_needs(turns, rng): return np.ones(len(turns))
+text_needs.needs = "turn_reward"
+def unknown_needs(turns, rng): return np.ones(len(turns))
+unknown_needs.needs = ("nosuch",)
+class Breaks:
+    def __init__(self): 1 / 0
+"""
+
+
+def own_method(tmp_path, monkeypatch, name):
+    (tmp_path / "estimators.py").write_text(ESTIMATORS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "estimators", raising=False)
+    return make_method(recipe.load("alfworld grpo pocket", [f"credit.name={name}"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none", "returned a NoneType of shape [] and type object; expected [N] finite floats"),
+        ("scalar", "returned a float of shape [] and type float64; expected [N] finite floats"),
+        ("booleans", "returned a ndarray of shape [4] and type bool; expected [N] finite floats"),
+        ("imaginary", "returned a ndarray of shape [4] and type complex128; expected"),
+        ("table", "returned a ndarray of shape [4, 2] and type float64; expected"),
+        ("texts", "returned a list of shape [4] and type <U1; expected"),
+        ("ragged", "returned a list; expected [N] finite floats"),
+        ("short", "returned a ndarray of shape [3] and type float64; expected"),
+        ("long", "returned a ndarray of shape [9] and type float64; expected"),
+        ("nan", "returned nan for turn 0; expected [N] finite floats, one for each of N=4 turns"),
+        ("typo", "failed: AttributeError: 'Turns' object has no attribute 'entropi' ("),
+    ],
+)
+def test_what_an_estimator_returns_is_checked_where_it_enters(tmp_path, monkeypatch, name, message):
+    estimator = own_method(tmp_path, monkeypatch, f"estimators:{name}").estimator
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        estimator(batch([2, 2], [1.0, 0.0], [0, 0]), None)
+    assert str(refused.value).startswith(f"credit.name='estimators:{name}' ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("estimators:one", "credit.name='estimators:one' cannot be called as (turns, rng) ->"),
+        ("json:loads", "credit.name='json:loads' cannot be called as (turns, rng) ->"),
+        ("estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
+        ("estimators:text_needs", "must be a tuple of columns, of 'turn_reward', 'entropy', got"),
+        ("estimators:unknown_needs", "of 'turn_reward', 'entropy', got ('nosuch',)"),
+    ],
+)
+def test_an_estimator_that_does_not_fit_is_refused_at_the_start(
+    tmp_path, monkeypatch, name, message
+):
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        own_method(tmp_path, monkeypatch, name)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_estimator_that_fits_gives_floats(tmp_path, monkeypatch):
+    estimator = own_method(tmp_path, monkeypatch, "estimators:fine").estimator
+    assert estimator(batch([2, 2], [1.0, 0.0], [0, 0]), None).tolist() == [1.0] * 4
+
+
+PARTS = """
+import gymnasium as gym
+from drawers import Drawers
+
+class Pays(Drawers):
+    paid = 0.5
+    def step(self, action):
+        *rest, info = super().step(action)
+        return *rest, info | {"turn_reward": self.paid}
+
+class PaysText(Pays):
+    paid = {"a": "1"}
+
+class PaysNan(Pays):
+    paid = {"a": float("nan")}
+
+class Disk(Drawers):
+    def __init__(self): raise OSError("disk")
+
+class Player:
+    def __init__(self, env): pass
+    def act(self): return None
+    def think(self): return ""
+
+class Dumb:
+    def __init__(self, env): pass
+    def act(self): return "look"
+
+class Lonely(Player):
+    def __init__(self): pass
+
+class Sick(Player):
+    def __init__(self, env): raise OSError("boom")
+
+class Plain:
+    def __init__(self, env): pass
+
+class Broken(gym.Wrapper):
+    def __init__(self, env): raise OSError("wboom")
+
+gym.register("NoEntry-v0", entry_point="parts:Nothing")
+"""
+
+
+@pytest.fixture
+def parts(folder, monkeypatch):
+    """A recipe of the page with an option, where `parts` has parts that do not fit."""
+    (folder / "parts.py").write_text(PARTS)
+    (folder / "failing.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(folder)
+    for name in ("drawers", "mine", "parts", "failing"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(gym, "registry", dict(gym.registry))
+    monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
+    return lambda option: recipe.load(folder / "mine.toml", [option] if option else [])
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
+        ("env.id=failing:Name-v0", "ZeroDivisionError: division by zero ("),
+        ("env.id=parts:Player", "env.id='parts:Player' names a class that is no environment"),
+        ("env.id=parts:Disk", "env.id='parts:Disk': OSError: disk ("),
+        ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
+        ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
+        ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: OSError: wboom ("),
+        ("prompt.template=failing:T", "prompt.template names 'failing:T', but the module failing"),
+        (
+            "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'failing:x'=1}}}",
+            "env.wrappers credit.wrappers:TurnVerifier: verifier failing:x: the module failing",
+        ),
+    ],
+)
+def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, option, message):
+    chosen = parts(option)
+    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
+        make_rollouts(chosen, "train").envs(1)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expert", "message"),
+    [
+        ("parts:Dumb", "an expert needs the methods act and think"),
+        ("parts:Lonely", "TypeError: "),
+        ("parts:Sick", "OSError: boom ("),
+        ("agent_envs.webshop.experts:Explorer", "this expert plays WebShop, got Drawers"),
+        ("failing:Expert", "the module failing fails when it is imported"),
+    ],
+)
+def test_an_expert_that_does_not_fit_is_refused_at_the_start(parts, expert, message):
+    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
+        require_expert(make_rollouts(parts(""), "train"), expert)
+    assert str(refused.value).startswith("sft.expert")
+    assert "\n" not in str(refused.value)
+
+
+def test_an_expert_that_says_nothing_is_named(parts, tiny_policy):
+    rollouts = make_rollouts(parts(""), "train")
+    with pytest.raises(recipe.RecipeError, match=r"sft.expert='parts:Player': act\(\) and think"):
+        demonstrate(rollouts, [Task(rollouts.panel.task_ids[0], 0, 0)], tiny_policy, "parts:Player")
+
+
+@pytest.mark.parametrize("name", ["Pays", "PaysText", "PaysNan"])
+def test_turn_rewards_that_are_no_numbers_by_name_are_the_environments_fault(parts, name):
+    (env,) = make_rollouts(parts(f"env.id=parts:{name}"), "train").envs(1)
+    env.reset(seed=0, options={"task": 0})
+    with pytest.raises(recipe.RecipeError, match=f"the environment {name} reports info.'turn_rew"):
+        env.step("")

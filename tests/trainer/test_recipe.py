@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.experts import experts_of
+from agent_envs.imports import takes
 from trainer import environments, recipe, recipes
+from trainer.build import make_method
 from trainer.environments import make_env
 from trainer.recipes import RecipeError
 
@@ -50,7 +52,7 @@ def test_every_option_of_an_environment_is_one_it_has():
         for model in ("", "pocket"):
             env = recipe.load(f"{words} {model}").env
             creator = environments._creator(env.id)
-            assert all(environments._takes(creator, option) for option in env.options), words
+            assert all(takes(creator, option) for option in env.options), words
 
 
 def test_a_condition_names_another_part():
@@ -298,7 +300,7 @@ def test_bad_overrides_are_refused(override, message):
         ("nosection = 3\n", "no option 'nosection'; the sections are run"),
         ("run = 3\n", "'run' is a section"),
         ("name = '/x'\n", "one plain name"),
-        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part; env"),
+        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
         ("[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
         ("when = 3\n", "when has tables"),
         ("[run]\nstep = 3\n", r"no option 'run\.step'; did you mean 'run\.steps'"),
@@ -367,6 +369,16 @@ def test_recipes_are_frozen_and_compare():
     assert recipe.changes(one, one) == []
     more = recipe.load("alfworld mgr pocket", ["credit.options.beta=0.3"])
     assert recipe.changes(one, more) == ["credit.options.beta"]
+
+
+def test_a_judge_without_a_key_is_refused_at_the_start(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    chosen = ["credit.options.decomposer=judge", "judge.model=x"]
+    with pytest.raises(recipe.RecipeError, match=r"needs a key, .* OPENAI_API_KEY is not set"):
+        make_method(recipe.load("alfworld has", chosen))
+    make_method(recipe.load("alfworld has", [*chosen, "judge.url=http://127.0.0.1:1/v1"]))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    make_method(recipe.load("alfworld has", chosen))
 
 
 @pytest.mark.parametrize("name", ["data", "max_turns", "split"])

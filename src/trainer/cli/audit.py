@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment
+from trainer.assignment import assignment, made
 
 
 def audit(
@@ -36,21 +36,16 @@ def audit(
 
     Exits with 1 if a check fails.
     """
-    import gymnasium as gym
-
     from agent_envs.testing import audit as audited
     from agent_envs.testing import saying
 
     given = dict(map(assignment, options or ()))
-    try:
-        made = gym.make(env, disable_env_checker=True, **given)
-    except TypeError as error:  # an option of a wrong name or type
-        raise ValueError(error) from error
+    world = made(env, given, disable_env_checker=True)
     actions = saying(words) if words else None
     found = audited(
-        made, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
+        world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
     )
     typer.echo(json.dumps(found.json(), indent=1, default=str) if as_json else str(found))
-    made.close()
+    world.close()
     if not found.passed:
         raise typer.Exit(1)

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import agent_envs
+from trainer.assignment import made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +57,7 @@ def play(
         ValueError: There is no such environment (the message has the nearest), or no such task.
     """
     console = Console() if console is None else console
-    env = gym.make(find(env_id), **(env_kwargs or {}))
+    env = made(find(env_id), env_kwargs or {})
     observation, info = env.reset(seed=seed, options=_options(task))
     console.print(_opening(info))
     visits, done = {info["anchor"]: 0}, False
@@ -115,7 +116,7 @@ def browse(
     from agent_envs.webshop.site import Site
 
     console = Console() if console is None else console
-    env = gym.make(find(env_id), **(env_kwargs or {})).unwrapped
+    env = made(find(env_id), env_kwargs or {}).unwrapped
     if not isinstance(env, WebShop):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
             f"only webshop has a site to browse, got {env_id!r}; leave out --browser"
@@ -194,7 +195,7 @@ def _opening(info: Mapping[str, Any]) -> Panel:
 
 
 def _turn(
-    env: Env, observation: str, info: Mapping[str, Any], place: str, reward: float = 0.0
+    env: Env, observation: Any, info: Mapping[str, Any], place: str, reward: float = 0.0
 ) -> Group:
     """The observation, and the four signals in a line below it."""
     limit = getattr(env.unwrapped, "max_turns", "?")
@@ -211,7 +212,15 @@ def _turn(
         _plain(place, "dim" if place == "new state" else "yellow"),
         _plain(f"reward {reward:g}" if reward else "", "bold green"),
     )
-    return Group(Text(), _plain(observation), signals)
+    return Group(Text(), _plain(_text(observation, info)), signals)
+
+
+def _text(observation: Any, info: Mapping[str, Any]) -> str:
+    """The observation; of a picture, its text in `info` if there is one, else its shape."""
+    if isinstance(observation, str):
+        return observation
+    shape = " x ".join(map(str, getattr(observation, "shape", ())))
+    return str(info.get("text") or f"(a {type(observation).__name__} {shape})")
 
 
 def _choices(admissible: list[str]) -> Group:

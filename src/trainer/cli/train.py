@@ -57,10 +57,12 @@ def train(
     # Before torch is imported, so that mistakes are refused at once.
     chosen_parts = own or shipped.compose(words)
     from trainer import recipe as recipes
+    from trainer.checkpoint import check_out
     from trainer.train import train as run
 
     chosen = recipes.load(chosen_parts, options)
     folder = out or own or Path("runs") / chosen.name
+    check_out(folder, folder=True)
     console = Console()
     try:
         run(chosen, folder, resume=resume, console=console)
@@ -98,11 +100,14 @@ def evaluate(
     from trainer import evaluate as evaluation
     from trainer import recipe as recipes
     from trainer.build import evaluate_model
+    from trainer.checkpoint import check_out
 
     folder = Path(run_or_model)
     if attribution:
         _attribution(run_or_model, recipe, options or ())
         return
+    if out is not None:
+        check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
     if (folder / "config.toml").is_file():
         result = evaluate_model(recipes.load(folder, options or ()), folder)
@@ -165,9 +170,11 @@ def study(
     require_extra("train", "study")
     from trainer import recipes as shipped
     from trainer import study as studies
+    from trainer.checkpoint import check_out
 
     chosen = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
+    check_out(out, folder=True)
     studies.run(name, chosen, seeds, out, options or (), jobs=jobs)
     results = studies.collect(chosen, seeds, out, level=level)
     studies.save(results, out, level=level, seeds=seeds, curve=curve)

@@ -6,10 +6,11 @@ good, the run stops; `--resume` continues it with the labels so far.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent_envs.endpoint import open_endpoint
+from agent_envs.endpoint import Endpoint, open_endpoint
 from credit import Judge
 from trainer.methods.method import Method
 from trainer.recipes import RecipeError
@@ -17,7 +18,6 @@ from trainer.recipes import RecipeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_envs.endpoint import Endpoint
     from credit import HAS
     from trainer.policy import Policy
 
@@ -30,6 +30,12 @@ class WithJudge(Method):
             raise RecipeError(
                 'credit.options.decomposer="judge" needs judge.model, and judge.url for a server '
                 "other than OpenAI's"
+            )
+        if endpoint.url == Endpoint.url and not os.environ.get(endpoint.key, "").strip():
+            raise RecipeError(
+                f"the judge at {endpoint.url} needs a key, but the environment variable "
+                f"{endpoint.key or 'judge.key'} is not set; set it, or set judge.url for another "
+                "server"
             )
         self.has, self.cache = estimator, endpoint.cache
         # The judge caches valid labels, so the endpoint need not cache answers.

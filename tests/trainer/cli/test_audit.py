@@ -32,6 +32,7 @@ def test_audit_answers_a_wrong_option_in_a_line(call, option):
     code, _, err = call("audit", "Sokoban-v0", option, *AUDIT)
     assert code == 1
     assert option.partition("=")[0] in err
+    assert ("did you mean 'max_turns'?" in err) == (option == "max_tuns=3")
     assert "Traceback" not in err
 
 

@@ -9,6 +9,7 @@ import threading
 import urllib.request
 from urllib.parse import urljoin
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -115,6 +116,7 @@ def test_a_seed_draws_the_same_task(game):
     [
         ({"env_id": "alfwrld"}, "no environment 'alfwrld', did you mean 'alfworld'?"),
         ({"env_id": "chess"}, "no environment 'chess'; there are alfworld"),
+        ({"env_kwargs": {"max_tuns": 3}}, "has no option 'max_tuns', did you mean 'max_turns'?"),
         ({"task": 9}, r"task must lie in 0\.\.4"),
         ({"task": "corridor/9"}, "no task 'corridor/9'"),
     ],
@@ -139,6 +141,15 @@ def test_nothing_typed_or_shown_can_steer_the_terminal(game, corridor, monkeypat
     _, shown = game("\x1b[31m", task=3)
     assert "\x1b" not in shown
     assert "[bold]x[/bold]" in shown
+
+
+def test_a_picture_is_shown_by_its_text():
+    out = io.StringIO()
+    play("visualsokoban", seed=1, console=Console(file=out, width=100), ask=Person("up"))
+    shown = out.getvalue()
+    assert "turn 1/" in shown
+    assert "#" in shown
+    assert module._text(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
 
 
 def test_a_real_household_game():
