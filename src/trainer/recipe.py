@@ -222,6 +222,8 @@ def _path(key: str) -> recipes.Key:
         return tuple(key.split("."))
     path = []
     while isinstance(tree, dict):
+        if len(tree) != 1:  # a comment, or more than one line
+            return tuple(key.split("."))
         ((part, tree),) = tree.items()
         path.append(part)
     return tuple(path)
