@@ -17,6 +17,7 @@ from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
@@ -29,7 +30,7 @@ from trainer.partner import PolicyPartner
 from trainer.policy import FULL, Policy
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
     from pathlib import Path

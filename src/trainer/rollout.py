@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from agent_envs.panels import Panel
-    from trainer.engines import Reply, Session
+    from trainer.engines import Reply, Sampler, Session
     from trainer.environments import Env, PromptOptions
     from trainer.partner import Listening, PolicyPartner
     from trainer.policy import Policy
-    from trainer.sampling import Sampler
 
 _Made = TypeVar("_Made")
 _Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]

@@ -5,18 +5,11 @@ Left out: top-k and top-p, which sample from a distribution that the update does
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainer.engines import Engine, Session
-    from trainer.policy import Policy
 
 FORM = "<think>{thought}</think><action>{action}</action>"
 
@@ -60,16 +53,3 @@ class Sampling(Decoding):
     max_tokens: Positive = 4096
     redraws: Count = 0
     recorded: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Sampler:
-    """An engine, how it decodes, and the policy whose tokenizer cuts texts into tokens."""
-
-    engine: Engine
-    policy: Policy
-    decoding: Decoding = dataclasses.field(default_factory=Decoding)
-
-    def open(self, seeds: Sequence[int], *, fresh: bool = False) -> Session:
-        """Start a conversation for each seed; see `Engine.open`."""
-        return self.engine.open(seeds, self.decoding, fresh=fresh)

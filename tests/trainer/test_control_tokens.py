@@ -20,12 +20,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
 from trainer.chat import Chat
+from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.environments import Env, PromptOptions
 from trainer.policy import Policy
 from trainer.pretrained import POCKETS, resolve
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import FORM, Decoding, Sampler
+from trainer.sampling import FORM, Decoding
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 

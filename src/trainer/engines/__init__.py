@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from trainer.sampling import Decoding
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainer.policy import Policy
-    from trainer.sampling import Decoding
     from trainer.vision import Picture
 
 
@@ -108,6 +109,19 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free what the engine holds; it is not used afterwards."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """An engine, how it decodes, and the policy whose tokenizer cuts texts into tokens."""
+
+    engine: Engine
+    policy: Policy
+    decoding: Decoding = field(default_factory=Decoding)
+
+    def open(self, seeds: Sequence[int], *, fresh: bool = False) -> Session:
+        """Start a conversation for each seed; see `Engine.open`."""
+        return self.engine.open(seeds, self.decoding, fresh=fresh)
 
 
 def conversation_seeds(seed: int, first: int, count: int) -> list[int]:
