@@ -53,6 +53,14 @@ class Reply:
             self.allowed.append(allowed)
 
 
+class EngineError(RuntimeError):
+    """An engine cannot be reached or does not do its work; the message says what to do."""
+
+
+class StaleWeights(EngineError):
+    """An engine answers with other weights than it was given."""
+
+
 class Session(Protocol):
     """Conversations that are sampled at the same time, numbered from 0."""
 
