@@ -17,13 +17,14 @@ import numpy as np
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, in_thread, waits
 from trainer.engines import conversation_seeds
+from trainer.engines.gather import run
 from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_env
 from trainer.episodes import Episode, Step
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     import gymnasium as gym
 
@@ -181,7 +182,7 @@ class Rollouts:
         for at in range(0, len(tasks), size):
             wave = self._wave(tasks[at : at + size], sampler, seeds[at : at + size])
             try:
-                played += _run(wave)
+                played += run(wave)
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
                 raise
@@ -256,15 +257,6 @@ class _Wave:
             )
         actor.episode.truncated = True
         return False
-
-
-def _run(wave: Coroutine[Any, Any, _Made]) -> _Made:
-    """The result of a coroutine, also where a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wave)
-    return at_once([lambda: asyncio.run(wave)])[0]
 
 
 async def _called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:

@@ -161,7 +161,7 @@ class _Run:
             self._files()
         if recipe.sampling.ahead and (recipe.engine.name == "own" or recipe.sampling.recorded):
             raise RunError(
-                'sampling.ahead=1 needs an engine with weights of its own, e.g. '
+                "sampling.ahead=1 needs an engine with weights of its own, e.g. "
                 'engine.name="vllm", and new rollouts (no sampling.recorded)'
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)

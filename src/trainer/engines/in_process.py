@@ -27,9 +27,9 @@ class InProcess:
 
     def __init__(self, policy: Policy, options: EngineOptions) -> None:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         vllm = require("vllm", "vllm")
-        config = policy.model.config
+        config, on_cpu = policy.model.config, policy.device.type == "cpu"
         positions = int(getattr(config.get_text_config(), "max_position_embeddings", 0))
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._waiting: dict[str, Callable[[Any], None]] = {}
@@ -46,7 +46,8 @@ class InProcess:
                 worker_extension_cls=WORKER,
                 max_model_len=options.max_model_len or positions or None,
                 gpu_memory_utilization=options.memory,
-                enforce_eager=policy.device.type == "cpu",
+                enforce_eager=on_cpu,
+                enable_chunked_prefill=not on_cpu,  # with seeds, it fails there
                 enable_prefix_caching=True,
                 disable_log_stats=True,
                 **options.options,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_envs import web
 from agent_envs.retry import delay
 from trainer.engines import EngineError
+from trainer.engines.gather import run
 from trainer.engines.request import WORKER, Answer, Request, parameters
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ class Servers:
         ((self._model, self.limit),) = models
 
     def prepare(self) -> None:
-        """Give the weights again to servers that were restarted."""
+        """Give the weights again to servers that were restarted; those that are away come later."""
         for url in self._urls:
-            self._do(self._current(url))
+            with suppress(_NoAnswer):
+                run(self._current(url))
 
     async def answer(self, request: Request) -> Answer:
         """The reply to a request."""
@@ -122,7 +124,7 @@ class Servers:
     def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
         """The result of a call outside of a rollout."""
         try:
-            return asyncio.run(call)
+            return run(call)
         except _NoAnswer as error:
             raise EngineError(
                 f"{error}; start it with VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "

@@ -17,6 +17,7 @@ import torch
 
 from trainer.batch import Row
 from trainer.engines import Reply, StaleWeights
+from trainer.engines.gather import run
 from trainer.engines.in_process import InProcess
 from trainer.engines.request import WORKER, Answer, Backend, Request
 from trainer.engines.servers import Servers
@@ -113,7 +114,7 @@ class VLLMEngine:
             requests = [Request(i, ids, i, _CANARY, ends) for i, ids in enumerate(prompts)]
             return await asyncio.gather(*map(self._backend.answer, requests))
 
-        answers = asyncio.run(asked())
+        answers = run(asked())
         rows = [
             Row(
                 ids=[*ids, *answer.ids],
