@@ -29,7 +29,7 @@ import credit
 from agent_envs import endpoint
 from agent_envs.vector import in_thread
 from trainer import episodes as recorded
-from trainer import evaluate, report, sft
+from trainer import evaluate, memory, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -53,6 +53,7 @@ from trainer.update import update_mask
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
     from rich.console import Console
@@ -231,7 +232,8 @@ class _Run:
         """One step of reinforcement learning, as in the algorithm box of this module."""
         sampling = self.recipe.sampling
         began = time.monotonic()
-        played = self._recorded() if sampling.recorded else self._sampled()
+        with self._spacious("sampling", "lower sampling.rows or sampling.max_tokens"):
+            played = self._recorded() if sampling.recorded else self._sampled()
         seconds = time.monotonic() - began
         rows, differences = self._compared(
             played, make_rows(played, max_tokens=sampling.max_tokens)
@@ -248,31 +250,41 @@ class _Run:
         if self.recipe.update.skip_dead_groups:
             mask = update_mask(played, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
-        values = learned | self.recipe.update(
-            self.learner,
-            rows,
-            rng=np.random.default_rng(self._seed("minibatches")),
-            temperature=sampling.temperature,
-            kl_coefficient=self.kl_coefficient,
-            more=more,
-        )
+        with self._spacious("updating", "lower update.tokens"):
+            values = learned | self.recipe.update(
+                self.learner,
+                rows,
+                rng=np.random.default_rng(self._seed("minibatches")),
+                temperature=sampling.temperature,
+                kl_coefficient=self.kl_coefficient,
+                more=more,
+            )
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
         return self._watched(values | differences | describe(played) | speed)
 
+    def _spacious(self, part: str, remedy: str) -> AbstractContextManager[None]:
+        """Context in which a lack of memory becomes an error that names the part."""
+        return memory.named(part, f"{remedy} and continue with --resume", self.policy, self.recipe)
+
     def _compared(
         self, played: list[Episode], rows: list[Row]
     ) -> tuple[list[Row], dict[str, float]]:
-        """The rows with importance weights, if the engine is not the policy, and values to log."""
+        """The rows with importance weights, if the engine is not the policy, and values to log.
+
+        `staleness` is the number of updates since the oldest weights that sampled.
+        """
         if not self.recipe.engine.corrects:
             return rows, {}
         policy, tokens = self.policy, self.recipe.update.tokens
         temperature = self.recipe.sampling.temperature
         fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
         correction = self.recipe.engine.correction
-        return corrected(policy, rows, correction, tokens=tokens, temperature=temperature)
+        rows, values = corrected(policy, rows, correction, tokens=tokens, temperature=temperature)
+        oldest = min(step.version for episode in played for step in episode.steps)
+        return rows, values | {"staleness": self.step - 1 - oldest}
 
     def _sampled(self) -> list[Episode]:
         """Rollouts of this step; with `sampling.ahead`, those of the next are started."""

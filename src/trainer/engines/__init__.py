@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from agent_envs.web import ServerError
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Reply:
             self.allowed.append(allowed)
 
 
-class EngineError(RuntimeError):
+class EngineError(ServerError):
     """An engine cannot be reached or does not do its work; the message says what to do."""
 
 
