@@ -6,6 +6,9 @@ RUN     = $(VENV)/bin
 CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constraints/cpu.txt")
 PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 OUT    ?= runs/alfworld-mgr-pocket
+# Three workers on two cores: some tests wait. Many start a Python, which would compile everything
+# anew if it could not keep the bytecode.
+PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n 3 --dist worksteal
 
 .PHONY: train quick test long check format clean
 
@@ -16,10 +19,10 @@ quick: $(VENV)/quick.stamp
 	$(RUN)/python -m pytest -n 2 -q --quick
 
 test: $(VENV)/dev.stamp
-	$(RUN)/python -m pytest -n 2 --dist worksteal -m "not long"
+	$(PYTEST) -m "not long"
 
 long: $(VENV)/dev.stamp
-	$(RUN)/python -m pytest -n 2 --dist worksteal -m long
+	$(PYTEST) -m long
 
 check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .

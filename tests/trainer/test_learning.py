@@ -30,7 +30,9 @@ EASY = [
 ]
 
 
-@pytest.mark.parametrize("method", ["grpo", "gigpo", "mgr", "ppo"])
+@pytest.mark.parametrize(
+    "method", ["grpo", "gigpo", "mgr", pytest.param("ppo", marks=pytest.mark.long)]
+)
 def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""
     options = [*EASY, f"policy.model={tiny_folder}"]

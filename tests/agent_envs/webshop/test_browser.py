@@ -142,10 +142,14 @@ class TestSameAsText:
     @pytest.mark.parametrize(
         ("episodes", "options"),
         [
-            (5, {"mode": "strict", "reward": "score"}),
-            (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
             (5, {"mode": "upstream", "observation": "text_rich", "progress": "best"}),
-            pytest.param(50, {"mode": "strict", "reward": "score"}, marks=LONG),
+            *(
+                pytest.param(*one, marks=LONG)
+                for one in (
+                    (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
+                    (50, {"mode": "strict", "reward": "score"}),
+                )
+            ),
         ],
     )
     def test_random_episodes(self, episodes, options):
@@ -172,7 +176,7 @@ class TestSameAsText:
             _, reward, terminated, _, info = env.step(action)
         assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
 
-    @pytest.mark.parametrize("observation", ["html", "url"])
+    @pytest.mark.parametrize("observation", ["html", pytest.param("url", marks=LONG)])
     def test_other_observations(self, observation):
         on_site, as_text = twins(observation=observation)
         assert on_site.reset(seed=2) == as_text.reset(seed=2)
@@ -287,6 +291,7 @@ class TestRequests:
         for part in ("/shop.css", "/results?", "/item?", "/done?"):
             assert any(f"http://127.0.0.1:{port}/" in url and part in url for url in asked)
 
+    @LONG
     def test_pages_ask_for_themselves_only(self, quiet, monkeypatch):
         from selenium import webdriver
 
@@ -319,7 +324,7 @@ class TestRequests:
 class TestCrashes:
     @pytest.mark.parametrize(
         "part",
-        [pytest.param(one, marks=LONG if one in {"pages", "all"} else ()) for one in PARTS],
+        [pytest.param(one, marks=() if one == "browser" else LONG) for one in PARTS],
     )
     def test_once_is_mended_and_twice_raises(self, part, quiet):
         on_site, as_text = twins(max_turns=30)
@@ -340,6 +345,7 @@ class TestCrashes:
         assert on_site.reset(seed=4) == as_text.reset(seed=4)
         on_site.close()
 
+    @LONG
     def test_others_open_their_pages_anew(self, env):
         other = copy.deepcopy(env)
         env.reset(seed=3)
@@ -351,6 +357,7 @@ class TestCrashes:
         assert env.step(second) == other.step(second)
         other.close()
 
+    @LONG
     def test_bought_before_the_crash(self, env):
         """The site sold, the browser died before it showed the receipt."""
         env.reset(seed=3)
@@ -364,6 +371,7 @@ class TestCrashes:
         _, reward, terminated, *_ = env.step(actions[-1])
         assert (reward, terminated) == (1.0, True)
 
+    @LONG
     def test_a_page_that_never_loads(self, env, monkeypatch):
         def hanging(shop, page, *args, **options):
             if page.kind == "results":
@@ -393,9 +401,9 @@ class TestCrashes:
 MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
 
 
-# Each part and each moment once; CI tries all pairs.
-HANGS = {("driver", "valid"), ("browser", "reset"), ("pages", "invalid"), ("all", "valid")}
-OUTLIVED = {("start", "kill"), ("step", "term"), ("close", "int"), ("fork", "kill")}
+# One pair; `make long` tries all.
+HANGS = {("pages", "valid")}
+OUTLIVED = {("step", "kill")}
 
 
 class TestHangs:
@@ -452,8 +460,18 @@ class TestHangs:
         env.page_timeout = 30.0
         env.reset(seed=3)
 
-    @pytest.mark.parametrize("part", ["driver", "browser", "all"])
-    @pytest.mark.parametrize("others", [0, pytest.param(1, marks=LONG)])
+    @pytest.mark.parametrize(
+        ("part", "others"),
+        [
+            ("browser", 0),
+            *(
+                pytest.param(part, others, marks=LONG)
+                for part in ("driver", "browser", "all")
+                for others in (0, 1)
+                if (part, others) != ("browser", 0)
+            ),
+        ],
+    )
     def test_closing_ends_in_time(self, quiet, part, others):
         envs = [gym.make("WebShopSite-v0", data="embedded") for _ in range(1 + others)]
         for env in envs:
@@ -536,10 +554,12 @@ class TestLife:
     def test_nothing_outlives_a_signal(self, moment, ending):
         outlive(moment, ending, trials=2 if moment == "start" else 1)
 
-    @pytest.mark.parametrize("ending", ["exception", pytest.param("exit", marks=LONG)])
+    @LONG
+    @pytest.mark.parametrize("ending", ["exception", "exit"])
     def test_nothing_outlives_the_interpreter(self, ending):
         outlive("step", ending, trials=1)
 
+    @LONG
     def test_a_killed_wardens_folder_goes_with_the_next_start(self, quiet, monkeypatch):
         """Driver and Chromium end without it; what a live one writes to is left alone."""
         program = (
