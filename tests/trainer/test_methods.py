@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import traceback
 from dataclasses import asdict, replace
 

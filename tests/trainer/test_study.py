@@ -135,7 +135,7 @@ def test_an_unfinished_run_is_named(done):
 
 def test_a_curve_that_was_not_logged_is_refused_before_another_run(brief, done, tmp_path):
     refused = SimpleNamespace(run=lambda *_, **__: pytest.fail("started a run"))
-    with pytest.raises(StudyError, match="logged no 'nan'; they logged .*valid"):
+    with pytest.raises(StudyError, match=r"logged no 'nan'; they logged .*valid"):
         brief(done, METHODS, processes=refused, curve="nan")
     with pytest.raises(StudyError, match="logged no 'nan'"):
         brief(tmp_path, METHODS, curve="nan")
