@@ -183,10 +183,14 @@ class _Blame(gym.Wrapper[Any, str, Any, str]):
         self.error: Exception | None = None
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        return self._call(partial(self.env.reset, **options))
+        started: tuple[Any, dict[str, Any]] = self._call(partial(self.env.reset, **options))
+        return started
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        return self._call(partial(self.env.step, action))
+        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._call(
+            partial(self.env.step, action)
+        )
+        return stepped
 
     def _call(self, call: Callable[[], Any]) -> Any:
         self.error = None

@@ -144,21 +144,22 @@ def _evaluating(
 ) -> Sequence[str]:
     """The options, if an evaluation reads all of them and the recipe."""
     from trainer import recipe as recipes
+    from trainer.recipes import RecipeError
 
     run = (folder / "config.toml").is_file()
     if run and recipe is not None:
-        raise recipes.RecipeError(
+        raise RecipeError(
             f"--recipe is for a model, and {folder} is a run, which has its own; leave it out"
         )
     read = (*READ, "update.tokens") if attribution else READ
     for key in map(recipes.key_of, options):
         if key in UNREAD or not any(f"{key}.".startswith(f"{one}.") for one in read):
-            raise recipes.RecipeError(
+            raise RecipeError(
                 f"an evaluation does not read {key}; leave it out. It reads {', '.join(read)}, "
                 f"without {', '.join(UNREAD)}"
             )
         if run and key.startswith("policy.lora"):
-            raise recipes.RecipeError(f"{folder} has its own adapters; leave {key} out")
+            raise RecipeError(f"{folder} has its own adapters; leave {key} out")
     return options
 
 
