@@ -10,13 +10,14 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-import torch
 
 from tests.credit.batches import batch
 from trainer import episodes, evaluate, metrics, recipe
 from trainer.build import make_method, make_rollouts
+from trainer.engines import Sampler
+from trainer.engines.own import OwnEngine
 from trainer.rollout import Task
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 from trainer.sft import demonstrate, require_expert
 from trainer.train import train
 
@@ -391,12 +392,13 @@ def test_an_environment_that_fails_is_not_its_wrappers_fault(parts):
 def test_turn_rewards_of_other_names_at_another_turn_are_refused(parts, tiny_policy):
     rollouts = make_rollouts(parts("env.id=parts:Renames"), "train")
     task = Task(rollouts.panel.task_ids[0], 0, 0)
-    sampler = Sampler(tiny_policy, Decoding(max_reply_tokens=40, decode="admissible"))
+    decoding = Decoding(max_reply_tokens=40, decode="admissible")
+    sampler = Sampler(OwnEngine(tiny_policy), tiny_policy, decoding)
     with pytest.raises(
         recipe.RecipeError,
         match=r"Renames with its wrappers reports .*'turn 2'.* after one of .*'turn 1'",
     ):
-        rollouts.play([task], sampler, torch.Generator().manual_seed(0))
+        rollouts.play([task], sampler, 0)
 
 
 @pytest.mark.parametrize("name", ["Pays", "PaysText", "PaysNan"])
