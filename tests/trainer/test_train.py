@@ -100,6 +100,7 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
 
 def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
     options = ["policy.lora.rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
+    options += ["eval.every=0", "sampling.tasks=2"]
     chosen = short(tiny_folder, *options, "run.save_every=1", "run.keep=9")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(chosen, whole, console=quiet())
