@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import product as pairs
 from pathlib import Path
 
 import gymnasium as gym
@@ -239,17 +238,18 @@ class TestByHand:
         assert arrived("done") == receipt
         assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
 
-    def test_nothing_is_wider_than_the_screen(self, hostile):
+    @pytest.mark.parametrize("width", [320, *(pytest.param(n, marks=LONG) for n in (390, 1280))])
+    def test_nothing_is_wider_than_the_screen(self, hostile, width):
         env = gym.make("WebShopSite-v0", data=hostile, split="all").unwrapped
         env.reset(seed=1)
         driver, one = driven(env), env._window.site
         item = Page("item", "shoe" * 200, 1, 2)
         results, tab = item._replace(kind="results"), item._replace(kind="sub", sub="Features")
-        for width, page in pairs((320, 390, 1280), (Page(), results, item, tab)):
-            mobile = width < 1000
-            metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
-            command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-            driver.execute("executeCdpCommand", command)
+        mobile = width < 1000
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        driver.execute("executeCdpCommand", command)
+        for page in (Page(), results, item, tab):
             driver.get(one.address(page))
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
         env.close()
@@ -436,9 +436,8 @@ class TestHangs:
         assert env.reset(seed=3) == opening
         assert env.step("search[lamp]")[-1]["valid"]
 
-    @pytest.mark.parametrize(
-        "part", ["browser", pytest.param("driver", marks=LONG), pytest.param("all", marks=LONG)]
-    )
+    @LONG
+    @pytest.mark.parametrize("part", ["browser", "driver", "all"])
     def test_a_start_ends_in_time(self, env, quiet, part):
         def stop():
             while not ended.wait(0.01):
@@ -501,6 +500,7 @@ def outlive(moment, ending, *, trials):
 
 
 class TestLife:
+    @LONG
     def test_copies_walk_alone(self, env):
         env.reset(seed=3)
         first, second, *_ = bought(3)
