@@ -35,23 +35,30 @@ class InProcess:
         self._waiting: dict[str, Callable[[Any], None]] = {}
         self._names = map(str, count())
         self._params: Any = vllm.SamplingParams
-        with TemporaryDirectory() as folder:  # weights come from the policy
-            config.save_pretrained(folder)
-            self._llm: Any = vllm.LLM(
-                folder,
-                load_format="dummy",
-                skip_tokenizer_init=True,
-                dtype=str(policy.dtype).removeprefix("torch."),
-                logprobs_mode="processed_logprobs",
-                worker_extension_cls=WORKER,
-                max_model_len=options.max_model_len or positions or None,
-                gpu_memory_utilization=options.memory,
-                enforce_eager=on_cpu,
-                enable_chunked_prefill=not on_cpu,  # with seeds, it fails there
-                enable_prefix_caching=True,
-                disable_log_stats=True,
-                **options.options,
-            )
+        try:
+            with TemporaryDirectory() as folder:  # weights come from the policy
+                config.save_pretrained(folder)
+                self._llm: Any = vllm.LLM(
+                    folder,
+                    load_format="dummy",
+                    skip_tokenizer_init=True,
+                    dtype=str(policy.dtype).removeprefix("torch."),
+                    logprobs_mode="processed_logprobs",
+                    worker_extension_cls=WORKER,
+                    max_model_len=options.max_model_len or positions or None,
+                    gpu_memory_utilization=options.memory,
+                    enforce_eager=on_cpu,
+                    enable_chunked_prefill=not on_cpu,  # with seeds, it fails there
+                    enable_prefix_caching=True,
+                    disable_log_stats=True,
+                    **options.options,
+                )
+        except Exception as error:
+            raise EngineError(
+                f"vLLM does not start in this process ({type(error).__name__}: {error}); look at "
+                "engine.memory, engine.max_model_len and engine.options, or start it as a server "
+                "and set engine.urls"
+            ) from error
         self._engine = self._llm.llm_engine
         self.limit = int(self._engine.model_config.max_model_len)
         self._thread = Thread(target=self._drive, name="vllm", daemon=True)
