@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from unicodedata import category, normalize
 
-from agent_envs.search_qa.forms import UNITS, Forms, forms
+from agent_envs.search_qa.forms import UNITS, Forms, forms, possible, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,14 +80,21 @@ class Accepted:
 
     def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
         self._answers, self._question, self._bridges = answers, question, bridges
-        folded = question.casefold()
-        self._person = folded.lstrip().startswith(("who ", "whom ", "by whom "))
-        self._folded = f"{folded} the of"  # has all that `_lower` has
+
+    @cached_property
+    def _person(self) -> bool:
+        """Whether the question asks for a person."""
+        return self._question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
+
+    @cached_property
+    def _folded(self) -> str:
+        """The question without case; has all that `_lower` has."""
+        return f"{self._question.casefold()} the of"
 
     @cached_property
     def _told(self) -> tuple[str, ...]:
         """The accepted answers as in the data."""
-        return tuple(raw for raw in dict.fromkeys(self._answers) if _something(forms(raw)))
+        return tuple(raw for raw, part in self._traces.items() if part or _something(forms(raw)))
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
@@ -107,8 +114,10 @@ class Accepted:
     @cached_property
     def choice(self) -> bool:
         """Whether the question is a choice."""
+        if self._closed or not possible(self._traces, self._question):
+            return self._closed
         asked = forms(self._question)
-        return self._closed or any(_stands_in(gold, asked) for gold in self.golds)
+        return any(_stands_in(gold, asked) for gold in self.golds)
 
     @cached_property
     def _showing(self) -> tuple[str, ...]:
@@ -120,6 +129,11 @@ class Accepted:
     def silent(self) -> bool:
         """Whether no text can show an answer."""
         return self.choice or not self._showing
+
+    @cached_property
+    def _traces(self) -> dict[str, str]:
+        """The different accepted answers as in the data, each with its `trace`."""
+        return {raw: trace(raw) for raw in self._answers}
 
     @cached_property
     def _asked(self) -> frozenset[str]:
@@ -174,6 +188,10 @@ class Accepted:
         a name only words that are not names (the city of Chad, Portuguese language, but not Panama
         City).
         """
+        if answer in self._told:
+            return True
+        if not possible(self._traces, answer):
+            return False
         others = set[str]()  # readings that are not an accepted answer; they often repeat
         for core, before, after in self._readings(answer):
             if core in others:
@@ -249,7 +267,9 @@ class Accepted:
 
     def paid_in_part(self, reward: str, answer: str) -> float:
         """The reward "em", "f1" or "sub_em" for an answer that is not `right`."""
-        if reward == "em" or self.choice or not self._held(answer.split()):
+        if reward == "em" or not possible(self._traces, answer) or self.choice:
+            return 0.0
+        if not self._held(answer.split()):
             return 0.0
         return max(_overlap(gold, forms(answer)) for gold in self.golds) if reward == "f1" else 1.0
 
@@ -261,7 +281,8 @@ class Accepted:
         """
         if self.choice:
             return False
-        return any(_shown(raw, text) for text in texts for raw in self._showing)
+        showing = {raw: self._traces[raw] for raw in self._showing}
+        return any(_shown(raw, text) for text in texts for raw in possible(showing, text))
 
     def _unframed(self, answer: str) -> tuple[str, str, str]:
         """The answer, and the words around it that the question has in lower case."""
