@@ -186,7 +186,8 @@ class Accepted:
         Allowed are a preposition or "it is" before it, another accepted answer in brackets, and
         words of the question: beside a number, before a colon, after a comma or in brackets; beside
         a name only words that are not names (the city of Chad, Portuguese language, but not Panama
-        City).
+        City). For a choice no words of the question: with "Which is not larger?" or "Which is
+        farther from the larger city?", "Lima is larger" says something else.
         """
         if answer in self._told:
             return True
@@ -198,20 +199,22 @@ class Accepted:
                 continue
             if not self._is(core):
                 others.add(core)
-            elif not (_figure(core) and _limited(before, after)):
+            elif not _figure(core) or self._measured(before, after):
                 return True
         return False
 
     def _readings(self, answer: str) -> Iterator[tuple[str, str, str]]:
         """All readings of an answer without the allowed words before and after it."""
         yield answer, "", ""
-        yield self._unframed(answer)
+        if not self.choice:
+            yield self._unframed(answer)
         name, *beside = _BESIDE.split(answer, maxsplit=1)
         if beside:
             other = _stripped(beside[0])
             if self._is(name) and self._is(other):
                 yield name, "", ""
-            yield f"{name} in {other}", "", ""  # in case that is an accepted answer
+            if not _figure(name) or self._measured("", other):
+                yield f"{name} in {other}", "", ""  # in case that is an accepted answer
             if self._person and "(" not in answer:
                 yield f"{other} {name}", "", ""  # the last name first
         label, *rest = _LABELLED.split(answer, maxsplit=1)
@@ -326,13 +329,35 @@ class Accepted:
         words = beside.split()
         return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
 
-    def _counts(self, after: str) -> bool:
-        """Whether the words after a number are not a unit, or the unit of the question."""
+    def _counts(self, after: str, written: str = "") -> bool:
+        """Whether the words after a number are not a unit, or the unit of the question.
+
+        That is the unit after "how many", "much", "degrees" or "in", but not "in the years of the
+        war", nor "in years" if the question asks how many of something else.
+
+        Args:
+            after: in the compared form.
+            written: the first of them as written.
+        """
         unit = next(iter(after.split()), "")
         if unit not in UNITS:
             return True
         question = f" {forms(self._question).spaced} "
-        return any(f" {word} {unit} " in question for word in ("many", "much", "in", "degrees"))
+        for name in (unit, written or unit):
+            if any(f" {word} {name} " in question for word in ("many", "much", "degrees")):
+                return True
+            counted = " how many " in question and unit != "percent"
+            if f" in {name} " in question and not counted and f"in the {name}" not in self._folded:
+                return True
+        return False
+
+    def _measured(self, before: str, after: str) -> bool:
+        """Whether the words around a number keep its value and its unit."""
+        if not after:
+            return not _limited(before, after)
+        unit = forms(f"0 {after}").spaced.partition(" ")[2]
+        written = forms(after.split(maxsplit=1)[0]).spaced
+        return not _limited(before, after) and self._counts(unit, written)
 
     def _held(self, words: list[str]) -> bool:
         """Whether words contain an accepted answer and otherwise no information."""

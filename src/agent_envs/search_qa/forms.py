@@ -150,7 +150,7 @@ def forms(text: str) -> Forms:
 def trace(text: str) -> str:
     """Letters or digits that a text has if it has `text` in the compared forms, see `possible`.
 
-    They are the digits of the first number or the last word; "" if it is not certain that they stay.
+    They are the digits of the first number or the last word; "" if none is certain to stay.
     """
     number = _RUN.search(text)
     if number:
@@ -171,10 +171,10 @@ def possible(traces: Mapping[str, str], text: str) -> list[str]:
     lower = _lower(text)
     letters = lower.translate(_NO_LETTER).encode("ascii", "ignore").decode()
     left = [key for key, part in traces.items() if part in letters]
-    if len(left) < len(traces) and any(map(str.isdecimal, traces.values())):
-        if _WORDS.search(lower) or (not text.isascii() and _OTHER_DIGIT.search(lower)):
-            return list(traces)  # numbers without ASCII digits
-    return left
+    if len(left) == len(traces) or not any(map(str.isdecimal, traces.values())):
+        return left
+    other = _WORDS.search(lower) or (not text.isascii() and _OTHER_DIGIT.search(lower))
+    return list(traces) if other else left  # numbers without ASCII digits
 
 
 def _lower(text: str) -> str:
