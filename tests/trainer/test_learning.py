@@ -38,7 +38,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     (_, start), (_, end) = evaluations_of(tmp_path)
     assert (start.overall.rate, end.overall.rate) == (0.6, 1.0)
     success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
-    assert success[0] == 0.5
+    assert 0.4 <= success[0] <= 0.6
     assert min(success[-3:]) > 0.85
 
 
