@@ -152,13 +152,15 @@ def trace(text: str) -> str:
 
     They are the digits of the first number or the last word; "" if none is certain to stay.
     """
+    lower = _lower(text)
+    if _WORDS.search(lower):
+        return ""
     number = _RUN.search(text)
     if number:
         digits = _OTHERS.sub("", number[1]) if _WHOLE.fullmatch(number[1]) else number[1][0]
         return digits.strip("0") if digits.isascii() else ""  # 5 thousand, 5,000 and 5000.0
-    lower = _lower(text)
     last = _LAST.search(lower.replace("'", ""))
-    if last is None or _DIGIT.search(lower) or _WORDS.search(lower):
+    if last is None or _DIGIT.search(lower):
         return ""
     return "" if last[1] in _MADE or last[0].translate(_NO_LETTER) in _MADE else last[1]
 
@@ -173,8 +175,10 @@ def possible(traces: Mapping[str, str], text: str) -> list[str]:
     left = [key for key, part in traces.items() if part in letters]
     if len(left) == len(traces) or not any(map(str.isdecimal, traces.values())):
         return left
-    other = _WORDS.search(lower) or (not text.isascii() and _OTHER_DIGIT.search(lower))
-    return list(traces) if other else left  # numbers without ASCII digits
+    # numbers in words or in other digits, and those in the compared form, such as 5point5
+    if "point" in lower or _WORDS.search(lower):
+        return list(traces)
+    return left if text.isascii() or not _OTHER_DIGIT.search(lower) else list(traces)
 
 
 def _lower(text: str) -> str:

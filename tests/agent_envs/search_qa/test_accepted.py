@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agent_envs.search_qa import accepted as module
@@ -375,6 +375,25 @@ def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
     accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")
     assert accepted.paid("sub_em", "It is Lima") == 1
     assert accepted.paid("sub_em", denied) == 0
+
+
+PIECES = re.findall(
+    r"[^|]+",
+    "Lima|the|a |and|&|-|/|.|,|'|\u2019| | |5|0|,000|.50|one|twenty-|five| thousand| km| years|°C"
+    "|×10^3|10⁹|½|\u0663|\uff11|é|ø|ß|İ|\ufb01|\u0301|*|_|%|R|U.S.|São | in |\u00a0|minus |th|e",
+)
+WRITTEN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(WRITTEN, WRITTEN, WRITTEN)
+def test_no_text_with_an_answer_is_left_out_by_its_letters(gold, before, after):
+    known = numbers.forms(gold)
+    if known.joined and known.spaced:
+        for text in (gold, f"{before} {gold}, {after}", before, f"{before}{after}", known.spaced):
+            if module._stands_in(known, forms(text)):
+                assert numbers.possible({gold: numbers.trace(gold)}, text) == [gold]
 
 
 SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", "negative "]), max_size=8)
