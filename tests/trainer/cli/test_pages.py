@@ -160,7 +160,7 @@ def filled(command, run, tiny_folder):
         r"data=/folder/of/games|data=/data/appworld": "data=embedded",
         r"\bFOLDER\b": "folder",
         r"=N\b": "=1",
-        r"[\[\]]": "",
+        r"(?<!=.)[\[\]](?!')": "",
         r"\s*(\.\.\.|…)$": " any",
     }
     for pattern, real in places.items():
