@@ -56,6 +56,7 @@ def test_cases_judged_by_hand(family):
         ("4.46 × 10⁹ years", "4460000000 years"),
         ("1.5e-3 km", "0point0015 kilometres"),
         ("007", "007"),  # a code
+        ("007 123", "007123"),
         ("twenty-six", "26"),
         ("5th", "5th"),
         ("H2O", "h2o"),

@@ -86,16 +86,27 @@ def test_a_page_that_refuses_an_attribute_as_often_as_it_states_it(record):
     assert states(page, "dry skin")
 
 
-def test_kinds(record):
-    def shelved(column):
-        category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
-        return product(record, product_category=category, query=query, name=title)
+def shelved(record, column):
+    """A product from "category; name of its search; title"."""
+    category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
+    return product(record, product_category=category, query=query, name=title)
 
+
+def test_kinds(record):
     judged = [
-        (person, same_kind(*map(shelved, sides)), " | ".join(sides))
+        (person, same_kind(*(shelved(record, side) for side in sides)), " | ".join(sides))
         for person, sides in cases("kinds")
     ]
     audit("kinds", judged)
+
+
+def test_a_product_for_other_people_is_of_another_kind(record):
+    target = shelved(record, "Clothing › Men › Shoes › Sneakers; sneakers; Runner")
+    for people, right in (("Men", True), ("Women", False), ("Girls", False)):
+        bought = shelved(record, f"Clothing › {people} › Sneakers; sneakers; Racer")
+        assert same_kind(target, bought) == right
+    for_all = shelved(record, "Clothing › Sneakers; sneakers; Racer")
+    assert same_kind(target, for_all)
 
 
 def test_options(record):
