@@ -7,9 +7,9 @@ python tests/mutations.py [agent_envs/sokoban ...] [--only WORD] [--workers 1] [
 removed text must be in the module exactly once.
 
 The test files, less their `test_the_contract*`, run until the first failure, in a process forked
-from one that has loaded the libraries. The tests that caught faults must pass without
-them. Tests that do not end within the limit have caught the fault, too, and the line says so. The
-exit status is 1 if a fault was not caught.
+from one that has loaded the libraries. The tests that caught faults must pass without them. Tests
+that do not end within the limit have caught the fault, too, and the line says so. The exit status
+is 1 if a fault was not caught.
 """
 
 from __future__ import annotations

@@ -162,6 +162,13 @@ def test_an_answer_with_an_accepted_one_in_it(answer, paid):
     assert accepted.paid("sub_em", answer) == paid
 
 
+def test_each_reward_of_a_sentence_with_the_answer():
+    accepted = Accepted(["Paris"], "What is the capital of France?")
+    paid = {reward: accepted.paid(reward, "The capital of France is Paris.") for reward in METRICS}
+    # 1 of the answer's 5 words other than "the" is the only accepted one: 2 * 1 / (5 + 1)
+    assert paid == {"em": 0, "sub_em": 1, "f1": pytest.approx(1 / 3)}
+
+
 def test_numbers_beside_a_number_are_a_list():
     accepted = Accepted(["1867"], "When was it?")
     assert accepted.paid("sub_em", "that was in 1867") == 1
