@@ -111,9 +111,9 @@ class First:
         self.failed = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the checks of whole contracts, which take long, and read public data last."""
+        """Leave out the checks of whole contracts, which take long; the fastest tests are first."""
         items[:] = [item for item in items if not item.name.startswith("test_the_contract")]
-        items.sort(key=lambda item: "shared_data" in getattr(item, "fixturenames", ()))
+        items.sort(key=slowness)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a failure."""
@@ -124,6 +124,12 @@ class First:
         """End the tests."""
         self.failed = f"no end within {self.limit} s"
         raise KeyboardInterrupt
+
+
+def slowness(item: pytest.Item) -> tuple[bool, ...]:
+    """Whether a test reads public data, is long, is slow."""
+    data = "shared_data" in getattr(item, "fixturenames", ())
+    return data, *(item.get_closest_marker(mark) is not None for mark in ("long", "slow"))
 
 
 def caught(fault: Fault, *, limit: int) -> str:
