@@ -144,6 +144,13 @@ def test_who_leaves_before_the_other_can_take_back_ends_it_without_a_deal():
     assert after(OFFER, TAKE, Act("leave")).agreed == (300,)
 
 
+@pytest.mark.parametrize("leaves", [0, 1])
+def test_leaving_ends_all_proposals(leaves):
+    talk = after(OFFER, OFFER._replace(offer=(250,)))
+    assert talk.standing == ((300,), (250,))
+    assert talk.after(leaves, Act("leave")).standing == (None, None)
+
+
 def test_a_question_neither_binds_nor_withdraws():
     talk = after(OFFER, "Agreed.", "Fine.", "Can you carry it to my car?")
     assert talk.agreed is None
