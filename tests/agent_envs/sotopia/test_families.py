@@ -233,6 +233,7 @@ WEEK = Week(
     [
         ("Tuesday at 3 pm", (1, 3)),
         ("on Friday at 9", (4, 0)),
+        ("Tuesday at 3", (1, 3)),
         ("tuesday around 15:00", (1, 3)),
         ("Monday 11am", (0, 1)),
         ("Monday at 10", None),
@@ -266,6 +267,7 @@ HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
         ("3 hours and dinner", (3, 1)),
         ("two hours, and I walk your dog", (2, 3)),
         ("one hour", (1, 0)),
+        ("3 hours, but no dinner", (3, 0)),
         ("9 hours", None),
         ("2.5 hours", None),
         ("half an hour", None),
