@@ -92,6 +92,30 @@ def shelved(record, column):
     return product(record, product_category=category, query=query, name=title)
 
 
+@pytest.mark.parametrize(
+    "text", ["It is not only waterproof, it is light.", "Not just waterproof."]
+)
+def test_not_only_denies_nothing(record, text):
+    assert states(product(record, full_description=text), "waterproof")
+    assert not states(product(record, full_description="Not waterproof."), "waterproof")
+
+
+def test_a_list_may_share_a_modifier_and_shares_its_denial(record):
+    for text in ("Artificial colors and flavors.", "No artificial colors and flavors."):
+        assert not states(product(record, full_description=text), "artificial flavors")
+    listed = product(
+        record, attributes=["artificial flavors"], full_description="Artificial colors and flavors."
+    )
+    assert states(listed, "artificial flavors")
+
+
+def test_the_purpose_of_a_product_is_not_its_kind(record):
+    target = shelved(record, "Beauty › Makeup › Eyes; eye shadow; Matte Eye Shadow")
+    for title, right in (("Eye Shadow Palette", True), ("Makeup Brushes for Eye Shadow", False)):
+        bought = shelved(record, f"Beauty › Makeup › Eyes; makeup; {title}")
+        assert same_kind(target, bought) == right
+
+
 def test_kinds(record):
     judged = [
         (person, same_kind(*(shelved(record, side) for side in sides)), " | ".join(sides))
