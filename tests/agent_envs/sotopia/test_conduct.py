@@ -420,6 +420,13 @@ He was fired and is broke now.
 [action] tears a page from his notebook
 [action] beats the eggs
 [action] takes her coat
+Nobody said you are an idiot.
+I did not say that you are a thief.
+I am not saying you are a crook.
+What kind of fool am I?
+[action] almost hits you
+[action] does not hit you
+[action] refuses to hit him
 """.strip().splitlines()
 
 

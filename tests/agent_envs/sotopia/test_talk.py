@@ -196,6 +196,12 @@ def test_there_is_something_to_accept_or_not():
     assert not after("Hello.").impossible(0, TAKE._replace(offer=(300,)))
 
 
+def test_who_says_what_the_other_said_repeats_nothing():
+    talk = after("Good morning!")
+    assert talk.repeats(0, speak("Good morning!"))
+    assert not talk.repeats(1, speak("Good morning!"))
+
+
 def test_an_act_has_a_length():
     assert not after("Hello.").impossible(0, speak("z" * 4096))
     assert "4,096" in after("Hello.").impossible(0, speak("z" * 4097))
