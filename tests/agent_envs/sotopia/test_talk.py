@@ -196,6 +196,17 @@ def test_there_is_something_to_accept_or_not():
     assert not after("Hello.").impossible(0, TAKE._replace(offer=(300,)))
 
 
+def test_an_unclear_line_withdraws_words():
+    talk = after(OFFER, "Agreed.", "Good.", "I won't pay that, ok.")
+    assert (talk.did, talk.pending, talk.agreed) == ("unclear", None, None)
+
+
+def test_two_silences_in_a_row_end_a_talk():
+    assert not after(Act("none")).ended
+    assert not after(Act("none"), "Hello?", Act("none")).ended
+    assert after("Hello?", Act("none"), Act("none")).ended
+
+
 def test_who_says_what_the_other_said_repeats_nothing():
     talk = after("Good morning!")
     assert talk.repeats(0, speak("Good morning!"))
