@@ -205,9 +205,9 @@ class Policy:
 
     def _shrink(self, *, trained: bool = False) -> None:
         """Store matrices in the dtype of the matrix products, by default those not trained."""
-        head = self.model.get_output_embeddings()
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
         for module in self.model.modules():
-            plain = isinstance(module, nn.Linear) and module is not head
+            plain = isinstance(module, nn.Linear) and module not in head
             if plain and (trained or not any(p.requires_grad for p in module.parameters())):
                 module.to(self.dtype)
 
