@@ -25,10 +25,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from trainer.batch import credited, make_rows  # noqa: E402
+from trainer.engines.own import OwnEngine  # noqa: E402
 from trainer.episodes import Episode, Step  # noqa: E402
 from trainer.learner import Learner, Optimizer  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
-from trainer.sampling import Decoding, Sampler  # noqa: E402
+from trainer.sampling import Decoding  # noqa: E402
 from trainer.update import Update  # noqa: E402
 
 WORDS = 2048
@@ -80,19 +81,20 @@ def play(
     def words(count: int) -> list[int]:
         return [draw.randrange(2, WORDS) for _ in range(draw.randint(count // 2, count * 3 // 2))]
 
-    sampler = Sampler(policy, Decoding(max_reply_tokens=reply))
+    engine, decoding = OwnEngine(policy), Decoding(max_reply_tokens=reply)
     played = [Episode("", "", 0, 0, "history", []) for _ in range(rows)]
     pasts: list[list[int]] = [[] for _ in range(rows)]
     active, new = list(range(rows)), [words(opening) for _ in range(rows)]
-    session, rng = sampler.session(rows), torch.Generator().manual_seed(0)
+    batch = engine.batch(rows, decoding)
     start = time.process_time()
-    for _ in range(min(turns, most)):
+    for turn in range(min(turns, most)):
+        seeds = [[row, turn] for row in active]
         if keep:
-            replies = session.reply(active, new, rng)
+            replies = batch.reply(active, new, seeds)
         else:
             whole = [pasts[row] + ids for row, ids in zip(active, new, strict=True)]
-            session = sampler.session(len(active))
-            replies = session.reply(range(len(active)), whole, rng)
+            batch = engine.batch(len(active), decoding)
+            replies = batch.reply(range(len(active)), whole, seeds)
         for row, ids, answer in zip(active, new, replies, strict=True):
             played[row].steps.append(Step("", "", "", ids, answer.ids, answer.logprobs))
             pasts[row] += ids + answer.ids
@@ -122,11 +124,10 @@ def sampling(rows: int, most: int) -> None:
 def overhead() -> None:
     """Print what one forward pass and one whole reply cost where there is next to no arithmetic."""
     policy = pocket_sized(4)
-    session = Sampler(policy, Decoding(max_reply_tokens=100)).session(1)
-    rng = torch.Generator().manual_seed(0)
-    session.reply([0], [[5]], rng)
+    batch = OwnEngine(policy).batch(1, Decoding(max_reply_tokens=100))
+    batch.reply([0], [[5]], [0])
     start = time.process_time()
-    count = len(session.reply([0], [[5]], rng)[0].ids)
+    count = len(batch.reply([0], [[5]], [1])[0].ids)
     each = (time.process_time() - start) / count
     ids, keep = torch.tensor([[5]]), torch.ones(1, 1, dtype=torch.bool)
     with torch.inference_mode():

@@ -16,7 +16,8 @@ import torch
 import credit
 from trainer import evaluate
 from trainer.batch import prompts, scored
-from trainer.build import load_policy, make_rollouts, play_panel
+from trainer.build import load_policy, make_rollouts, make_sampler, play_panel
+from trainer.engines.own import OwnEngine
 from trainer.recipes import RecipeError
 from trainer.update import recomputed
 
@@ -104,7 +105,8 @@ def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
     held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
     panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
-    played = play_panel(recipe, policy, held_out, panel)
+    sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
+    played = play_panel(recipe, sampler, held_out, panel)
     return attribute(policy, played, tokens=recipe.update.tokens)
 
 

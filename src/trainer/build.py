@@ -17,6 +17,8 @@ from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
 from trainer import evaluate
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.engines import Sampler
+from trainer.engines.own import OwnEngine
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference
@@ -28,13 +30,14 @@ from trainer.partner import PolicyPartner
 from trainer.policy import FULL, Policy
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_envs.panels import Panel
     from credit.segments import Array
+    from trainer.engines import Engine
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
     from trainer.partner import PartnerOptions
@@ -77,7 +80,7 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
     if not partner.model:
         return None
     plain = replace(policy, model=partner.model, lora=FULL, gradient_checkpointing=False)
-    return PolicyPartner(Sampler(load_policy(plain).freeze(), partner))
+    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), partner)
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
@@ -94,10 +97,11 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
     )
 
 
-def make_sampler(recipe: Recipe, policy: Policy, temperature: float) -> Sampler:
+def make_sampler(recipe: Recipe, engine: Engine, policy: Policy, temperature: float) -> Sampler:
     """A sampler with the decoding options of the recipe, at this temperature."""
     sampling = recipe.sampling
-    return Sampler(policy, Decoding(temperature, sampling.max_reply_tokens, sampling.decode))
+    decoding = Decoding(temperature, sampling.max_reply_tokens, sampling.decode)
+    return Sampler(engine, policy, decoding)
 
 
 def make_method(recipe: Recipe) -> Method:
@@ -239,21 +243,22 @@ def _own(found: Any, options: dict[str, Any]) -> Any:
     return made
 
 
-def evaluate_policy(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> Evaluation:
-    """Evaluate on every task of the panel, with the recipe's evaluation temperature."""
-    temperature = recipe.eval.temperature
-    played = play_panel(recipe, policy, held_out, panel)
+def evaluate_policy(
+    recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel
+) -> Evaluation:
+    """Evaluate on every task of the panel."""
+    temperature = sampler.decoding.temperature
+    played = play_panel(recipe, sampler, held_out, panel)
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
     if recipe.sampling.decode != "free":
         decoding += f", {recipe.sampling.decode} actions only"
     return evaluate.summarize(panel, played, decoding=decoding)
 
 
-def play_panel(recipe: Recipe, policy: Policy, held_out: Rollouts, panel: Panel) -> list[Episode]:
-    """Play one episode of every task of the panel, with the recipe's evaluation temperature."""
+def play_panel(recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel) -> list[Episode]:
+    """Play one episode of every task of the panel."""
     tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
-    rng = torch.Generator().manual_seed(derive(recipe.run.seed, 0, "evaluation"))
-    return held_out.play(tasks, make_sampler(recipe, policy, recipe.eval.temperature), rng)
+    return held_out.play(tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
@@ -269,4 +274,5 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     held_out = make_rollouts(recipe, recipe.eval.split)
     panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
-    return evaluate_policy(recipe, policy, held_out, panel)
+    sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
+    return evaluate_policy(recipe, sampler, held_out, panel)

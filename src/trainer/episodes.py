@@ -39,6 +39,8 @@ class Step:
         logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each reply token, nats.
         allowed: With constrained decoding, the tokens allowed at each reply token.
+        version: Version of the weights that sampled the reply: the step of the run after which
+            they were copied.
         blind_ids: Blind prompts of the turn, by the part that they leave out.
         reward: Reward of the turn, without the outcome.
         valid: Whether the reply was well-formed and the environment accepted the action.
@@ -57,6 +59,7 @@ class Step:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     allowed: list[list[int]] | None = None
+    version: int = 0
     blind_ids: dict[str, list[int]] = field(default_factory=dict)
     reward: float = 0.0
     valid: bool = True
@@ -183,7 +186,7 @@ def _schema() -> pa.Schema:
         pa.string(): (
             "task_id goal context task_type observation reply action invalid_reason anchor"
         ),
-        pa.int64(): "episode turn group seed",
+        pa.int64(): "episode turn group seed version",
         pa.float64(): "outcome partner_outcome reward progress",
         pa.bool_(): "success truncated valid",
         pa.list_(pa.int32()): "prompt_ids reply_ids",

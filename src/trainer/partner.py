@@ -8,16 +8,15 @@ train one side, then the other against it.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import torch
 from pydantic.dataclasses import dataclass
 
 from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked
 from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.prompt import TEMPLATE
+from trainer.engines.gather import Gather
 from trainer.options import STRICT, NonNegative, Positive
 from trainer.sampling import Decoding
 
@@ -25,12 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import gymnasium as gym
+    import numpy as np
 
     from agent_envs.sotopia.scene import Scene
     from agent_envs.sotopia.talk import Talk
-    from trainer.sampling import Sampler
+    from trainer.engines.own import OwnEngine
 
 _TAGS = ("think", "action")
+
+Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
+"""Episodes that ask with their environment and reply, and go on once the answer is prepared."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -51,12 +54,12 @@ class PartnerOptions(Decoding):
 class PolicyPartner:
     """A partner in `Sotopia-v0` that samples its acts with the prompts of Sotopia.
 
-    A reply that is not an act does nothing. Its random numbers derive from the generators of the
-    episodes in its batch, so runs are reproducible.
+    A reply that is not an act does nothing. The random numbers of a reply derive from the generator
+    of its episode, so runs are reproducible.
     """
 
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
+    def __init__(self, engine: OwnEngine, decoding: Decoding) -> None:
+        self.engine, self.decoding = engine, decoding
 
     def check(self, scene: Scene) -> None:
         """Accept every scene."""
@@ -65,17 +68,22 @@ class PolicyPartner:
         """The policy as `side` in one episode."""
         return Speaking(self, side, int(rng.integers(2**62)))
 
-    def listen(self, envs: Sequence[gym.Env[str, str]], replies: Sequence[str]) -> None:
-        """Prepare the acts that answer `replies`, where it is the partner's turn next."""
-        heard = [_heard(env, reply) for env, reply in zip(envs, replies, strict=True)]
+    def listening(self, episodes: int) -> Listening:
+        """What prepares the partner's acts of episodes that are played at the same time."""
+        return Gather(range(episodes), self._listen)
+
+    def _listen(self, said: dict[int, tuple[gym.Env[str, str], str]]) -> dict[int, None]:
+        """Prepare the acts that answer replies, where it is the partner's turn next."""
+        heard = [(env, _heard(env, reply)) for env, reply in said.values()]
         due = [
             (env.unwrapped.speaker, talk)  # type: ignore[attr-defined]
-            for env, talk in zip(envs, heard, strict=True)
+            for env, talk in heard
             if talk is not None
         ]
         acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
         for (speaker, _), act in zip(due, acts, strict=True):
             speaker.prepared = act
+        return dict.fromkeys(said)
 
     def acts(self, talks: Sequence[Talk], speakers: Sequence[Speaking]) -> list[Act]:
         """The next act of each speaker in its talk, drawn in one batch.
@@ -85,22 +93,20 @@ class PolicyPartner:
         """
         if not talks:
             return []
-        chat = self.sampler.policy.chat
+        chat = self.engine.policy.chat
         prompts = [
             chat.opening(unmarked(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
-        session = self.sampler.session(len(talks))
-        longest = max(map(len, prompts)) + self.sampler.decoding.max_reply_tokens
-        if longest > session.limit:
+        batch = self.engine.batch(len(talks), self.decoding)
+        longest = max(map(len, prompts)) + self.decoding.max_reply_tokens
+        if longest > batch.limit:
             raise ValueError(
-                f"the partner needs {longest} tokens, but its model has {session.limit} positions; "
+                f"the partner needs {longest} tokens, but its model has {batch.limit} positions; "
                 "lower partner.max_reply_tokens or env.max_turns, or use another partner.model"
             )
-        seeds = [n for s, t in zip(speakers, talks, strict=True) for n in (s.seed, len(t.said))]
-        seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
-        rng = torch.Generator().manual_seed(seed)
-        replies = session.reply(range(len(talks)), prompts, rng)
+        seeds = [[s.seed, len(t.said)] for s, t in zip(speakers, talks, strict=True)]
+        replies = batch.reply(range(len(talks)), prompts, seeds)
         return [
             _act(reply.text, talk, speaker.side)
             for reply, talk, speaker in zip(replies, talks, speakers, strict=True)

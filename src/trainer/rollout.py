@@ -1,37 +1,40 @@
-"""Rollouts by an active set: episodes in lock step; finished ones are not prompted or stepped.
+"""Rollouts: all episodes run at the same time, each as fast as its replies and environment allow.
 
-Every turn the policy answers all running episodes in one batch, then each environment is stepped.
-Environments that wait for a server are stepped in threads at the same time. The environment's last
-reward is the outcome of the episode; every other reward belongs to its turn. Left out:
-processes for environments, which environments in memory do not need.
+The engine decides which replies are sampled together. Environments that wait for a server are
+stepped in threads at the same time. The environment's last reward is the outcome of the episode;
+every other reward belongs to its turn.
 """
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 
 from agent_envs.prompt import IMAGE, unmarked, without_goal
 from agent_envs.vector import at_once, waits
+from trainer.engines import conversation_seeds
 from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_env
 from trainer.episodes import Episode, Step
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     import gymnasium as gym
-    import torch
 
     from agent_envs.panels import Panel
+    from trainer.engines import Reply, Sampler, Session
     from trainer.environments import Env, PromptOptions
-    from trainer.partner import PolicyPartner
+    from trainer.partner import Listening, PolicyPartner
     from trainer.policy import Policy
-    from trainer.sampling import Reply, Sampler, Session
 
 _Made = TypeVar("_Made")
 _Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
@@ -161,72 +164,137 @@ class Rollouts:
         env.reset(seed=0, options={"task": 0})
         return bool(env.step("")[-1].get("turn_reward"))
 
-    def play(self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator) -> list[Episode]:
+    def play(
+        self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
+    ) -> list[Episode]:
         """Play one episode of each task, in the order of `tasks`.
+
+        Args:
+            tasks: The tasks.
+            sampler: Draws the replies.
+            seed: Seed of all replies; they do not depend on what is played at the same time.
+            first: Number of the first task, where these are a part of all tasks of the seed.
 
         Raises:
             ValueError: A task's first prompt leaves no room for a reply.
         """
+        seeds = conversation_seeds(seed, first, len(tasks))
         size = self.rows or len(tasks)
-        waves = [tasks[at : at + size] for at in range(0, len(tasks), size)]
-        return [episode for wave in waves for episode in self._wave(wave, sampler, rng)]
+        played: list[Episode] = []
+        for at in range(0, len(tasks), size):
+            wave = self._wave(tasks[at : at + size], sampler, seeds[at : at + size])
+            try:
+                played += _run(wave)
+            except BaseException:
+                self._pool.clear()  # some may be in the middle of a step
+                raise
+        return played
 
-    def _wave(
-        self, tasks: Sequence[Task], sampler: Sampler, rng: torch.Generator
-    ) -> Iterator[Episode]:
-        context = self.prompt.context
-        envs = self.envs(len(tasks))
-        resets = [partial(reset, env, task) for env, task in zip(envs, tasks, strict=True)]
-        # A policy as partner may speak first; it samples in this thread.
-        openings = [start() for start in resets] if self.partner else together(envs, resets)
-        actors = [
-            _Actor(env, task, opened, sampler.policy, context=context, blind=self.blind)
-            for env, task, opened in zip(envs, tasks, openings, strict=True)
+    async def _wave(
+        self, tasks: Sequence[Task], sampler: Sampler, seeds: Sequence[int]
+    ) -> list[Episode]:
+        """Play these tasks at the same time."""
+        wave = _Wave(
+            self,
+            sampler,
+            sampler.open(seeds, fresh=self.prompt.context == "turn"),
+            None if self.partner is None else self.partner.listening(len(tasks)),
+        )
+        running = [
+            asyncio.ensure_future(wave.episode(row, env, task))
+            for row, (env, task) in enumerate(zip(self.envs(len(tasks)), tasks, strict=True))
         ]
-        session = sampler.session(len(actors))
-        active = self._fitting(actors, list(range(len(actors))), session, sampler)
-        while active:
-            fresh = context == "turn"
-            rows = list(range(len(active))) if fresh else active
-            session = sampler.session(len(active)) if fresh else session
-            playing = [actors[row] for row in active]
-            actions = [actor.info["admissible_actions"] for actor in playing]
-            prompts = [actor.prompt for actor in playing]
-            constrained = sampler.decoding.decode == "admissible"
-            images = [actor.images for actor in playing]
-            replies = session.reply(rows, prompts, rng, actions if constrained else None, images)
-            texts, stepped = [reply.text for reply in replies], [actor.env for actor in playing]
-            if self.partner is not None:
-                self.partner.listen(stepped, texts)
-            blind = [actor.blinded() for actor in playing]
-            steps = [partial(env.step, text) for env, text in zip(stepped, texts, strict=True)]
-            taken = zip(playing, replies, blind, together(stepped, steps), strict=True)
-            for actor, reply, blinded, result in taken:
-                actor.take(reply, blinded, result)
-            going = [row for row in active if not actors[row].done]
-            active = self._fitting(actors, going, session, sampler)
-        return (actor.episode for actor in actors)
+        if running:
+            _, rest = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+            for one in rest:
+                one.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+        return [one.result() for one in running if not one.cancelled()]
 
-    def _fitting(
-        self, actors: Sequence[_Actor], rows: list[int], session: Session, sampler: Sampler
-    ) -> list[int]:
-        """The rows with room for another reply; the other episodes end as truncated."""
-        fitting, size = [], sampler.decoding.max_reply_tokens
-        for row in rows:
-            actor = actors[row]
-            free = session.limit if self.prompt.context == "turn" else session.room(row)
-            room = min(self.max_tokens - actor.used, free) - len(actor.prompt)
-            if room >= size:
-                fitting.append(row)
-                continue
-            if not actor.episode.steps:
-                raise ValueError(
-                    f"the first prompt of {actor.episode.task_id} has {len(actor.prompt)} tokens: "
-                    f"no room for a reply of {size} in {self.max_tokens}, or in "
-                    f"the model's {session.limit}; raise sampling.max_tokens or shorten replies"
-                )
-            actor.episode.truncated = True
-        return fitting
+
+@dataclass(frozen=True)
+class _Wave:
+    """Episodes that are played at the same time."""
+
+    rollouts: Rollouts
+    sampler: Sampler
+    session: Session
+    listening: Listening | None
+
+    async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode:
+        """Play one task as conversation `row`."""
+        decoding, context = self.sampler.decoding, self.rollouts.prompt.context
+        # A policy as partner may speak first; it samples in this thread.
+        start = partial(reset, env, task)
+        opened = await _called(env, start) if self.listening is None else start()
+        blind, policy = self.rollouts.blind, self.sampler.policy
+        actor = _Actor(env, task, opened, policy, context=context, blind=blind)
+        while not actor.done and self._fits(actor, self.session.room(row)):
+            actions = actor.info["admissible_actions"]
+            reply = await self.session.reply(
+                row,
+                actor.prompt,
+                images=actor.images,
+                admissible=actions if decoding.decode == "admissible" else None,
+            )
+            if self.listening is not None:
+                await self.listening.ask(row, (env, reply.text))
+            blinded = actor.blinded()
+            actor.take(reply, blinded, await _called(env, partial(env.step, reply.text)))
+        self.session.leave(row)
+        if self.listening is not None:
+            self.listening.leave(row)
+        return actor.episode
+
+    def _fits(self, actor: _Actor, free: int) -> bool:
+        """Whether there is room for another reply; if not, the episode ends as truncated."""
+        size, most = self.sampler.decoding.max_reply_tokens, self.rollouts.max_tokens
+        if min(most - actor.used, free) - len(actor.prompt) >= size:
+            return True
+        if not actor.episode.steps:
+            raise ValueError(
+                f"the first prompt of {actor.episode.task_id} has {len(actor.prompt)} tokens: "
+                f"no room for a reply of {size} in {most}, or in "
+                f"the model's {free}; raise sampling.max_tokens or shorten replies"
+            )
+        actor.episode.truncated = True
+        return False
+
+
+def _run(wave: Coroutine[Any, Any, _Made]) -> _Made:
+    """The result of a coroutine, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wave)
+    return at_once([lambda: asyncio.run(wave)])[0]
+
+
+async def _called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
+    """The result of a call; if the environment waits for a server, made in a thread.
+
+    The thread does not hold up an exit.
+    """
+    if not waits(env):
+        return call()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Callable[[], _Made]] = loop.create_future()
+
+    def told(result: Callable[[], _Made]) -> None:
+        if not done.cancelled():
+            done.set_result(result)
+
+    def work() -> None:
+        result: Future[_Made] = Future()
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised by whoever awaits
+            result.set_exception(error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(told, result.result)
+
+    Thread(target=work, daemon=True).start()
+    return (await done)()
 
 
 class _Actor:
@@ -344,6 +412,7 @@ class _Actor:
             logprobs=reply.logprobs,
             entropies=reply.entropies,
             allowed=reply.allowed,
+            version=reply.version,
             blind_ids=blind,
             reward=paid,
             valid=self.info["valid"],

@@ -39,6 +39,7 @@ from trainer.build import (
     make_sampler,
 )
 from trainer.checkpoint import Checkpoints
+from trainer.engines.own import OwnEngine
 from trainer.learner import Learner
 from trainer.methods import Experience
 from trainer.metrics import Metrics, concentration, describe
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from trainer.engines import Engine
     from trainer.episodes import Episode
     from trainer.methods import Method
     from trainer.policy import Policy
@@ -156,6 +158,7 @@ class _Run:
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games, "env.games")
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
         self.policy = load_policy(recipe.policy)
+        self.engine: Engine = OwnEngine(self.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
         self.used = endpoint.used()
@@ -176,6 +179,7 @@ class _Run:
             self.step += 1
             began = time.monotonic()
             values = self.imitate() if self.step <= warm else self.improve()
+            self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
@@ -236,7 +240,7 @@ class _Run:
         sampling = self.recipe.sampling
         kept: list[Episode] = []
         last: list[Episode] = []
-        sampler = make_sampler(self.recipe, self.policy, sampling.temperature)
+        sampler = make_sampler(self.recipe, self.engine, self.policy, sampling.temperature)
         for attempt in range(sampling.redraws + 1):
             missing = sampling.tasks - len(kept) // sampling.rollouts
             if not missing:
@@ -248,8 +252,8 @@ class _Run:
                 seed=self.recipe.run.seed,
                 step=self.step + attempt * _REDRAW,
             )
-            rng = self._draws(f"play {attempt}" if attempt else "play")
-            last = self.training.play(drawn, sampler, rng)
+            seed = self._seed(f"play {attempt}" if attempt else "play")
+            last = self.training.play(drawn, sampler, seed)
             if not sampling.redraws:
                 return last
             informative = credit.filters.informative(credit.Turns.from_episodes(last))
@@ -282,7 +286,9 @@ class _Run:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
-        result = evaluate_policy(self.recipe, self.policy, self.held_out, self.panel)
+        temperature = self.recipe.eval.temperature
+        sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
+        result = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
         result.save(self.folder / "eval" / f"step_{self.step}.json")
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
@@ -326,9 +332,6 @@ class _Run:
     def _seed(self, purpose: str) -> int:
         return derive(self.recipe.run.seed, self.step, purpose)
 
-    def _draws(self, purpose: str) -> torch.Generator:
-        return torch.Generator().manual_seed(self._seed(purpose))
-
     def _record(self, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
         every, done = self.recipe.run.episodes_every, self.step - self.recipe.sft.steps
         if every and ((done - 1) % every == 0 or done == self.recipe.run.steps):
@@ -352,6 +355,7 @@ class _Run:
         state: dict[str, Any] = torch.load(path / "training.pt", weights_only=True)
         self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
         self.policy.restore(path)
+        self.engine.sync(self.policy, self.step)
         self.learner = self._learner()
         self.learner.load_state_dict(state["learner"])
         if self.step >= self.recipe.sft.steps:

@@ -31,10 +31,14 @@ from transformers import (
 )
 
 from trainer import metrics, recipe
+from trainer.build import make_sampler
+from trainer.engines import Reply
+from trainer.engines.gather import Gather
+from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
 from trainer.learner import Learner, Optimizer
 from trainer.policy import Policy
-from trainer.sampling import Decoding, Reply, Sampler
+from trainer.sampling import Decoding
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -241,17 +245,26 @@ def same(one, other):
     return one == other
 
 
+def own_sampler(loaded, policy, temperature=1.0):
+    return make_sampler(loaded, OwnEngine(policy), policy, temperature)
+
+
+def sample(batch, rows, new_ids, rng, *more):
+    """Replies of a batch of the own engine, with seeds from a generator."""
+    return batch.reply(rows, new_ids, rng.integers(2**31, size=len(rows)).tolist(), *more)
+
+
 def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
     """Episodes sampled from the policy, of unequal lengths."""
-    sampler = Sampler(policy, Decoding(max_reply_tokens=6, **options))
-    rng = torch.Generator().manual_seed(0)
+    decoding, rng = Decoding(max_reply_tokens=6, **options), np.random.default_rng(0)
+    engine = OwnEngine(policy)
     played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
-    session = sampler.session(episodes)
+    session = engine.batch(episodes, decoding)
     prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
-    constrained = [ACTIONS] * episodes if sampler.decoding.decode == "admissible" else None
+    constrained = [ACTIONS] * episodes if decoding.decode == "admissible" else None
     for turn in range(turns):
-        session = session if context == "history" else sampler.session(episodes)
-        replies = session.reply(range(episodes), prompts, rng, constrained)
+        session = session if context == "history" else engine.batch(episodes, decoding)
+        replies = sample(session, range(episodes), prompts, rng, constrained)
         for i, reply in enumerate(replies):
             step = Step("", reply.text, "", prompts[i], reply.ids, reply.logprobs)
             step.allowed = reply.allowed
@@ -280,20 +293,17 @@ def gradient(policy, rows, update, tmp_path, **options):
 
 def conversations(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
     """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
-    sampler, rng = (
-        Sampler(policy, Decoding(max_reply_tokens=reply)),
-        torch.Generator().manual_seed(0),
-    )
+    rng = np.random.default_rng(0)
     count = tasks * rollouts
     episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
                 for i in range(count)]  # fmt: skip
-    session = sampler.session(count)
+    session = OwnEngine(policy).batch(count, Decoding(max_reply_tokens=reply))
     prompts = [
         list(policy.chat.opening(f"Room {i // rollouts}. " * (2 + i // rollouts)))
         for i in range(count)
     ]
     for turn in range(turns):
-        replies = session.reply(range(count), prompts, rng)
+        replies = sample(session, range(count), prompts, rng)
         for episode, prompt, said in zip(episodes, prompts, replies, strict=True):
             step = Step("", said.text, "", prompt, said.ids, said.logprobs, said.entropies)
             step.valid = sum(said.ids) % 3 > 0
@@ -348,26 +358,34 @@ class Script:
     def chat(self):
         return Letters()
 
-    def session(self, rows):
+    def open(self, seeds, *, fresh=False):
         self.sessions += 1
-        self.lengths = [0] * rows
+        self.fresh = fresh
+        self.lengths = [0] * len(seeds)
+        self.gather = Gather(range(len(seeds)), self.answered)
         return self
 
     def room(self, row):
-        return self.limit - self.lengths[row]
+        return self.limit - (0 if self.fresh else self.lengths[row])
 
-    def reply(self, rows, new_ids, rng, admissible=None, images=()):
-        self.asked.append(list(rows))
-        self.offered.append(admissible)
-        replies = []
-        for row, ids in zip(rows, new_ids, strict=True):
-            text = "".join(map(chr, ids))
-            self.prompts.append(text)
-            reply = self.answer(text, row)
-            tokens = [*map(ord, reply), 0]
-            self.lengths[row] += len(ids) + len(tokens)
-            replies.append(Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply))
-        return replies
+    async def reply(self, row, new_ids, *, images=(), admissible=None):
+        return await self.gather.ask(row, (new_ids, admissible))
+
+    def leave(self, row):
+        self.gather.leave(row)
+
+    def answered(self, asked):
+        self.asked.append(list(asked))
+        self.offered.append([actions for _, actions in asked.values()])
+        return {row: self.answer_to(row, ids) for row, (ids, _) in asked.items()}
+
+    def answer_to(self, row, ids):
+        text = "".join(map(chr, ids))
+        self.prompts.append(text)
+        reply = self.answer(text, row)
+        tokens = [*map(ord, reply), 0]
+        self.lengths[row] += len(ids) + len(tokens)
+        return Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply)
 
 
 @pytest.fixture(scope="session")

@@ -8,20 +8,20 @@ import torch
 
 from trainer import recipe
 from trainer.attribution import PARTS, Attribution, attribute, attribute_model, table
-from trainer.build import make_rollouts, make_sampler
+from trainer.build import make_rollouts
 from trainer.rollout import draw_tasks
 
-from .conftest import short
+from .conftest import own_sampler, short
 
 
 def played(policy, context, folder):
     chosen = short(folder, f"prompt.context={context}", "env.max_turns=3")
     rollouts = make_rollouts(chosen, "train", blind=PARTS)
     tasks = draw_tasks(rollouts.panel, tasks=3, rollouts=1, seed=0, step=0)
-    sampler = make_sampler(
-        recipe.load("alfworld mgr pocket", ["sampling.max_reply_tokens=12"]), policy, 1.0
+    sampler = own_sampler(
+        recipe.load("alfworld mgr pocket", ["sampling.max_reply_tokens=12"]), policy
     )
-    return rollouts.play(tasks, sampler, torch.Generator().manual_seed(0))
+    return rollouts.play(tasks, sampler, seed=0)
 
 
 @pytest.mark.parametrize("context", ["history", "turn"])

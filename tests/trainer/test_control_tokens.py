@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import (
@@ -21,11 +20,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
 from trainer.chat import Chat
+from trainer.engines import Sampler
+from trainer.engines.own import OwnEngine
 from trainer.environments import Env, PromptOptions
 from trainer.policy import Policy
 from trainer.pretrained import POCKETS, resolve
 from trainer.rollout import Rollouts, Task
-from trainer.sampling import FORM, Decoding, Sampler
+from trainer.sampling import FORM, Decoding
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 
@@ -276,8 +277,8 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
         env, PromptOptions(context=context), "train", max_tokens=2000, blind=("goal",)
     ).play(
         [Task("corridor/5", 0, 0)],
-        Sampler(policy, Decoding(max_reply_tokens=60, decode=decode)),
-        torch.Generator().manual_seed(0),
+        Sampler(OwnEngine(policy), policy, Decoding(max_reply_tokens=60, decode=decode)),
+        seed=0,
     )
     start = tokenizer.convert_tokens_to_ids("<|im_start|>")
     assert len(played[0].steps) == 3

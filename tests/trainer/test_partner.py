@@ -16,12 +16,15 @@ from agent_envs.sotopia.families import scene
 from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import metrics, recipe
-from trainer.build import load_partner, make_rollouts, make_sampler
+from trainer.build import load_partner, make_rollouts
+from trainer.engines import Reply
 from trainer.partner import PolicyPartner, prompt
 from trainer.policy import Policy
 from trainer.rollout import draw_tasks
-from trainer.sampling import Decoding, Reply
+from trainer.sampling import Decoding
 from trainer.train import train
+
+from .conftest import own_sampler
 
 TALK = Talk(scene("bargain", 0)).after(0, speak("I pay $9."))
 
@@ -30,18 +33,17 @@ class Scripted(PolicyPartner):
     """Replies from a list instead of a model, and the prompts that it was given."""
 
     def __init__(self, *replies, limit=10_000):
-        self.sampler = self
-        self.policy = self.chat = self
+        self.engine = self.policy = self.chat = self
         self.decoding, self.limit = Decoding(max_reply_tokens=8), limit
         self.replies, self.batches = list(replies), []
 
     def opening(self, text):
         return [text]
 
-    def session(self, rows):
+    def batch(self, rows, decoding):
         return self
 
-    def reply(self, rows, prompts, rng):
+    def reply(self, rows, prompts, seeds):
         self.batches.append([text for (text,) in prompts])
         assert len(rows) == len(prompts)
         return [Reply(text=self.replies.pop(0)) for _ in rows]
@@ -59,13 +61,18 @@ class Answers:
     def __init__(self, policy, text):
         self.policy, self.text = policy, text
 
-    def session(self, rows):
-        self.limit = 100_000
+    def open(self, seeds, *, fresh):
         return self
 
-    def reply(self, rows, *_):
+    def room(self, row):
+        return 100_000
+
+    async def reply(self, row, *_, **__):
         ids = list(self.policy.chat.reply(self.text))
-        return [Reply(ids, [0.0] * len(ids), [0.0] * len(ids), self.text) for _ in rows]
+        return Reply(ids, [0.0] * len(ids), [0.0] * len(ids), self.text)
+
+    def leave(self, row):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -114,14 +121,14 @@ def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder
     def played(judge):
         monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
         rollouts = make_rollouts(loaded, "train")
-        sampler = make_sampler(loaded, rollouts.partner.sampler.policy, 1.0)
+        sampler = own_sampler(loaded, rollouts.partner.engine.policy)
         speakers, acts = set(), rollouts.partner.acts
         monkeypatch.setattr(
             rollouts.partner,
             "acts",
             lambda *given: speakers.add(threading.get_ident()) or acts(*given),
         )
-        episodes = rollouts.play(tasks(rollouts), sampler, torch.Generator().manual_seed(0))
+        episodes = rollouts.play(tasks(rollouts), sampler, seed=0)
         return episodes, speakers
 
     loaded = chat(tiny_folder, "sampling.rows=6")
@@ -170,9 +177,7 @@ def test_all_running_episodes_are_answered_in_one_batch(tiny_folder, policy):
     partner = Scripted(*[said(f"I say ${n}.") for n in range(100)])
     rollouts = make_rollouts(loaded, "train")
     object.__setattr__(rollouts, "partner", partner)
-    played = rollouts.play(
-        tasks(rollouts), Answers(policy, said("Hello there.")), torch.Generator()
-    )
+    played = rollouts.play(tasks(rollouts), Answers(policy, said("Hello there.")), seed=0)
     assert [len(episode.steps) for episode in played] == [3] * 6
     batches = [len(batch) for batch in partner.batches]
     # Who is side 1 is spoken to at the reset, one by one, and not after the last turn.
@@ -185,9 +190,7 @@ def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder, policy):
     partner = Scripted(*[said("Good day.")] * 9)
     rollouts = make_rollouts(loaded, "train")
     object.__setattr__(rollouts, "partner", partner)
-    played = rollouts.play(
-        tasks(rollouts), Answers(policy, said("left the conversation")), torch.Generator()
-    )
+    played = rollouts.play(tasks(rollouts), Answers(policy, said("left the conversation")), seed=0)
     assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
     assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
 
@@ -198,29 +201,29 @@ def test_self_chat_repeats_itself(tiny_folder, policy):
     for _ in range(2):
         load_partner.cache_clear()
         rollouts = make_rollouts(loaded, "train")
-        sampler = make_sampler(loaded, policy, 1.0)
-        episodes = rollouts.play(tasks(rollouts), sampler, torch.Generator().manual_seed(1))
+        sampler = own_sampler(loaded, policy)
+        episodes = rollouts.play(tasks(rollouts), sampler, seed=1)
         played.append([(s.observation, s.reply) for e in episodes for s in e.steps])
     assert played[0] == played[1]
 
 
 def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     loaded = chat(
-        "pocket-talk", "env.max_turns=3", "sampling.tasks=4", "sampling.rollouts=4", "run.steps=1",
+        "pocket-talk", "env.max_turns=3", "sampling.tasks=2", "sampling.rollouts=4", "run.steps=1",
         "sampling.max_tokens=4096", "sampling.max_reply_tokens=48", "partner.max_reply_tokens=48",
         "update.learning_rate=1e-3", "update.skip_dead_groups=false", "eval.tasks=1",
         "eval.every=0", "env.options.family=bargain", "sampling.temperature=1.0",
     )  # fmt: skip
     load_partner.cache_clear()
     partner = load_partner(loaded.partner, loaded.policy)
-    before = [w.clone() for w in partner.sampler.policy.model.parameters()]
+    before = [w.clone() for w in partner.engine.policy.model.parameters()]
     train(loaded, tmp_path, console=Console(file=io.StringIO()))
     line = metrics.read(tmp_path / "metrics.jsonl")[-1]
-    assert line["episodes"] == 16
+    assert line["episodes"] == 8
     assert line["valid"] > 0
     assert 0 <= line["partner_return"] <= 1
     assert load_partner(loaded.partner, loaded.policy) is partner
-    after = list(partner.sampler.policy.model.parameters())
+    after = list(partner.engine.policy.model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     trained = Policy.load(str(tmp_path / "checkpoints" / "step_1")).model.parameters()
     assert any(not torch.equal(a, b) for a, b in zip(before, trained, strict=True))

@@ -6,9 +6,10 @@ import shutil
 import pytest
 import torch
 
+from trainer.engines.own import OwnEngine
 from trainer.policy import LoRA, Policy
 from trainer.pretrained import resolve
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -79,9 +80,9 @@ def test_gradient_checkpointing_changes_no_gradient(tiny_folder):
 def test_sampling_works_with_gradient_checkpointing(tiny_folder):
     policy = Policy.load(str(tiny_folder), lora=LoRA(rank=2), gradient_checkpointing=True)
     plain = Policy.load(str(tiny_folder))
-    prompts, rng = [[5, 6, 7]], torch.Generator()
+    prompts = [[5, 6, 7]]
     one, other = (
-        Sampler(p, Decoding(temperature=0)).session(1).reply([0], prompts, rng)[0]
+        OwnEngine(p).batch(1, Decoding(temperature=0)).reply([0], prompts, [0])[0]
         for p in (policy, plain)
     )
     assert one.ids == other.ids

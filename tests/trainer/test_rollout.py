@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
-import torch
 
 from agent_envs import Template
 from trainer.environments import Env, PromptOptions
@@ -47,12 +46,9 @@ def tasks(*lengths):
     return [Task(f"corridor/{n}", group, seed=7) for group, n in enumerate(lengths)]
 
 
-RNG = torch.Generator()
-
-
 def test_the_finished_are_neither_prompted_nor_stepped(corridor):
     script = Script(east)
-    played = rollouts().play(tasks(1, 3, 2), script, RNG)
+    played = rollouts().play(tasks(1, 3, 2), script, seed=0)
     # lengths 1, 3, 2: all three, then those of length 3 and 2, then the one of length 3
     assert script.asked == [[0, 1, 2], [1, 2], [1]]
     assert [env.steps for env in corridor.MADE] == [1, 3, 2]
@@ -66,19 +62,19 @@ def test_the_finished_are_neither_prompted_nor_stepped(corridor):
 def test_environments_are_made_once(corridor):
     player = rollouts()
     for _ in range(3):
-        player.play(tasks(1, 2), Script(east), RNG)
+        player.play(tasks(1, 2), Script(east), seed=0)
     assert len(corridor.MADE) == 2
 
 
 def test_waves_give_the_same_episodes_in_the_same_order(corridor):
-    together = rollouts().play(tasks(1, 3, 2, 5), Script(east), RNG)
-    assert rollouts(rows=2).play(tasks(1, 3, 2, 5), Script(east), RNG) == together
+    together = rollouts().play(tasks(1, 3, 2, 5), Script(east), seed=0)
+    assert rollouts(rows=2).play(tasks(1, 3, 2, 5), Script(east), seed=0) == together
     assert len(corridor.MADE) == 4 + 2
 
 
 def test_history_sends_only_what_is_new():
     script = Script(east)
-    (episode,) = rollouts().play(tasks(2), script, RNG)
+    (episode,) = rollouts().play(tasks(2), script, seed=0)
     assert script.sessions == 1
     assert script.prompts == [f"{INSTRUCTION}\n\nYou stand at 0.", "\x01You stand at 1."]
     assert [step.observation for step in episode.steps] == ["You stand at 0.", "You stand at 1."]
@@ -87,8 +83,8 @@ def test_history_sends_only_what_is_new():
 
 def test_turn_context_renders_a_prompt_and_starts_anew():
     script = Script(east)
-    (episode,) = rollouts("turn").play(tasks(2), script, RNG)
-    assert script.sessions == 1 + 2  # one to ask for its limit, one a turn
+    (episode,) = rollouts("turn").play(tasks(2), script, seed=0)
+    assert script.fresh
     assert all(prompt.startswith("You are an expert agent") for prompt in script.prompts)
     assert "'east'" in script.prompts[1]
     assert episode.steps[1].observation == script.prompts[1]
@@ -98,7 +94,7 @@ def test_turn_context_renders_a_prompt_and_starts_anew():
 def test_what_is_recorded():
     replies = iter(["<think></think><action>north</action>", "go east", east("", 0), east("", 0)])
     script = Script(lambda text, row: next(replies))
-    (episode,) = rollouts(penalty=-0.1).play(tasks(2), script, RNG)
+    (episode,) = rollouts(penalty=-0.1).play(tasks(2), script, seed=0)
     steps = episode.steps
     assert [step.action for step in steps] == ["north", "", "east", "east"]
     assert [step.valid for step in steps] == [False, False, True, True]
@@ -113,7 +109,9 @@ def test_what_is_recorded():
 
 
 def test_an_invalid_last_turn_keeps_its_penalty():
-    (episode,) = rollouts(penalty=-0.1, turns=3).play(tasks(5), Script(lambda text, row: "no"), RNG)
+    (episode,) = rollouts(penalty=-0.1, turns=3).play(
+        tasks(5), Script(lambda text, row: "no"), seed=0
+    )
     assert [step.reward for step in episode.steps] == pytest.approx([-0.1] * 3)
     assert (episode.outcome, episode.success, episode.truncated) == (0.0, False, True)
 
@@ -131,7 +129,7 @@ class Doubled(gym.RewardWrapper):
 def test_what_a_silent_wrapper_pays_stays_with_its_turn():
     env = Env(id="Corridor-v0", wrappers={f"{__name__}:Doubled": {}})
     player = Rollouts(env, PromptOptions(), "train")
-    (episode,) = player.play(tasks(2), Script(east), RNG)
+    (episode,) = player.play(tasks(2), Script(east), seed=0)
     assert episode.outcome == 1.0
     assert [step.reward for step in episode.steps] == [0.25, 1.25]
 
@@ -149,7 +147,7 @@ def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
     env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
     player = Rollouts(env, PromptOptions(), "train", max_tokens=10**6)
     names = player.panel.task_ids[:400:8]  # some of them ask for a coat
-    played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), RNG)
+    played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), seed=0)
     plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
     for episode in played:
         plain.reset(seed=1, options={"task_id": episode.task_id})
@@ -162,7 +160,7 @@ def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
 
 def test_constrained_decoding_gets_the_actions():
     script = Script(east, decode="admissible")
-    rollouts().play(tasks(1, 2), script, RNG)
+    rollouts().play(tasks(1, 2), script, seed=0)
     both = ["east", "north"]
     assert script.offered == [[both, both], [both]]
 
@@ -170,20 +168,20 @@ def test_constrained_decoding_gets_the_actions():
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_no_room_for_a_reply_ends_the_episode(context):
     whole = Script(east)
-    rollouts(context).play(tasks(3), whole, RNG)
+    rollouts(context).play(tasks(3), whole, seed=0)
     used = len(whole.prompts[0]) + len(east("", 0)) + 1 if context == "history" else 0
     limit = used + len(whole.prompts[1]) + 50 - 1  # one token short of the second reply
     if context == "turn":
         limit = max(limit, len(whole.prompts[0]) + 50)
-    (episode,) = rollouts(context, max_tokens=limit).play(tasks(3), Script(east), RNG)
+    (episode,) = rollouts(context, max_tokens=limit).play(tasks(3), Script(east), seed=0)
     assert (len(episode.steps), episode.truncated, episode.outcome) == (1, True, 0.0)
-    (episode,) = rollouts(context).play(tasks(3), Script(east, limit=limit), RNG)
+    (episode,) = rollouts(context).play(tasks(3), Script(east, limit=limit), seed=0)
     assert (len(episode.steps), episode.truncated) == (1, True)
 
 
 def test_a_first_prompt_without_room_is_refused():
     with pytest.raises(ValueError, match=r"corridor/3 has \d+ tokens.*sampling\.max_tokens"):
-        rollouts(max_tokens=60).play(tasks(3), Script(east), RNG)
+        rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0)
 
 
 def test_the_explorer_shows_the_way(corridor):
@@ -232,7 +230,7 @@ def test_a_template_of_ones_own(monkeypatch):
     def prompts(path):
         script = Script(east)
         Rollouts(Env("Corridor-v0"), PromptOptions("turn", path), "train").play(
-            tasks(1), script, RNG
+            tasks(1), script, seed=0
         )
         return script.prompts
 
@@ -248,7 +246,7 @@ def test_a_template_of_ones_own(monkeypatch):
 def test_an_unknown_option_of_the_environment_names_the_nearest():
     env = Env(id="Corridor-v0", options={"maxturns": 3})
     with pytest.raises(RecipeError, match=r"no option 'maxturns'.*'max_turns'"):
-        Rollouts(env, PromptOptions(), "train").play(tasks(1), Script(east), RNG)
+        Rollouts(env, PromptOptions(), "train").play(tasks(1), Script(east), seed=0)
 
 
 def test_draws_are_groups_of_different_tasks(corridor):
@@ -305,7 +303,7 @@ def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
         )
         script = Script(answer)
         tasks = draw_tasks(rollouts.panel, tasks=4, rollouts=2, seed=1, step=1)
-        return rollouts.play(tasks, script, torch.Generator()), script.prompts, waiting[0]
+        return rollouts.play(tasks, script, seed=0), script.prompts, waiting[0]
 
     alone = played()
     monkeypatch.setattr(corridor.Corridor, "waits", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 import credit
 from trainer import episodes, recipe
@@ -31,7 +30,7 @@ def test_replies_reach_the_environment_whole_and_rewards_of_turns_are_kept(tasks
         lambda text, row: CALL if row == 0 and "Question: " in text else "<answer>x</answer>",
         max_reply_tokens=200,
     )
-    caller, guesser = rollouts.play(tasks, sampler, torch.Generator())
+    caller, guesser = rollouts.play(tasks, sampler, seed=0)
     assert sampler.prompts[0].startswith("You have access to the following tools")
     assert [step.action for step in caller.steps][1] == "<answer>x</answer>"
     assert caller.steps[0].reply == CALL
@@ -55,7 +54,7 @@ def test_replies_reach_the_environment_whole_and_rewards_of_turns_are_kept(tasks
 def test_a_turn_limit_pays_what_the_environment_pays(tasks):
     rollouts = make_rollouts(recipe.load("wiki grpo", ["sampling.max_tokens=9000"]), "train")
     sampler = Script(lambda *_: "no tag at all", max_reply_tokens=200)
-    (episode, _) = rollouts.play(tasks, sampler, torch.Generator())
+    (episode, _) = rollouts.play(tasks, sampler, seed=0)
     assert episode.truncated
     assert episode.outcome == pytest.approx(0.04)  # the floor of the form's reward
     assert [step.reward for step in episode.steps] == [0.0, 0.0]

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from trainer.batch import collate, make_rows
+from trainer.engines.own import OwnEngine
 from trainer.learner import Learner, Optimizer
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 from trainer.sft import demonstration, imitate
 
 TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 1.", "look")]
@@ -45,9 +46,9 @@ def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
     rows = make_rows([demonstration(tiny_policy.chat, TURNS)])
     losses = [imitate(taught, rows)["loss"] for _ in range(40)]
     assert losses[-1] < 0.05 < losses[0]
-    session = Sampler(tiny_policy, Decoding(temperature=0)).session(1)
+    batch = OwnEngine(tiny_policy).batch(1, Decoding(temperature=0))
     prompts = [list(tiny_policy.chat.opening(TURNS[0][0]))]
-    reply = session.reply([0], prompts, torch.Generator())[0]
+    reply = batch.reply([0], prompts, [0])[0]
     assert reply.text == "<think></think><action>go to desk 1</action>"
 
 

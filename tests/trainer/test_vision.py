@@ -9,14 +9,14 @@ import torch
 from agent_envs.prompt import IMAGE
 from trainer import episodes, recipe
 from trainer.batch import collate, make_rows, prompts
-from trainer.build import make_rollouts, make_sampler
+from trainer.build import make_rollouts
 from trainer.policy import LoRA, Policy
 from trainer.rollout import draw_tasks
 from trainer.train import train
 from trainer.update import recomputed, token_logprobs
 from trainer.vision import Picture
 
-from .conftest import Script, figures, quiet
+from .conftest import Script, figures, own_sampler, quiet
 
 OPTIONS = [
     "env.id=EZPoints-v0",
@@ -43,8 +43,8 @@ def played(policy, *options, blind=()):
     loaded = recipe.load("alfworld mgr pocket", [*OPTIONS, *options])
     rollouts = make_rollouts(loaded, "train", blind=blind)
     tasks = draw_tasks(rollouts.panel, tasks=2, rollouts=3, seed=0, step=1)
-    sampler = make_sampler(loaded, policy, 1.0)
-    return rollouts.play(tasks, sampler, torch.Generator().manual_seed(1))
+    sampler = own_sampler(loaded, policy)
+    return rollouts.play(tasks, sampler, seed=1)
 
 
 def test_a_picture_is_an_array_that_can_be_compared():
@@ -191,7 +191,7 @@ def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):
 
     sampler = Writing(lambda *_: said, max_reply_tokens=60)
     (episode,) = rollouts.play(
-        draw_tasks(rollouts.panel, tasks=1, rollouts=1, seed=0, step=1), sampler, torch.Generator()
+        draw_tasks(rollouts.panel, tasks=1, rollouts=1, seed=0, step=1), sampler, seed=0
     )
     assert [len(step.images) for step in episode.steps] == [1, 1, 1]
     assert not any(step.valid for step in episode.steps)

@@ -1,5 +1,6 @@
 """Sampling: exact log-probabilities, a cache that changes nothing, choices that stay allowed."""
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -7,18 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.batch import collate, make_rows
+from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
 from trainer.policy import Policy
-from trainer.sampling import Decoding, Sampler
+from trainer.sampling import Decoding
 from trainer.update import token_logprobs
 
-from .conftest import tiny_model, tiny_tokenizer
+from .conftest import sample, tiny_model, tiny_tokenizer
 
 ACTIONS = ["look", "go to desk 1", "go to desk 12", "go to bed 1", "take mug 1 from bed 1"]
 
 
 def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+    return np.random.default_rng(seed)
 
 
 def policy():
@@ -60,12 +62,12 @@ def assert_recorded(history, reply, temperature=1.0):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_recorded_logprobs_are_those_of_a_whole_encoding(temperature):
-    sampler = Sampler(POLICY, Decoding(temperature=temperature, max_reply_tokens=12))
-    session, rng = sampler.session(3), generator()
+    decoding = Decoding(temperature=temperature, max_reply_tokens=12)
+    session, rng = OwnEngine(POLICY).batch(3, decoding), generator()
     histories = [opening(t) for t in ("You are in a room.", "look", "A much longer text " * 9)]
     new = [list(h) for h in histories]
     for message in ("Nothing happens.", "On the desk 1, you see a mug 1.", "ok"):
-        replies = session.reply(range(3), new, rng)
+        replies = sample(session, range(3), new, rng)
         for i, reply in enumerate(replies):
             assert_recorded(histories[i], reply, temperature)
             new[i] = POLICY.chat.after(reply.ids, message * (i + 1))
@@ -80,38 +82,47 @@ def test_recorded_logprobs_are_those_of_a_whole_encoding(temperature):
 )
 def test_greedy_with_the_cache_equals_greedy_without(texts, seed, data):
     """Whatever the lengths and whichever rows are dropped on the way."""
-    sampler = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=4))
-    session = sampler.session(len(texts))
+    decoding = Decoding(temperature=0, max_reply_tokens=4)
+    session = OwnEngine(POLICY).batch(len(texts), decoding)
     histories = {i: opening(text) for i, text in enumerate(texts)}
     new = {i: list(ids) for i, ids in histories.items()}
     for _ in range(3):
         rows = data.draw(st.permutations(sorted(new)))
         rows = rows[: data.draw(st.integers(1, len(rows)))]
-        replies = session.reply(rows, [new[i] for i in rows], generator(seed))
+        replies = sample(session, rows, [new[i] for i in rows], generator(seed))
         new = {}
         for i, reply in zip(rows, replies, strict=True):
-            uncached = sampler.session(1).reply([0], [histories[i]], generator())[0]
+            uncached = sample(
+                OwnEngine(POLICY).batch(1, decoding), [0], [histories[i]], generator()
+            )[0]
             assert reply.ids == uncached.ids
             new[i] = POLICY.chat.after(reply.ids, f"message {i}")
             histories[i] = histories[i] + reply.ids + new[i]
 
 
 def test_neighbours_do_not_change_a_row():
-    sampler = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=8))
+    decoding = Decoding(temperature=0, max_reply_tokens=8)
     texts = ["short", "You are in the middle of a room. " * 4, "a mug"]
-    together = sampler.session(3).reply(range(3), [opening(t) for t in texts], generator())
+    together = sample(
+        OwnEngine(POLICY).batch(3, decoding), range(3), [opening(t) for t in texts], generator()
+    )
     for text, reply in zip(texts, together, strict=True):
-        alone = sampler.session(1).reply([0], [opening(text)], generator())[0]
+        alone = sample(OwnEngine(POLICY).batch(1, decoding), [0], [opening(text)], generator())[0]
         assert alone.ids == reply.ids
         assert alone.logprobs == pytest.approx(reply.logprobs, abs=1e-5)
 
 
 def test_same_seed_same_replies_and_another_seed_others():
-    sampler = Sampler(POLICY, Decoding(max_reply_tokens=10))
+    decoding = Decoding(max_reply_tokens=10)
     prompts = [opening("look")] * 4
 
     def ids(seed):
-        return [r.ids for r in sampler.session(4).reply(range(4), prompts, generator(seed))]
+        return [
+            r.ids
+            for r in sample(
+                OwnEngine(POLICY).batch(4, decoding), range(4), prompts, generator(seed)
+            )
+        ]
 
     assert ids(1) == ids(1)
     assert ids(1) != ids(2)
@@ -119,9 +130,11 @@ def test_same_seed_same_replies_and_another_seed_others():
 
 def test_samples_follow_the_distribution():
     """4,000 first tokens against the model's probabilities: chi-square over the likely tokens."""
-    sampler = Sampler(POLICY, Decoding(max_reply_tokens=1))
+    decoding = Decoding(max_reply_tokens=1)
     prompt = opening("look")
-    replies = sampler.session(4000).reply(range(4000), [prompt] * 4000, generator(5))
+    replies = sample(
+        OwnEngine(POLICY).batch(4000, decoding), range(4000), [prompt] * 4000, generator(5)
+    )
     counts = torch.bincount(torch.tensor([r.ids[0] for r in replies]), minlength=330)
     expected = 4000 * logits_of(prompt)[-1].softmax(-1)
     likely = expected > 10
@@ -130,8 +143,10 @@ def test_samples_follow_the_distribution():
 
 
 def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut():
-    sampler = Sampler(POLICY, Decoding(max_reply_tokens=30))
-    replies = sampler.session(64).reply(range(64), [opening("look")] * 64, generator(3))
+    decoding = Decoding(max_reply_tokens=30)
+    replies = sample(
+        OwnEngine(POLICY).batch(64, decoding), range(64), [opening("look")] * 64, generator(3)
+    )
     end = POLICY.chat.end
     closed = [r for r in replies if r.ids[-1] == end]
     cut = [r for r in replies if r.ids[-1] != end]
@@ -143,13 +158,13 @@ def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut():
 
 
 def test_constrained_replies_are_actions_with_their_renormalised_probability():
-    sampler = Sampler(POLICY, Decoding(decode="admissible", max_reply_tokens=2))
-    session, rng = sampler.session(8), generator()
+    decoding = Decoding(decode="admissible", max_reply_tokens=2)
+    session, rng = OwnEngine(POLICY).batch(8, decoding), generator()
     histories = [opening(f"room {i}") for i in range(8)]
     new = [list(h) for h in histories]
     seen = set()
     for _ in range(3):
-        for i, reply in enumerate(session.reply(range(8), new, rng, [ACTIONS] * 8)):
+        for i, reply in enumerate(sample(session, range(8), new, rng, [ACTIONS] * 8)):
             assert reply.text in {f"<think></think><action>{a}</action>" for a in ACTIONS}
             assert tuple(reply.ids) == POLICY.chat.reply(reply.text)
             assert all(t in a for t, a in zip(reply.ids, reply.allowed, strict=True))
@@ -161,16 +176,22 @@ def test_constrained_replies_are_actions_with_their_renormalised_probability():
 
 
 def test_a_single_action_leaves_no_choice():
-    sampler = Sampler(POLICY, Decoding(decode="admissible"))
-    reply = sampler.session(1).reply([0], [opening("x")], generator(), [["look"]])[0]
+    decoding = Decoding(decode="admissible")
+    reply = sample(
+        OwnEngine(POLICY).batch(1, decoding), [0], [opening("x")], generator(), [["look"]]
+    )[0]
     assert reply.logprobs == reply.entropies == [0.0] * len(reply.ids)
 
 
 def test_probabilities_of_the_actions_sum_to_one():
     """Each action's probability is the product of its recorded tokens' probabilities."""
-    sampler = Sampler(POLICY, Decoding(decode="admissible"))
-    replies = sampler.session(300).reply(
-        range(300), [opening("x")] * 300, generator(), [ACTIONS] * 300
+    decoding = Decoding(decode="admissible")
+    replies = sample(
+        OwnEngine(POLICY).batch(300, decoding),
+        range(300),
+        [opening("x")] * 300,
+        generator(),
+        [ACTIONS] * 300,
     )
     probability = {r.text: torch.tensor(r.logprobs).sum().exp().item() for r in replies}
     assert len(probability) == len(ACTIONS)
@@ -190,11 +211,8 @@ def fed(monkeypatch):
 def test_equal_openings_are_encoded_once(fed):
     one, other = opening("You are in a room."), opening("look")
     prompts = [one, other, one, one, other]
-    replies = (
-        Sampler(POLICY, Decoding(max_reply_tokens=1))
-        .session(5)
-        .reply(range(5), prompts, generator())
-    )
+    batch = OwnEngine(POLICY).batch(5, Decoding(max_reply_tokens=1))
+    replies = sample(batch, range(5), prompts, generator())
     assert sum(ids.numel() for ids in fed) <= 2 * len(one)
     for prompt, reply in zip(prompts, replies, strict=True):
         assert_recorded(prompt, reply)
@@ -203,19 +221,19 @@ def test_equal_openings_are_encoded_once(fed):
 
 def test_nothing_is_encoded_twice(fed):
     """Tokens given to the model over an episode are its tokens, each once."""
-    sampler = Sampler(POLICY, Decoding(max_reply_tokens=6))
-    session, new, total = sampler.session(1), opening("look"), 0
+    decoding = Decoding(max_reply_tokens=6)
+    session, new, total = OwnEngine(POLICY).batch(1, decoding), opening("look"), 0
     for _ in range(4):
-        reply = session.reply([0], [new], generator())[0]
+        reply = sample(session, [0], [new], generator())[0]
         total += len(new) + len(reply.ids)
         new = POLICY.chat.after(reply.ids, "Nothing happens.")
     assert sum(ids.numel() for ids in fed) == total - 1  # the last sampled token awaits its turn
 
 
 def test_room_counts_down_to_the_models_positions():
-    session = Sampler(POLICY, Decoding(max_reply_tokens=1)).session(1)
+    session = OwnEngine(POLICY).batch(1, Decoding(max_reply_tokens=1))
     assert session.room(0) == 2048
-    reply = session.reply([0], [[5] * 100], generator())[0]
+    reply = sample(session, [0], [[5] * 100], generator())[0]
     assert session.room(0) == 2048 - 100 - len(reply.ids)
 
 
@@ -229,25 +247,25 @@ def test_room_counts_down_to_the_models_positions():
 )
 def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Sampler(POLICY, Decoding(**options))
+        Decoding(**options)
 
 
 def test_misuse_is_refused():
-    session = Sampler(POLICY, Decoding(max_reply_tokens=1)).session(2)
+    session = OwnEngine(POLICY).batch(2, Decoding(max_reply_tokens=1))
     with pytest.raises(ValueError, match="2 rows need one token list each, got 1"):
-        session.reply([0, 1], [[1]], generator())
+        sample(session, [0, 1], [[1]], generator())
     with pytest.raises(ValueError, match=r"rows \[1\] got no new token"):
-        session.reply([0, 1], [[1], []], generator())
+        sample(session, [0, 1], [[1], []], generator())
     with pytest.raises(ValueError, match="each row may occur once"):
-        session.reply([0, 0], [[1], [1]], generator())
+        sample(session, [0, 0], [[1], [1]], generator())
     with pytest.raises(ValueError, match="only there, got some with decode='free'"):
-        session.reply([0, 1], [[1], [1]], generator(), [["look"], ["look"]])
+        sample(session, [0, 1], [[1], [1]], generator(), [["look"], ["look"]])
     with pytest.raises(ValueError, match="longer than the model's 2048 positions"):
-        session.reply([0, 1], [[1], [1] * 2049], generator())
-    session.reply([0], [[1]], generator())
+        sample(session, [0, 1], [[1], [1] * 2049], generator())
+    sample(session, [0], [[1]], generator())
     with pytest.raises(ValueError, match=r"rows \[1\] were dropped"):
-        session.reply([1], [[1]], generator())
-    constrained = Sampler(POLICY, Decoding(decode="admissible")).session(1)
+        sample(session, [1], [[1]], generator())
+    constrained = OwnEngine(POLICY).batch(1, Decoding(decode="admissible"))
     with pytest.raises(ValueError, match="needs actions"):
         constrained.reply([0], [[1]], generator(), [[]])
 
@@ -256,10 +274,12 @@ def test_eager_attention_gives_the_same_replies():
     tokenizer = tiny_tokenizer()
     model = tiny_model(len(tokenizer))
     model.set_attn_implementation("eager")
-    eager = Sampler(Policy(model, tokenizer), Decoding(temperature=0, max_reply_tokens=6))
-    fused = Sampler(POLICY, Decoding(temperature=0, max_reply_tokens=6))
+    decoding = Decoding(temperature=0, max_reply_tokens=6)
     prompts = [opening("look"), opening("You are in the middle of a room.")]
-    one, other = (s.session(2).reply([0, 1], prompts, generator()) for s in (eager, fused))
+    one, other = (
+        sample(OwnEngine(policy).batch(2, decoding), [0, 1], prompts, generator())
+        for policy in (Policy(model, tokenizer), POLICY)
+    )
     assert [r.ids for r in one] == [r.ids for r in other]
 
 
@@ -269,7 +289,7 @@ def test_broken_weights_are_refused():
     with torch.no_grad():
         broken.parameters()[-1].fill_(torch.nan)
     with pytest.raises(FloatingPointError, match=r"logits of .* are NaN or infinite"):
-        Sampler(broken).session(1).reply([0], [[5]], generator())
+        sample(OwnEngine(broken).batch(1, Decoding()), [0], [[5]], generator())
 
 
 SMALL = {
@@ -299,12 +319,12 @@ def test_families_of_models_sample_what_they_compute(family):
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family])
     policy = Policy(model, tiny_tokenizer())
-    session = Sampler(policy, Decoding(max_reply_tokens=5)).session(3)
+    session = OwnEngine(policy).batch(3, Decoding(max_reply_tokens=5))
     played = [Episode("", "", 0, 0, "history", []) for _ in range(3)]
     for _ in range(3):
         new = [[7 + i] * (1 + 4 * i) for i in range(3)]
         for ids, reply, episode in zip(
-            new, session.reply(range(3), new, generator()), played, strict=True
+            new, sample(session, range(3), new, generator()), played, strict=True
         ):
             episode.steps.append(Step("", "", "", ids, reply.ids, reply.logprobs))
     batch = collate(make_rows(played))
@@ -321,9 +341,9 @@ def test_smollm2_is_sampled_and_recomputed_exactly():
         pytest.skip(str(missing))
     prompt = "You are in a room. You see a bed 1, a desk 1. Your task is to: go to the desk."
     for decode, actions in (("free", None), ("admissible", [ACTIONS] * 2)):
-        session = Sampler(policy, Decoding(decode=decode, max_reply_tokens=12)).session(2)
+        session = OwnEngine(policy).batch(2, Decoding(decode=decode, max_reply_tokens=12))
         new = [list(policy.chat.opening(prompt * (i + 1))) for i in range(2)]
-        replies = session.reply([0, 1], new, generator(), actions)
+        replies = sample(session, [0, 1], new, generator(), actions)
         steps = [
             Step("", r.text, "", ids, r.ids, r.logprobs, r.entropies, r.allowed)
             for ids, r in zip(new, replies, strict=True)
@@ -340,8 +360,8 @@ def test_sliding_windows_are_refused():
     model = tiny_model(len(tokenizer))
     model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
-        Sampler(Policy(model, tokenizer))
+        OwnEngine(Policy(model, tokenizer))
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
     with pytest.raises(ValueError, match="has sliding_attention; use another model"):
-        Sampler(Policy(model, tokenizer))
+        OwnEngine(Policy(model, tokenizer))

@@ -1,0 +1,69 @@
+"""Batches of concurrent requests whose members do not depend on who was faster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
+
+
+class Gather(Generic[_Asked, _Answer]):
+    """Answers one request of each member in one call, when every member has asked or left.
+
+    All methods are called from one event loop.
+
+    Args:
+        members: Who will ask.
+        answer: Requests by member, in increasing order -> an answer for each. It blocks the loop,
+            in which nothing else is due.
+    """
+
+    def __init__(
+        self,
+        members: Iterable[int],
+        answer: Callable[[dict[int, _Asked]], dict[int, _Answer]],
+    ) -> None:
+        self._members = set(members)
+        self._answer = answer
+        self._asked: dict[int, tuple[_Asked, asyncio.Future[_Answer]]] = {}
+
+    async def ask(self, member: int, request: _Asked) -> _Answer:
+        """The answer to a request, with those of all other members.
+
+        Raises:
+            ValueError: The member has left, or waits for an answer already.
+        """
+        if member not in self._members or member in self._asked:
+            raise ValueError(
+                f"conversation {member} cannot ask: it "
+                + ("waits for a reply already" if member in self._asked else "was left")
+            )
+        answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._asked[member] = request, answered
+        self._go()
+        return await answered
+
+    def leave(self, member: int) -> None:
+        """Stop waiting for a member; leaving twice is allowed."""
+        self._members.discard(member)
+        self._go()
+
+    def _go(self) -> None:
+        if not self._members or self._asked.keys() != self._members:
+            return
+        asked, self._asked = dict(sorted(self._asked.items())), {}
+        try:
+            answers = self._answer({member: request for member, (request, _) in asked.items()})
+        except Exception as error:  # noqa: BLE001 - raised in every member
+            for _, answered in asked.values():
+                if not answered.cancelled():
+                    answered.set_exception(error)
+            return
+        for member, (_, answered) in asked.items():
+            if not answered.cancelled():
+                answered.set_result(answers[member])

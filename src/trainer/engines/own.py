@@ -1,0 +1,422 @@
+"""The own engine: batched sampling with a key-value cache, kept across the turns of conversations.
+
+Each row has its own length (`trainer.engines.cache`): no token is padded or encoded twice, equal
+openings are encoded once, and the place of a finished row is used by another. All conversations are
+sampled in lock step: a turn is drawn when every running one has asked for it, so that the rows of a
+batch, and with them the last bits of its sums, are the same in every run.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from trainer.engines import Reply
+from trainer.engines.cache import RaggedCache
+from trainer.engines.gather import Gather
+from trainer.sampling import FORM, Decoding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from trainer.policy import Policy
+    from trainer.vision import Picture
+
+_CHUNK = {"cpu": 1024}  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
+_WIDE = 65536
+_NEVER = -1e9
+
+Trie: TypeAlias = "dict[int, Trie]"
+
+
+class OwnEngine:
+    """Samples from the policy itself, in this process.
+
+    Raises:
+        ValueError: The model has sliding-window or recurrent layers.
+    """
+
+    def __init__(self, policy: Policy, version: int = 0) -> None:
+        config = policy.model.config.get_text_config()
+        windowed = getattr(config, "sliding_window", None) is not None
+        plain = ["sliding_attention" if windowed else "full_attention"]
+        kinds = set(getattr(config, "layer_types", None) or plain)
+        if kinds != {"full_attention"}:
+            raise ValueError(
+                f"sampling needs full-attention layers, but {policy.name!r} has "
+                f"{', '.join(sorted(kinds))}; use another model"
+            )
+        self.policy = policy
+        self.version = version
+
+    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> LockStep:
+        """Start a conversation for each seed; see `trainer.engines.Engine.open`."""
+        return LockStep(self, seeds, decoding, fresh=fresh)
+
+    def batch(self, rows: int, decoding: Decoding) -> Batch:
+        """Start `rows` conversations that are sampled by calls, without a schedule."""
+        return Batch(self.policy, rows, decoding, self.version)
+
+    def sync(self, policy: Policy, version: int) -> None:
+        """Sample from `policy` under this version."""
+        self.policy, self.version = policy, version
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Asked(NamedTuple):
+    """What one conversation gives for its next reply."""
+
+    new_ids: Sequence[int]
+    images: Sequence[Picture]
+    admissible: Sequence[str] | None
+
+
+class LockStep:
+    """Conversations of which each turn is one batch."""
+
+    def __init__(
+        self, engine: OwnEngine, seeds: Sequence[int], decoding: Decoding, *, fresh: bool
+    ) -> None:
+        self.engine, self.seeds, self.decoding, self.fresh = engine, seeds, decoding, fresh
+        self._batch = engine.batch(len(seeds), decoding)
+        self._turns = [0] * len(seeds)
+        self._gather: Gather[_Asked, Reply] = Gather(range(len(seeds)), self._answer)
+
+    def room(self, row: int) -> int:
+        """Tokens that still fit into the model's positions after conversation `row`."""
+        return self._batch.limit if self.fresh else self._batch.room(row)
+
+    async def reply(
+        self,
+        row: int,
+        new_ids: Sequence[int],
+        *,
+        images: Sequence[Picture] = (),
+        admissible: Sequence[str] | None = None,
+    ) -> Reply:
+        """The next reply of conversation `row`; see `trainer.engines.Session.reply`."""
+        return await self._gather.ask(row, _Asked(new_ids, images, admissible))
+
+    def leave(self, row: int) -> None:
+        """End conversation `row`."""
+        self._gather.leave(row)
+
+    def _answer(self, asked: dict[int, _Asked]) -> dict[int, Reply]:
+        rows = list(asked)
+        if self.fresh:
+            self._batch = self.engine.batch(len(rows), self.decoding)
+        listed = [one.admissible for one in asked.values()]
+        replies = self._batch.reply(
+            range(len(rows)) if self.fresh else rows,
+            [one.new_ids for one in asked.values()],
+            [[self.seeds[row], self._turns[row]] for row in rows],
+            [one or () for one in listed] if any(one is not None for one in listed) else None,
+            [one.images for one in asked.values()],
+        )
+        for row in rows:
+            self._turns[row] += 1
+        return dict(zip(rows, replies, strict=True))
+
+
+class Batch:
+    """Conversations that are sampled together; each stays in the cache until it is dropped."""
+
+    def __init__(self, policy: Policy, rows: int, decoding: Decoding, version: int = 0) -> None:
+        self.policy, self.decoding, self.version = policy, decoding, version
+        config = policy.model.config.get_text_config()
+        self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
+        self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
+        self._cache = RaggedCache(rows)
+        self._next = [0] * rows  # position of the next token; an image has fewer than tokens
+        self._rows = list(range(rows))  # conversation in each place of the cache
+        self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
+
+    def room(self, row: int) -> int:
+        """Number of tokens that still fit into the model's positions after the conversation."""
+        place = self._rows.index(row)
+        return self.limit - self._cache.lengths[place] - len(self._pending[place])
+
+    @torch.inference_mode()
+    def reply(
+        self,
+        rows: Sequence[int],
+        new_ids: Sequence[Sequence[int]],
+        seeds: Sequence[int | Sequence[int]],
+        admissible: Sequence[Sequence[str]] | None = None,
+        images: Sequence[Sequence[Picture]] = (),
+    ) -> list[Reply]:
+        """Append `new_ids` to the conversations of `rows` and sample one reply for each.
+
+        All other rows are dropped for good. `seeds` has the seed of each reply, `admissible` the
+        actions of each row for constrained decoding, `images` the images in its new tokens.
+
+        Raises:
+            ValueError: Lengths differ, a row was dropped or has no new token, a conversation is
+                longer than the model's positions, or constrained decoding has no actions.
+            FloatingPointError: The model's logits are NaN or infinite.
+        """
+        self._check(rows, new_ids, admissible)
+        tries = [
+            None if admissible is None else self._trie(admissible[i]) for i in range(len(rows))
+        ]
+        places = self._retain(rows)
+        at: dict[int, _Writer] = {}
+        for i, place in enumerate(places):
+            feed = [*self._pending[place], *new_ids[i]]
+            pictures = tuple(images[i]) if images else ()
+            at[place] = _Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures)
+            at[place].reply.version = self.version
+        writers = [at[place] for place in range(len(places))]
+        with self.policy.computing():
+            while active := [place for place, writer in enumerate(writers) if not writer.done]:
+                logits = self._encode(active, [writers[place].taken() for place in active])
+                self._draw(logits, [writers[place] for place in active])
+        for place, writer in enumerate(writers):
+            self._pending[place] = writer.feed
+            writer.reply.text = self.policy.chat.text(writer.reply.ids)
+        return [writers[place].reply for place in places]
+
+    def _check(
+        self,
+        rows: Sequence[int],
+        new_ids: Sequence[Sequence[int]],
+        admissible: Sequence[Sequence[str]] | None,
+    ) -> None:
+        if len(rows) != len(new_ids) or (admissible is not None and len(admissible) != len(rows)):
+            raise ValueError(f"{len(rows)} rows need one token list each, got {len(new_ids)}")
+        if gone := set(rows) - set(self._rows):
+            raise ValueError(f"rows {sorted(gone)} were dropped; start a new session for them")
+        if len(set(rows)) != len(rows):
+            raise ValueError(f"each row may occur once, got {list(rows)}")
+        if empty := [row for row, ids in zip(rows, new_ids, strict=True) if not ids]:
+            raise ValueError(f"rows {empty} got no new token; give each at least one")
+        if (self.decoding.decode == "admissible") != (admissible is not None):
+            raise ValueError(
+                'admissible actions are needed with decode="admissible" and only there, got '
+                f"{'some' if admissible is not None else 'none'} with "
+                f"decode={self.decoding.decode!r}"
+            )
+
+    def _trie(self, actions: Sequence[str]) -> Trie:
+        if not actions:
+            raise ValueError(
+                'decode="admissible" needs actions, the environment lists none; use decode="free"'
+            )
+        root: Trie = {}
+        for action in actions:
+            node = root
+            for token in self.policy.chat.reply(FORM.format(thought="", action=action)):
+                node = node.setdefault(token, {})
+        return root
+
+    def _retain(self, rows: Sequence[int]) -> list[int]:
+        """Drop all other rows and move the last kept ones to their places; the places of `rows`."""
+        kept = set(rows)
+        order = [place for place, row in enumerate(self._rows) if row in kept]
+        head = list(range(len(rows)))
+        movers = iter(place for place in order if place >= len(rows))
+        order = [place if self._rows[place] in kept else next(movers) for place in head]
+        if len(rows) < len(self._rows):
+            self._cache.keep(order)
+            self._rows = [self._rows[place] for place in order]
+            self._next = [self._next[place] for place in order]
+            self._pending = [self._pending[place] for place in order]
+        place_of = {row: place for place, row in enumerate(self._rows)}
+        return [place_of[row] for row in rows]
+
+    def _encode(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+        """Encode `feeds` [A]; logits after the last token of each: [A, V]."""
+        counts = [len(feed.ids) for feed in feeds]
+        for place, count in zip(places, counts, strict=True):
+            length = self._cache.lengths[place] + count
+            if length > self.limit:
+                raise ValueError(
+                    f"a conversation of {length} tokens is longer than the model's {self.limit} "
+                    "positions; lower max_turns or use context='turn'"
+                )
+        first: dict[_Feed, int] = {}
+        twins = [
+            place if self._cache.lengths[place] else first.setdefault(feed, place)
+            for place, feed in zip(places, feeds, strict=True)
+        ]
+        single = [i for i, place in enumerate(places) if twins[i] == place]
+        logits = self._encode_each([places[i] for i in single], [feeds[i] for i in single])
+        if len(single) < len(places):  # equal openings, as in the rollouts of a task
+            for place, twin in zip(places, twins, strict=True):
+                if place != twin:
+                    self._cache.copy(twin, place)
+                    self._next[place] = self._next[twin]
+            at = {places[i]: n for n, i in enumerate(single)}
+            logits = logits[[at[twin] for twin in twins]]
+        return logits
+
+    def _encode_each(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+        counts = [len(feed.ids) for feed in feeds]
+        everyone = len(self._rows)
+        if max(counts) == 1 and 2 * len(places) > everyone:
+            fed = dict(zip(places, feeds, strict=True))
+            # Encoding idle rows, too, costs less than copying the others.
+            idle = _Feed((0,), ())
+            logits = self._forward(
+                list(range(everyone)), [fed.get(i, idle) for i in range(everyone)]
+            )
+            logits = logits if len(places) == everyone else logits[places]
+        else:
+            parts = self._chunks(counts)
+            logits = torch.cat(
+                [self._forward([places[i] for i in p], [feeds[i] for i in p]) for p in parts]
+            )
+            if len(parts) > 1:
+                logits = logits[torch.tensor([*chain(*parts)]).argsort()]
+        self._cache.advance(places, counts)
+        for place, feed in zip(places, feeds, strict=True):
+            self._next[place] += self._spread(feed)
+        return logits
+
+    def _chunks(self, counts: list[int]) -> list[list[int]]:
+        """Indices of the rows of each forward pass: of similar length, within the token budget."""
+        budget = _CHUNK.get(self.policy.device.type, _WIDE)
+        parts: list[list[int]] = [[]]
+        for i in sorted(range(len(counts)), key=counts.__getitem__):
+            if parts[-1] and (len(parts[-1]) + 1) * counts[i] > budget:
+                parts.append([])
+            parts[-1].append(i)
+        return [sorted(part) for part in parts]
+
+    def _forward(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+        """Encode one chunk: [A] -> [A, V]."""
+        policy = self.policy
+        counts = [len(feed.ids) for feed in feeds]
+        longest = max(counts)
+        columns, mask = self._cache.aim(places, counts, policy.device)
+        if self._additive:
+            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, _NEVER)
+        ids = torch.tensor([[*feed.ids, *[0] * (longest - len(feed.ids))] for feed in feeds])
+        keep = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
+        pictures = [image for feed in feeds for image in feed.images]
+        seen = policy.seen(ids.to(policy.device), pictures)
+        if policy.vision:
+            seen["position_ids"] = self._positions(places, feeds, longest).to(policy.device)
+        return policy.logits(
+            ids.to(policy.device),
+            keep.to(policy.device),
+            **({"position_ids": columns} | seen),
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+
+    def _positions(self, places: list[int], feeds: list[_Feed], longest: int) -> Tensor:
+        """Positions of feeds for a vision-language model: -> [3, A, T]."""
+        positions = torch.zeros(3, len(feeds), longest, dtype=torch.long)
+        for row, (place, feed) in enumerate(zip(places, feeds, strict=True)):
+            positions[:, row, : len(feed.ids)] = self._placed(feed) + self._next[place]
+        return positions
+
+    def _placed(self, feed: _Feed) -> Tensor:
+        """Positions of a feed, counted from 0: -> [3, T]."""
+        vision = self.policy.vision
+        if vision is not None and feed.images:
+            return vision.places(feed.ids, feed.images)
+        return torch.arange(len(feed.ids)).expand(3, -1)
+
+    def _spread(self, feed: _Feed) -> int:
+        """Number of positions of a feed."""
+        return int(self._placed(feed).max()) + 1 if feed.images else len(feed.ids)
+
+    def _draw(self, logits: Tensor, writers: list[_Writer]) -> None:
+        """Draw the next token of each writer from its logits [A, V]."""
+        temperature = self.decoding.temperature
+        allowed = [writer.allowed for writer in writers]
+        scores = logits / temperature if temperature not in {0, 1} else logits
+        scores = _only(scores, allowed)
+        logprob = scores.log_softmax(-1)
+        p = logprob.exp()
+        entropy = -torch.linalg.vecdot(p, logprob)
+        if not torch.isfinite(entropy).all():
+            raise FloatingPointError(
+                f"the logits of {self.policy.name!r} are NaN or infinite; resume from an "
+                "earlier checkpoint"
+            )
+        if temperature == 0:
+            token = scores.argmax(-1, keepdim=True)
+        else:
+            u = torch.tensor([[writer.rng.random()] for writer in writers], device=p.device)
+            total = p.cumsum(-1)
+            token = torch.searchsorted(total, u.clamp(max=1 - 1e-6) * total[:, -1:], right=True)
+        chosen = logprob.gather(-1, token)[:, 0].tolist()
+        ends, most = self.policy.chat.ends, self.decoding.max_reply_tokens
+        drawn = zip(writers, token[:, 0].tolist(), chosen, entropy.tolist(), strict=True)
+        for writer, one, logprob_of_one, spread in drawn:
+            writer.write(one, logprob_of_one, spread)
+            if writer.node is None:
+                writer.done = one in ends or len(writer.reply.ids) >= most
+
+
+def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
+    """Scores [A, V] with all but the allowed tokens masked; None allows all."""
+    pairs = [(row, token) for row, tokens in enumerate(allowed) for token in tokens or ()]
+    if not pairs:
+        return scores
+    rows, tokens = torch.tensor(pairs, device=scores.device).T
+    masked = torch.full_like(scores, _NEVER)
+    masked[rows, tokens] = scores[rows, tokens]
+    return masked
+
+
+class _Feed(NamedTuple):
+    """Tokens to encode next, and their images."""
+
+    ids: tuple[int, ...]
+    images: tuple[Picture, ...]
+
+
+class _Writer:
+    """One reply being sampled: tokens to encode next, and its node in the trie of actions."""
+
+    def __init__(
+        self,
+        feed: list[int],
+        rng: np.random.Generator,
+        node: Trie | None = None,
+        images: tuple[Picture, ...] = (),
+    ) -> None:
+        self.feed = feed
+        self.rng = rng
+        self.images = images
+        self.node = node
+        self.done = False
+        self.reply = Reply(allowed=None if node is None else [])
+        self._force()
+
+    @property
+    def allowed(self) -> list[int] | None:
+        return None if self.node is None else list(self.node)
+
+    def taken(self) -> _Feed:
+        """The tokens and images to encode now; images are only given once."""
+        feed, self.images = _Feed(tuple(self.feed), self.images), ()
+        return feed
+
+    def write(self, token: int, logprob: float, entropy: float) -> None:
+        self.reply.add(token, logprob, entropy, self.allowed)
+        self.feed = [token]
+        if self.node is not None:
+            self.node = self.node[token]
+            self._force()
+
+    def _force(self) -> None:
+        """Append tokens while only one is allowed; they are encoded together."""
+        while self.node is not None and len(self.node) == 1:
+            ((token, after),) = self.node.items()
+            self.reply.add(token, 0.0, 0.0, [token])
+            self.feed.append(token)
+            self.node = after
+        self.done = self.node is not None and not self.node

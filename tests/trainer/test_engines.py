@@ -1,0 +1,208 @@
+"""Every engine: what a reply depends on, what is recorded with it, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from trainer.batch import collate, make_rows
+from trainer.engines import conversation_seeds
+from trainer.engines.gather import Gather
+from trainer.engines.own import OwnEngine
+from trainer.episodes import Episode, Step
+from trainer.policy import Policy
+from trainer.sampling import Decoding
+from trainer.update import token_logprobs
+
+from .conftest import tiny_model, tiny_tokenizer
+
+MESSAGES = ["Nothing happens.", "On the desk 1, you see a mug 1. " * 3, "ok"]
+ROOMS = ["You are in a room.", "look", "A much longer text. " * 9, "go to desk 1", "a mug"]
+
+
+@pytest.fixture(scope="module")
+def policy():
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer)
+
+
+@pytest.fixture(params=["own"])
+def engine(request, policy):
+    made = {"own": OwnEngine}[request.param](policy)
+    yield made
+    made.close()
+
+
+def talks(engine, policy, seeds, *, turns=3, fresh=False, rooms=ROOMS, **decoding):
+    """Conversations of each seed that are held at the same time, each with its own length."""
+    decoding = Decoding(**({"max_reply_tokens": 12} | decoding))
+
+    async def talk(session, row, room):
+        episode = Episode("t", "g", 0, 0, "turn" if fresh else "history", [])
+        new = list(policy.chat.opening(room))
+        for turn in range(turns):
+            reply = await session.reply(row, new)
+            step = Step("", reply.text, "", new, reply.ids, reply.logprobs, reply.entropies)
+            episode.steps.append(step)
+            assert reply.version == engine.version
+            text = MESSAGES[(row + turn) % len(MESSAGES)]
+            new = list(policy.chat.opening(text) if fresh else policy.chat.after(reply.ids, text))
+        session.leave(row)
+        return episode
+
+    async def hold():
+        session = engine.open(seeds, decoding, fresh=fresh)
+        return await asyncio.gather(
+            *(talk(session, row, rooms[row % len(rooms)]) for row in range(len(seeds)))
+        )
+
+    return asyncio.run(hold())
+
+
+def replies(episodes):
+    return [[step.reply_ids for step in episode.steps] for episode in episodes]
+
+
+def gap(policy, episodes, temperature):
+    """Largest difference of recorded log-probabilities from those of whole rows."""
+    batch = collate(make_rows(episodes))
+    logprobs, _ = token_logprobs(policy, batch, temperature=temperature)
+    return (logprobs - batch.logprobs).abs().max().item()
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_logprobs_are_those_of_the_policy(engine, policy, temperature, fresh):
+    played = talks(engine, policy, range(5), temperature=temperature, fresh=fresh)
+    assert gap(policy, played, temperature) < 1e-4
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_reply_depends_on_its_seed_and_turn_only(engine, policy, fresh):
+    seeds = conversation_seeds(7, 0, 5)
+    together = replies(talks(engine, policy, seeds, fresh=fresh))
+    for row, seed in enumerate(seeds):
+        alone = talks(engine, policy, [seed] * (row + 1), fresh=fresh)
+        assert replies(alone)[row] == together[row]
+    assert replies(talks(engine, policy, conversation_seeds(8, 0, 5), fresh=fresh)) != together
+
+
+def test_turns_and_conversations_draw_their_own_numbers(engine, policy):
+    rooms = ["look"]
+    one, other = replies(talks(engine, policy, [1, 2], rooms=rooms, fresh=True))
+    assert one != other
+    again = replies(talks(engine, policy, [3] * 64, rooms=rooms, turns=1))
+    assert all(reply == again[0] for reply in again)
+
+
+def test_seeds_of_a_part_are_those_of_the_whole():
+    assert conversation_seeds(3, 2, 4) == conversation_seeds(3, 0, 6)[2:]
+    assert len(set(conversation_seeds(3, 0, 5000))) == 5000
+    assert not set(conversation_seeds(3, 0, 100)) & set(conversation_seeds(4, 0, 100))
+
+
+def test_a_sync_changes_weights_and_version(engine, policy):
+    before = replies(talks(engine, policy, [1, 2]))
+    other = policy.twin("other")
+    other.set_weights({name: -weight for name, weight in policy.weights().items()})
+    engine.sync(other, 7)
+    after = talks(engine, other, [1, 2])
+    assert engine.version == 7
+    assert replies(after) != before
+    assert gap(other, after, 1.0) < 1e-4
+
+
+def test_greedy_replies_have_no_chance(engine, policy):
+    one, other = replies(talks(engine, policy, [1, 2], rooms=["look"], turns=1, temperature=0))
+    assert one == other
+
+
+def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut(engine, policy):
+    played = talks(engine, policy, range(64), rooms=["look"], turns=1, max_reply_tokens=30)
+    found = [step.reply_ids for episode in played for step in episode.steps]
+    ends = policy.chat.ends
+    assert any(ids[-1] in ends for ids in found)
+    assert all(len(ids) == 30 for ids in found if ids[-1] not in ends)
+    assert not any(set(ids[:-1]) & set(ends) for ids in found)
+
+
+def ask(engine, row, *given, **more):
+    async def one():
+        session = engine.open([0, 1], Decoding(max_reply_tokens=2))
+        session.leave(1)
+        return await session.reply(row, *given, **more)
+
+    return asyncio.run(one())
+
+
+def test_room_shrinks_by_prompt_and_reply(engine, policy):
+    async def measured():
+        session = engine.open([0], Decoding(max_reply_tokens=3))
+        before = session.room(0)
+        reply = await session.reply(0, [5] * 100)
+        return before - session.room(0) - 100 - len(reply.ids)
+
+    assert asyncio.run(measured()) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "given", "more", "message"),
+    [
+        (0, [[]], {}, "no new token"),
+        (1, [[5]], {}, "was left"),
+        (0, [[5] * 2049], {}, "longer than the model's 2048"),
+        (0, [[5]], {"admissible": ["look"]}, 'only there, got some with decode="free"'),
+    ],
+)
+def test_what_is_refused(engine, row, given, more, message):
+    with pytest.raises(ValueError, match=message.replace('"', ".")):
+        ask(engine, row, *given, **more)
+
+
+class TestGather:
+    def test_all_who_are_there_are_answered_together(self):
+        calls = []
+
+        def answer(asked):
+            calls.append(dict(asked))
+            return {who: what * 10 for who, what in asked.items()}
+
+        async def member(gather, who, times):
+            found = []
+            for turn in range(times):
+                await asyncio.sleep(0.001 * ((who * 7 + turn) % 3))
+                found.append(await gather.ask(who, who + 100 * turn))
+            gather.leave(who)
+            return found
+
+        async def all_of_them():
+            gather = Gather(range(3), answer)
+            return await asyncio.gather(*(member(gather, who, who + 1) for who in (2, 0, 1)))
+
+        assert asyncio.run(all_of_them()) == [[20, 1020, 2020], [0], [10, 1010]]
+        assert calls == [{0: 0, 1: 1, 2: 2}, {1: 101, 2: 102}, {2: 202}]
+        assert [list(call) for call in calls] == [[0, 1, 2], [1, 2], [2]]
+
+    def test_an_error_reaches_everyone(self):
+        def answer(asked):
+            raise OSError("no answer")
+
+        async def both():
+            gather = Gather(range(2), answer)
+            asked = (gather.ask(who, None) for who in range(2))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+        assert [str(error) for error in asyncio.run(both())] == ["no answer"] * 2
+
+    def test_one_who_waits_cannot_ask_again(self):
+        async def twice():
+            gather = Gather(range(2), lambda asked: asked)
+            first = asyncio.ensure_future(gather.ask(0, 1))
+            await asyncio.sleep(0)
+            with pytest.raises(ValueError, match="waits for a reply already"):
+                await gather.ask(0, 2)
+            gather.leave(1)
+            return await first
+
+        assert asyncio.run(twice()) == 1
