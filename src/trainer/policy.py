@@ -118,9 +118,9 @@ class Policy:
         self.model = _adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
-        self._finished: Finish | None = None
         self._packs = False
         self._shrink()
+        self._finish = self._found()
 
     @classmethod
     def load(
@@ -318,9 +318,14 @@ class Policy:
         Raises:
             ValueError: The model changes its logits in a way that is not known, see `Finish`.
         """
-        finish = self._finish()
+        if self._finish is None:
+            raise ValueError(
+                f"the model {self.name!r} changes the logits of its output layer in another way "
+                "than by scaling or soft-capping all of them, so it can be sampled but not "
+                "trained; use another model"
+            )
         layer = self.model.get_output_embeddings().forward
-        head = Head(layer, finish, self._never(ids.device))
+        head = Head(layer, self._finish, self._never(ids.device))
         made, out = self._run(ids, lambda hidden: value(hidden[keep].float(), head), context)
         # a model may have changed them as if they were logits; still, gradients must pass its
         # output, where modules that shard weights gather them for the backward pass
@@ -357,17 +362,15 @@ class Policy:
         """Tokens that stand for images, which are never sampled."""
         return torch.tensor(self.vision.marks, device=device) if self.vision else None
 
-    def _finish(self) -> Finish:
-        """What the model does to the logits of its output layer; found once."""
-        if self._finished is None:
-            token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+    def _found(self) -> Finish | None:
+        """What the model does to the logits of its output layer, None if that is not known."""
+        token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
 
-            def finish(logits: Tensor) -> Tensor:
-                with torch.no_grad():
-                    return self._run(token, lambda _: logits.to(token.device), {})[1]
+        def finish(logits: Tensor) -> Tensor:
+            with torch.no_grad():
+                return self._run(token, lambda _: logits.to(token.device), {})[1]
 
-            self._finished = Finish.found(finish, self.vocabulary)
-        return self._finished
+        return Finish.found(finish, self.vocabulary)
 
     @property
     def vocabulary(self) -> int:

@@ -235,7 +235,6 @@ def test_gradients_pass_the_output_of_the_model(name):
     """Before they reach a weight: sharded modules gather their weights there."""
     policy, batch, seen = made(name), batch_of(), []
     weight = policy.model.get_output_embeddings().weight
-    token_logprobs(policy, batch)  # the first one finds how logits are changed
 
     def note(model, inputs, output):
         output.logits.register_hook(lambda _: seen.append("output"))
@@ -264,15 +263,15 @@ def test_a_finish_is_found():
     lambda x: x.index_fill(2, torch.tensor([3]), -math.inf),
 ])  # fmt: skip
 def test_another_finish_is_refused(odd, monkeypatch):
-    policy = made("qwen")
-    own = policy.model.forward
+    own = Qwen2ForCausalLM.forward
 
-    def forward(**inputs):
-        out = own(**inputs)
+    def forward(self, **inputs):
+        out = own(self, **inputs)
         out.logits = odd(out.logits)
         return out
 
-    monkeypatch.setattr(policy.model, "forward", forward)
+    monkeypatch.setattr(Qwen2ForCausalLM, "forward", forward)
+    policy = made("qwen")
     with pytest.raises(
         ValueError, match=r"in another way than by scaling or soft-capping.*sampled"
     ):
