@@ -185,13 +185,20 @@ class Learner(Generic[_Model]):
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        device = self.model.device
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(self.steps)  # of stochastic rounding: a resumed run rounds the same
-            self.optimizer.step()
+        self._move()
         self.optimizer.zero_grad()
         self.steps += 1
         return {"grad_norm": norm.item(), "learning_rate": rate}
+
+    def _move(self) -> None:
+        """Step of the optimiser; stochastic rounding has a seed, so that a resumed run is equal."""
+        if self.options.optimizer != "adamw8bit-sr":
+            self.optimizer.step()
+            return
+        device = self.model.device
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(self.steps)
+            self.optimizer.step()
 
     def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
         if torch.isfinite(value):
