@@ -22,6 +22,7 @@ from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.assignment import assignment
 from trainer.checkpoint import write_text
+from trainer.engines.options import EngineOptions
 from trainer.environments import Env, PromptOptions
 from trainer.evaluate import Eval
 from trainer.methods.critic import CriticOptions
@@ -91,6 +92,7 @@ class Recipe:
     policy: Model = field(default_factory=Model)
     partner: PartnerOptions = field(default_factory=PartnerOptions)
     sampling: Sampling = field(default_factory=Sampling)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
     critic: CriticOptions = field(default_factory=CriticOptions)

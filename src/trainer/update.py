@@ -178,6 +178,8 @@ class Update(Optimizer):
             now, entropies = token_logprobs(policy, batch, temperature=temperature), None
         gaps.append((now - batch.logprobs).abs().max().item())
         gain, report = self.gain(batch, now, batch.advantage)
+        if batch.weight is not None:
+            gain = gain * batch.weight
         if entropies is not None:
             report["entropy"] = entropies
             gain = gain + self.entropy * entropies

@@ -21,12 +21,12 @@ Options = Annotated[
 
 DEFAULT = "alfworld mgr pocket"
 READ = (
-    *("env", "prompt", "partner", "eval", "run.seed", "run.threads"),
+    *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
     *("policy.lora", "policy.dtype", "policy.device"),
     *("sampling.rows", "sampling.max_tokens", "sampling.max_reply_tokens", "sampling.decode"),
 )
 """Sections and options that an evaluation reads."""
-UNREAD = ("env.split", "env.games", "eval.every")
+UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
 """Options of these sections that it does not read."""
 
 
