@@ -3,7 +3,7 @@
 Dropout is always off, so that a ratio of probabilities compares the same function. Trained weights
 are float32, whatever the dtype of the matrix products: at the learning rates of reinforcement
 learning an update is smaller than the distance between two bfloat16 numbers. Left out: quantised
-training and sharding.
+training.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 
+from trainer import parallel
 from trainer.chat import Chat
 from trainer.options import STRICT, Count, Positive
 from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
@@ -107,10 +109,7 @@ class Policy:
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
         self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
-        _without_dropout(model.float())
-        if gradient_checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
-            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        _prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
         self.model = _adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
@@ -229,13 +228,74 @@ class Policy:
             with _without_peft_warning(), torch.random.fork_rng(devices=[]):
                 self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
             other.adapter = name
+        elif self.sharded:
+            other.model = self._untrained(self.device)
+            other.shard()
         else:
             other.model = copy.deepcopy(self.model)
         other.set_weights(self.weights())
         return other
 
+    def replica(self) -> Self:
+        """A copy that is not trained, to sample from, or this policy if nothing in it is trained.
+
+        Make it before `shard`; `update` brings it up to date.
+        """
+        if not self.parameters():
+            return self
+        other = copy.copy(self)
+        other._reference = None  # noqa: SLF001 - same class
+        other.model = copy.deepcopy(self.model)
+        return other.freeze()
+
+    @torch.no_grad()
+    def update(self, other: Self) -> None:
+        """Take over the trained weights of the policy that this one is a `replica` of."""
+        own = dict(self.model.named_parameters())
+        for name, parameter in other.model.named_parameters():
+            if parameter.requires_grad and (not self.adapted or f".{self.adapter}." in name):
+                own[name].copy_(parallel.full(parameter))
+
+    @property
+    def sharded(self) -> bool:
+        """Whether this process has only a part of the weights."""
+        return any(map(parallel.is_sharded, self.model.parameters()))
+
+    def shard(self) -> None:
+        """Divide the weights among the processes, see `trainer.parallel`; adapters stay whole.
+
+        Raises:
+            ValueError: It is a vision-language model or a mixture of experts.
+        """
+        config = self.model.config.get_text_config()
+        experts = getattr(config, "num_experts", 0) or getattr(config, "num_local_experts", 0)
+        if self.vision or experts:
+            kind = "a vision-language model" if self.vision else "a mixture of experts"
+            raise ValueError(
+                f"{self.name!r} is {kind}, which is trained in one process: in several, each "
+                "must run the same layers; start it without torchrun"
+            )
+        base = self.model.get_base_model() if self.adapted else self.model
+        whole = self.parameters() if self.adapted else []
+        half = self.dtype == torch.bfloat16 and not self.adapted
+        parallel.shard(self.model, set(base._no_split_modules), whole, half=half)  # noqa: SLF001
+        if self._reference is not None:
+            trained = self._trained()
+            self._reference = {
+                name: parallel.like(kept, trained[name]) for name, kept in self._reference.items()
+            }
+
+    def _untrained(self, device: torch.device | str) -> Any:
+        """A model of this architecture with other weights."""
+        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
+        with torch.random.fork_rng(), torch.device(device):
+            model = kind(self.model.config).float()
+        model.tie_weights()
+        _prepare(model, gradient_checkpointing=self.gradient_checkpointing)
+        return model
+
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the trained weights."""
+        """A copy of the trained weights; of a sharded policy, this process's part of them."""
         return {name: p.detach().clone() for name, p in self._trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -249,7 +309,7 @@ class Policy:
             raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
         with torch.no_grad():
             for name, parameter in own.items():
-                parameter.copy_(weights[name])
+                parameter.copy_(parallel.like(weights[name], parameter))
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -317,10 +377,11 @@ class Policy:
         hook = self.model.get_output_embeddings().register_forward_pre_hook(read)
         try:
             with self.active(), self.computing():
-                self.model(input_ids=ids, use_cache=False, **context)
+                out: Tensor = self.model(input_ids=ids, use_cache=False, **context).logits
         finally:
             hook.remove()
-        return kept[0].float()
+        # a model that shards its weights gathers them for a gradient that passes its output
+        return kept[0].float() + 0 * out.sum() if self.sharded else kept[0].float()
 
     def keep_reference(self) -> None:
         """Make the current policy the reference of the KL term.
@@ -345,6 +406,14 @@ class Policy:
                 yield
             return
         trained = self._trained()
+        if any(map(parallel.is_sharded, trained.values())):  # gathered from where they are
+            mine = self.weights()
+            self.set_weights(self._reference)
+            try:
+                yield
+            finally:
+                self.set_weights(mine)
+            return
         current = {name: p.data for name, p in trained.items()}
         try:
             for name, parameter in trained.items():
@@ -366,18 +435,27 @@ class Policy:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
 
         `load` reads the folder. So does transformers, or peft if the base of the adapter is a
-        folder or a hub name.
+        folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
         """
+        whole = _on_cpu(self.model.named_parameters()) if self.sharded and not self.adapted else {}
+        reference = _on_cpu((self._reference or {}).items())
+        parallel.first(lambda: self._write(folder, whole, reference))
+
+    def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
+        """Write the files of `save`; `whole` has the gathered weights of a sharded model."""
         from safetensors.torch import save_file
 
         # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
-        self.model.save_pretrained(folder, **one if self.adapted else {})
+        if whole:
+            self._untrained("meta").save_pretrained(folder, state_dict=whole)
+        else:
+            self.model.save_pretrained(folder, **one if self.adapted else {})
         self.tokenizer.save_pretrained(folder)
         if self.vision:
             self.vision.processor.save_pretrained(folder)
-        if self._reference is not None:
-            save_file(self._reference, folder / REFERENCE)
+        if reference:
+            save_file(reference, folder / REFERENCE)
 
     def restore(self, folder: Path) -> None:
         """Restore, bit for bit, the weights and the reference that `save` wrote to `folder`.
@@ -452,6 +530,20 @@ def _without_peft_warning() -> Iterator[None]:
     with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
+
+
+def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Whole tensors for process 0 to write, gathered one after the other."""
+    whole = ((name, parallel.full(tensor.detach())) for name, tensor in tensors)
+    return {name: tensor.cpu() for name, tensor in whole if parallel.rank() == 0}
+
+
+def _prepare(model: Any, *, gradient_checkpointing: bool) -> None:
+    """Turn dropout off, and gradient checkpointing on where it is wanted."""
+    _without_dropout(model)
+    if gradient_checkpointing:
+        enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
+        (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _without_dropout(model: Any) -> None:

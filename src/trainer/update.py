@@ -15,6 +15,7 @@ import torch
 from pydantic.dataclasses import dataclass
 
 from credit import kl, surrogate
+from trainer import parallel
 from trainer.batch import annotated, minibatches
 from trainer.learner import Optimizer
 from trainer.options import STRICT, Count, NonNegative, Positive, Share
@@ -144,7 +145,7 @@ class Update(Optimizer):
             figures.append({"logprob_gap": max(gaps), **step})
         means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
         return means | {
-            "logprob_gap": figures[0]["logprob_gap"],
+            "logprob_gap": parallel.most(figures[0]["logprob_gap"]),
             "learning_rate": figures[-1]["learning_rate"],
             "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
         }
