@@ -118,8 +118,10 @@ def joined(device: str) -> Iterator[None]:
 
 def _raise_first(store: Store, error: BaseException) -> None:
     """Leave word of an error, or raise what another process left if the error follows from it."""
-    text = str(error)
-    lost = isinstance(error, RuntimeError) and any(word in text.lower() for word in _GONE)
+    cause: BaseException | None = error
+    while cause is not None and not _is_loss(cause):
+        cause = cause.__cause__
+    lost, text = cause is not None, str(cause)
     try:
         if not lost:
             store.set(_FAILED, f"process {rank()} of {size()} failed: {_told(error)}")
@@ -129,6 +131,12 @@ def _raise_first(store: Store, error: BaseException) -> None:
         text = _lost(text) if lost else ""
     if lost:
         raise RankError(text) from error
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error is that of a connection to another process."""
+    found = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in found for word in _GONE)
 
 
 def _lost(text: str) -> str:
