@@ -6,6 +6,10 @@ RUN     = $(VENV)/bin
 CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constraints/cpu.txt")
 PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 OUT    ?= runs/alfworld-mgr-pocket
+# Many tests start a Python, which would compile everything anew if it could not keep the bytecode.
+PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
+# Three workers on two cores, because some tests wait.
+ALL     = $(PYTEST) -n 3 --dist worksteal
 
 .PHONY: train quick test long check format clean
 
@@ -13,13 +17,13 @@ train: $(VENV)/train.stamp
 	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
 
 quick: $(VENV)/quick.stamp
-	$(RUN)/python -m pytest -n 2 -q --quick
+	$(PYTEST) -n 2 -q --quick
 
 test: $(VENV)/dev.stamp
-	$(RUN)/python -m pytest -n 2 --dist worksteal -m "not long"
+	$(ALL) -m "not long"
 
 long: $(VENV)/dev.stamp
-	$(RUN)/python -m pytest -n 2 --dist worksteal -m long
+	$(ALL) -m long
 
 check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .

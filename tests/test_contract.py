@@ -16,6 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 import agent_envs
 from agent_envs.experts import experts_of
 from agent_envs.testing import check_agent_env
+from agent_envs.testing.contract import play
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +138,27 @@ def test_bare(env_id):
     check_agent_env(env, oracle=best(env), turns=turns(env_id))
 
 
-@pytest.mark.parametrize("env_id", WITHOUT_BROWSER)  # its wrappers see what WebShop-v0's see
+@pytest.mark.parametrize("env_id", [pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)])
+def test_an_episode_keeps_every_rule_and_repeats_itself(env_id):
+    """What is left of `test_bare` where that takes long."""
+    env = gym.make(env_id, max_turns=6)
+    first, again = ([repr(record) for record in play(env, seed=1)] for _ in range(2))
+    env.close()
+    assert first == again
+    assert len(first) > 1
+
+
+# Text, thinking in the reply itself, pictures; the wrappers of the others see what these see.
+WRAPPED = ("AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0")
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        pytest.param(one, marks=() if one in WRAPPED else pytest.mark.long)
+        for one in WITHOUT_BROWSER
+    ],
+)
 def test_wrapped(env_id):
     env = gym.make(env_id)
     if not env.unwrapped.reply_form:
@@ -171,7 +192,7 @@ for env_id in sys.argv[1:]:  # each in a process that has imported nothing of ou
     "ids",
     [
         pytest.param(WITHOUT_BROWSER, id="light"),
-        pytest.param(["WebShopSite-v0"], marks=NEEDS_BROWSER),
+        pytest.param(["WebShopSite-v0"], marks=LONG),
     ],
 )
 def test_making_needs_no_import(ids):
@@ -192,8 +213,7 @@ ALL_WAYS = [*itertools.product((gym.make_vec, agent_envs.make_vec), ("sync", "as
     ("make", "mode", "env_id"),
     [
         *((*way, env_id) for env_id in WITHOUT_BROWSER for way in ALL_WAYS),
-        pytest.param(agent_envs.make_vec, "async", "WebShopSite-v0", marks=NEEDS_BROWSER),
-        *(pytest.param(*way, "WebShopSite-v0", marks=LONG) for way in ALL_WAYS[:-1]),
+        *(pytest.param(*way, "WebShopSite-v0", marks=LONG) for way in ALL_WAYS),
     ],
 )
 def test_vectors_show_what_single_environments_show(env_id, make, mode):
@@ -218,7 +238,10 @@ def test_vectors_show_what_single_environments_show(env_id, make, mode):
         vector.close()
 
 
-@pytest.mark.parametrize("progress", ["facts", "distance", "none"])
+@pytest.mark.parametrize(
+    "progress",
+    ["facts", *(pytest.param(one, marks=pytest.mark.long) for one in ("distance", "none"))],
+)
 def test_alfworld_on_the_public_games(alfworld_data, progress):
     env = gym.make("AlfWorld-v0", data=str(alfworld_data), split="valid_seen", progress=progress)
     assert len(env.unwrapped.panel) == 140

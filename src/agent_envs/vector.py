@@ -100,6 +100,20 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     return [result.result() for result in results]
 
 
+def in_thread(call: Callable[[], Result]) -> Future[Result]:
+    """Make a call in a thread that does not hold up an exit."""
+    result: Future[Result] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
+            result.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return result
+
+
 class _Ahead(gym.Wrapper[Any, Any, Any, Any]):
     """Fetches results of an environment in advance; `step` and `reset` return them later."""
 

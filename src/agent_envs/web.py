@@ -21,6 +21,7 @@ from agent_envs.assets import require
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable, Mapping
+    from concurrent.futures import Future
 
     from httpx2 import AsyncClient, Response
 
@@ -73,9 +74,13 @@ class Process:
         self._thread = Thread(target=self._loop.run_forever, name="agent_envs web", daemon=True)
         self._thread.start()
 
+    def start(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Run the coroutine in the loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run the coroutine in the loop and return its result; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = self.start(coroutine)
         try:
             return future.result()
         finally:
@@ -90,11 +95,25 @@ class Process:
         seconds: float,
         largest: int = LARGEST,
     ) -> Reply:
-        """The answer to a POST of JSON, whatever its status.
+        """The answer to a POST of JSON; see `request`."""
+        return await self.request("POST", url, body, headers, seconds=seconds, largest=largest)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        largest: int = LARGEST,
+    ) -> Reply:
+        """The answer to a request with a body of JSON or none, whatever its status.
 
         Args:
+            method: "GET" or "POST".
             url: The address.
-            body: The JSON to send.
+            body: The JSON to send, if any.
             headers: Further headers.
             seconds: Time limit of the whole request, from the DNS look-up to the last byte.
             largest: Size limit of the body in bytes, after decompression.
@@ -109,7 +128,7 @@ class Process:
         try:
             async with (
                 asyncio.timeout(seconds),
-                self._client.stream("POST", url, content=body, headers=sent) as response,
+                self._client.stream(method, url, content=body, headers=sent) as response,
             ):
                 data = await _body(response, largest)
                 return Reply(response.status_code, response.headers, data)

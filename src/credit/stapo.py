@@ -118,7 +118,6 @@ class STAPO:
     Args:
         lam: λ ≥ 0, interquartile ranges beyond which a turn is an outlier; `inf` marks none.
         alpha: α ≥ 0, weight of the trajectory-aware reward R_TA (0.001 for search QA).
-        beta: β ≥ 0, weight of the KL to the reference in the base objective.
         penalty_weight: γ ≥ 0 in the paper, weight of the trajectory-independent penalty P_TI.
         omega: ω ≥ 0, weight of the step-level advantage A^S.
         gamma: Discount of the return that GiGPO compares, in [0, 1].
@@ -139,7 +138,6 @@ class STAPO:
 
     lam: float = 1.5
     alpha: float = 0.01
-    beta: float = 0.01
     penalty_weight: float = 0.01
     omega: float = 1.0
     gamma: float = 0.95
@@ -156,7 +154,7 @@ class STAPO:
         for name, allowed in ALLOWED.items():
             check_choice(name, getattr(self, name), allowed)
         check_range("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
-        for name in ("alpha", "beta", "penalty_weight"):
+        for name in ("alpha", "penalty_weight"):
             check_nonnegative(name, getattr(self, name), "it is a weight")
         self.gigpo()  # checks the options that it shares
 

@@ -130,7 +130,7 @@ def score(name: str, verifier: Verifier, turn: Exchange) -> float:
     """The number that a verifier gives a turn.
 
     Raises:
-        ValueError: It failed, or did not return a finite number; the message names it.
+        ValueError: It failed, or did not return a number in [0, 1]; the message names it.
     """
     try:
         found = verifier(turn)
@@ -139,9 +139,15 @@ def score(name: str, verifier: Verifier, turn: Exchange) -> float:
             raise
         raise ValueError(f"verifier {name} failed: {type(error).__name__}: {error}") from error
     try:
-        return float(as_finite(f"verifier {name}", found))
+        share = float(as_finite(f"verifier {name}", found))
     except TypeError as error:
         raise ValueError(f"verifier {name} must return a number, got {found!r:.60}") from error
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"verifier {name} must return a number in [0, 1], got {share}; its size and sign "
+            "belong in its weight"
+        )
+    return share
 
 
 def _import(module: str, function: str) -> Verifier:

@@ -234,7 +234,7 @@ class TurnVerifier(_RewardTerm):
             "package.module:function" for your own; None gives the paper's six weights.
 
     Raises:
-        ValueError: A verifier is unknown, or later fails or returns no finite number.
+        ValueError: A verifier is unknown, or later fails or returns no number in [0, 1].
     """
 
     name = "turn_verifier"

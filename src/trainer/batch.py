@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trainer.vision import Picture
 
 
-COLUMNS = ("reference", "advantage", "value", "returns")
+COLUMNS = ("reference", "advantage", "value", "returns", "weight")
 """Optional values of each reply token in a row."""
 
 
@@ -44,6 +44,7 @@ class Row:
         advantage: Advantage of each reply token, [P] or None.
         value: Value that a critic predicted before each reply token, [P] or None.
         returns: Return that the value should predict, [P] or None.
+        weight: Importance weight of each reply token, see `trainer.correction`, [P] or None for 1.
     """
 
     ids: list[int]
@@ -56,6 +57,7 @@ class Row:
     advantage: list[float] | None = None
     value: list[float] | None = None
     returns: list[float] | None = None
+    weight: list[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Batch:
         logprobs: Log-probability of each when it was sampled, [P].
         allowed: Pairs (reply token, allowed token) of constrained decoding, [Q, 2] int, or None.
         images: Images of the rows, in row order.
-        reference, advantage, value, returns: Of each, as in `Row`, [P] or None.
+        reference, advantage, value, returns, weight: Of each, as in `Row`, [P] or None.
     """
 
     ids: Tensor
@@ -86,6 +88,7 @@ class Batch:
     advantage: Tensor | None
     value: Tensor | None
     returns: Tensor | None
+    weight: Tensor | None
 
 
 def make_rows(episodes: Sequence[Episode], *, max_tokens: int = 0) -> list[Row]:

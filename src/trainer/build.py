@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from functools import lru_cache, partial
 from inspect import isclass, signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +20,7 @@ from credit.turns import OPTIONAL
 from trainer import evaluate, parallel
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import Sampler
+from trainer.engines.factory import make_engine
 from trainer.engines.own import OwnEngine
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
@@ -34,7 +37,6 @@ from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from agent_envs.panels import Panel
     from credit.segments import Array
@@ -286,5 +288,10 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     held_out = make_rollouts(recipe, recipe.eval.split)
     panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
-    sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
-    return evaluate_policy(recipe, sampler, held_out, panel)
+    with TemporaryDirectory() as folder:
+        engine = make_engine(recipe.engine, policy, Path(folder))
+        try:
+            sampler = make_sampler(recipe, engine, policy, recipe.eval.temperature)
+            return evaluate_policy(recipe, sampler, held_out, panel)
+        finally:
+            engine.close()

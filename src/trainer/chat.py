@@ -53,7 +53,7 @@ class Chat:
 
     Raises:
         ValueError: The tokenizer has no chat template, or its template does not end a reply with
-            a special token.
+            a special token, or writes something else before each reply, such as its number.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, mark: str = "") -> None:
@@ -67,6 +67,7 @@ class Chat:
         self.tokenizer = tokenizer
         self._control = self._control_tokens()
         self._written = lru_cache(maxsize=64)(self._control_of_template)
+        self._check_third_message()
         tail = self._encode(self._tail(_MESSAGE))
         if not tail or tail[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
             raise ValueError(
@@ -195,6 +196,18 @@ class Chat:
                 "use an instruct model whose template writes the whole conversation"
             )
         return tail
+
+    def _check_third_message(self) -> None:
+        """Check that what is between replies does not depend on their number."""
+        turns = [("user", _MESSAGE), ("assistant", _REPLY)] * 2
+        third = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
+        if third != (second := self._tail(_MESSAGE)):
+            raise ValueError(
+                f"the chat template of {self._name} writes {third!r:.80} before the third reply "
+                f"and {second!r:.80} before the second; a conversation that grows needs them "
+                "equal: use an instruct model of another family, or set another "
+                "tokenizer.chat_template"
+            )
 
     def _render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
         messages = [{"role": role, "content": content} for role, content in turns]

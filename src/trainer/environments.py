@@ -70,11 +70,21 @@ class PromptOptions:
         template: With context "turn", the template of the prompt: "package.module:NAME" of an
             `agent_envs.Template`; "" for the environment's own.
         history: With context "turn", past turns that the prompt shows.
+
+    Raises:
+        ValueError: A template with context "history", which renders none.
     """
 
     context: Literal["history", "turn"] = "history"
     template: str = ""
     history: Count = 2
+
+    def __post_init__(self) -> None:
+        if self.template and self.context == "history":
+            raise ValueError(
+                f"prompt.template={self.template!r} is not read with prompt.context='history'; set "
+                "prompt.context=turn, or leave prompt.template out"
+            )
 
 
 def make_env(
@@ -87,22 +97,7 @@ def make_env(
     Raises:
         RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
-    creator = _creator(env.id)
-    option = "env.split" if split == env.split else "eval.split"
-    if not takes(creator, "split") and split not in _SPLITS:
-        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
-    given = _options(env, creator, partner)
-    common = {"split": split, "max_turns": env.max_turns}
-    given |= {name: value for name, value in common.items() if takes(creator, name)}
-    registered = env.id.rpartition(":")[2] in gym.registry
-    maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
-    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
-    try:
-        made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
-    except ValueError as error:
-        if f"split {split!r}" not in str(error):
-            raise
-        raise RecipeError(f"{option}: {error}") from error
+    made = _bare(env, split, partner)
     inner = getattr(made, "unwrapped", made)
     if not isinstance(inner, agent_envs.AgentEnv):
         raise RecipeError(
@@ -114,6 +109,7 @@ def make_env(
     made = _OwnReward(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
+    inside = made = _Blame(made) if env.wrappers else made
     for path, options in env.wrappers.items():
         wrapper = _found(path, "env.wrappers", type)
         made = _called(f"env.wrappers {path}", wrapper, options, made)
@@ -121,10 +117,92 @@ def make_env(
             raise RecipeError(
                 f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
             )
+        inside = made = _Blame(made, path, inside)
     if prompt.context == "turn":
         template = _found(prompt.template, "prompt.template", agent_envs.Template)
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
+
+
+def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
+    """The environment without wrappers.
+
+    A creator that takes any option (`def make(**options)`) is called without those options of the
+    recipe that turn out to be unknown to what it makes.
+    """
+    creator = _creator(env.id)
+    options = _options(env, creator, partner)
+    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
+    option = "env.split" if split == env.split else "eval.split"
+    registered = env.id.rpartition(":")[2] in gym.registry
+    maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
+    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
+    lacks = {name for name in common if not takes(creator, name)}
+    while True:
+        _check_common(env, split, option, lacks)
+        given = options | {name: common[name] for name in common if name not in lacks}
+        try:
+            made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
+        except ValueError as error:
+            unknown = _unexpected(error.__cause__)
+            if unknown in common.keys() - lacks and unknown not in parameters(creator):
+                lacks.add(unknown)
+                continue
+            if f"split {split!r}" not in str(error):
+                raise
+            raise RecipeError(f"{option}: {error}") from error
+        return made
+
+
+def _unexpected(error: BaseException | None) -> str:
+    """The option that a call did not know, else ""."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    return found[1] if found and isinstance(error, TypeError) else ""
+
+
+def _check_common(env: Env, split: str, option: str, lacks: set[str]) -> None:
+    """Refuse values of the recipe that the environment has no option for."""
+    if "split" in lacks and split not in _SPLITS:
+        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
+    if "data" in lacks and env.data not in {"auto", "embedded"}:
+        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
+
+
+class _Blame(gym.Wrapper[Any, str, Any, str]):
+    """Around a reward wrapper: an error that starts in it names it and the task.
+
+    Args:
+        env: The wrapper, or the environment within all wrappers.
+        path: Import string of the wrapper, "" for the environment.
+        inside: The next of these within, whose errors pass.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], path: str = "", inside: Any = None) -> None:
+        super().__init__(env)
+        self.path, self.inside = path, inside
+        self.error: Exception | None = None
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        started: tuple[Any, dict[str, Any]] = self._call(partial(self.env.reset, **options))
+        return started
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._call(
+            partial(self.env.step, action)
+        )
+        return stepped
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        self.error = None
+        try:
+            return call()
+        except Exception as error:
+            self.error = error
+            if not self.path or error is self.inside.error:
+                raise
+            task = getattr(self.unwrapped, "task_id", "")
+            self.error = RecipeError(f"env.wrappers {self.path}, task {task!r}: {told(error)}")
+            raise self.error from error
 
 
 class _OwnReward(gym.Wrapper[Any, str, Any, str]):
@@ -250,8 +328,4 @@ def _options(
                 f"{env.id} has no option {name!r} (env.options.{name})"
                 f"{nearest(name, parameters(creator))}"
             )
-    if takes(creator, "data"):
-        return {**options, "data": env.data}
-    if env.data not in {"auto", "embedded"}:
-        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
     return dict(options)

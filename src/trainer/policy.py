@@ -311,6 +311,20 @@ class Policy:
             for name, parameter in own.items():
                 parameter.copy_(parallel.like(weights[name], parameter))
 
+    def merged(self) -> dict[str, Tensor]:
+        """All weights by their names in a checkpoint of the model, an adapter merged into them."""
+        base = self.model.get_base_model() if self.adapted else self.model
+        found = {
+            name.replace(".base_layer.", "."): p.detach()
+            for name, p in base.named_parameters()
+            if ".lora_" not in name
+        }
+        for name, module in base.named_modules():
+            if self.adapter in getattr(module, "lora_A", ()):
+                change = module.get_delta_weight(self.adapter).detach()
+                found[f"{name}.weight"] = found[f"{name}.weight"] + change
+        return found
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Context in which the model uses this policy's adapter, if it has one."""

@@ -22,12 +22,13 @@ from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.assignment import assignment
 from trainer.checkpoint import write_text
+from trainer.engines.options import EngineOptions
 from trainer.environments import Env, PromptOptions
 from trainer.evaluate import Eval
 from trainer.methods.critic import CriticOptions
 from trainer.methods.implicit import ImplicitOptions
 from trainer.methods.turnrd import TurnRDOptions
-from trainer.options import STRICT, Count, Positive
+from trainer.options import STRICT, Count, Positive, Threads
 from trainer.partner import PartnerOptions
 from trainer.policy import Model
 from trainer.recipes import RecipeError
@@ -46,7 +47,7 @@ class Run:
     Attributes:
         seed: Seed of everything random in the run.
         steps: Reinforcement-learning steps.
-        threads: Threads of torch in each process; 0 divides all available cores.
+        threads: Threads of torch in each process, at most 1024; 0 divides all available cores.
         save_every: Steps between checkpoints.
         keep: How many of the newest checkpoints are kept; the start of reinforcement learning is
             always kept.
@@ -56,7 +57,7 @@ class Run:
 
     seed: Count = 0
     steps: Count = 100
-    threads: Count = 0
+    threads: Threads = 0
     save_every: Positive = 10
     keep: Positive = 2
     episodes_every: Count = 1
@@ -91,6 +92,7 @@ class Recipe:
     policy: Model = field(default_factory=Model)
     partner: PartnerOptions = field(default_factory=PartnerOptions)
     sampling: Sampling = field(default_factory=Sampling)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
     critic: CriticOptions = field(default_factory=CriticOptions)
@@ -201,6 +203,15 @@ def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
                 f"{recipes.dotted(path)!r} cannot be set: {section!r} is an option, not a section"
             )
     tree[last] = value
+
+
+def key_of(override: str) -> str:
+    """The whole dotted key that `key=value` changes.
+
+    Raises:
+        RecipeError: It is not `key=value`, or no option or several have this name.
+    """
+    return recipes.dotted(_assignment(override)[0])
 
 
 def _assignment(text: str) -> tuple[recipes.Key, Any]:

@@ -8,25 +8,23 @@ every other reward belongs to its turn.
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 
 from agent_envs.prompt import IMAGE, unmarked, without_goal
-from agent_envs.vector import at_once, waits
+from agent_envs.vector import at_once, in_thread, waits
 from trainer.engines import conversation_seeds
+from trainer.engines.gather import run
 from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_env
 from trainer.episodes import Episode, Step
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     import gymnasium as gym
 
@@ -184,7 +182,7 @@ class Rollouts:
         for at in range(0, len(tasks), size):
             wave = self._wave(tasks[at : at + size], sampler, seeds[at : at + size])
             try:
-                played += _run(wave)
+                played += run(wave)
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
                 raise
@@ -261,40 +259,12 @@ class _Wave:
         return False
 
 
-def _run(wave: Coroutine[Any, Any, _Made]) -> _Made:
-    """The result of a coroutine, also where a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wave)
-    return at_once([lambda: asyncio.run(wave)])[0]
-
-
 async def _called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
     """The result of a call; if the environment waits for a server, made in a thread.
 
     The thread does not hold up an exit.
     """
-    if not waits(env):
-        return call()
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Callable[[], _Made]] = loop.create_future()
-
-    def told(result: Callable[[], _Made]) -> None:
-        if not done.cancelled():
-            done.set_result(result)
-
-    def work() -> None:
-        result: Future[_Made] = Future()
-        try:
-            result.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised by whoever awaits
-            result.set_exception(error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(told, result.result)
-
-    Thread(target=work, daemon=True).start()
-    return (await done)()
+    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
 
 
 class _Actor:

@@ -5,8 +5,9 @@ Left out: top-k and top-p, which sample from a distribution that the update does
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
@@ -42,6 +43,8 @@ class Sampling(Decoding):
         max_tokens: An episode ends as truncated if prompt and reply would exceed this length.
         redraws: How often groups with equal outcomes are replaced by other tasks (DAPO's dynamic
             sampling).
+        ahead: 1 samples the next step during this step's update, with the weights before it; needs
+            an engine with weights of its own.
         recorded: With credit.name "dpo", folder of episode files (`episodes/` of a run) to learn
             from instead of new rollouts; "" for new rollouts.
     """
@@ -52,4 +55,5 @@ class Sampling(Decoding):
     rows: Count = 0
     max_tokens: Positive = 4096
     redraws: Count = 0
+    ahead: Annotated[int, Field(ge=0, le=1)] = 0
     recorded: str = ""

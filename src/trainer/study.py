@@ -88,20 +88,31 @@ def run(
     options: Sequence[str],
     *,
     jobs: int = 1,
+    curve: str = "",
 ) -> None:
     """Train methods of the study `name` with seeds 0 to seeds - 1; finished runs are kept.
 
-    `jobs` runs are trained at the same time.
+    `jobs` runs are trained at the same time. No run is started once one has not logged `curve`.
 
     Raises:
-        StudyError: A run failed; raised after all runs have ended.
+        StudyError: A run failed, raised after all runs have ended; or a run did not log `curve`.
         RecipeError: The study, a method or an option is unknown.
     """
+    todo = [(method, seed) for seed in range(seeds) for method in methods]
+
+    def check() -> None:
+        for method, seed in todo:
+            _check_curve(_log(out, method, seed), curve)
+
+    def one(job: tuple[str, int]) -> str:
+        check()
+        return _one(*job, out, options)
+
+    check()
     for method in methods:
         _write_recipe(name, method, out, options)
-    todo = [(method, seed) for seed in range(seeds) for method in methods]
     with ThreadPoolExecutor(jobs) as pool:
-        logs = list(pool.map(lambda job: _one(job[0], job[1], out, options), todo))
+        logs = list(pool.map(one, todo))
     if failed := [log for log in logs if log]:
         raise StudyError(f"{len(failed)} of {len(todo)} runs failed; see {', '.join(failed)}")
 
@@ -337,15 +348,21 @@ def _curves(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rollouts [L] and the logged value `key` of S seeds as means of 5 steps, [S, L]."""
     steps = [[line for line in log if line["stage"] == "rl"] for log in logs]
-    if key not in steps[0][0]:
-        known = ", ".join(name for name, value in steps[0][0].items() if isinstance(value, float))
-        raise StudyError(f"the runs logged no {key!r}; they logged {known}")
+    _check_curve(logs[0], key)
     values = np.array([[line[key] for line in log] for log in steps], float)
     width = min(_SMOOTH, values.shape[1])
     kernel = np.ones(width) / width
     smooth = np.array([np.convolve(row, kernel, mode="valid") for row in values])
     played = np.cumsum([line["episodes"] for line in steps[0]], dtype=float)
     return played[width - 1 :], smooth
+
+
+def _check_curve(log: Sequence[dict[str, Any]], key: str) -> None:
+    """Refuse a value that the steps of a run, if it has made one, did not log."""
+    step = next((line for line in log if line["stage"] == "rl"), None)
+    if key and step is not None and key not in step:
+        known = ", ".join(name for name, value in step.items() if isinstance(value, float))
+        raise StudyError(f"the runs logged no {key!r}; they logged {known}")
 
 
 def save(results: Sequence[Result], out: Path, *, level: float, seeds: int, curve: str) -> None:

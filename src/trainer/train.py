@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +27,9 @@ import torch
 
 import credit
 from agent_envs import endpoint
+from agent_envs.vector import in_thread
 from trainer import episodes as recorded
-from trainer import evaluate, parallel, report, sft
+from trainer import evaluate, memory, parallel, report, sft
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -40,7 +43,8 @@ from trainer.build import (
     play,
 )
 from trainer.checkpoint import Checkpoints
-from trainer.engines.own import OwnEngine
+from trainer.correction import corrected, fill_entropies
+from trainer.engines.factory import make_engine
 from trainer.learner import Learner
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
@@ -49,11 +53,13 @@ from trainer.update import update_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from trainer.engines import Engine
+    from trainer.batch import Row
     from trainer.episodes import Episode
     from trainer.methods import Method
     from trainer.policy import Policy
@@ -66,6 +72,10 @@ FREE = {
     "run.save_every",
     "run.keep",
     "run.episodes_every",
+    "engine.urls",
+    "engine.memory",
+    "engine.seconds",
+    "engine.patience",
     "eval.every",
 }
 """Options that may change when a run is resumed."""
@@ -171,6 +181,11 @@ class _Run:
             )
         if recipe.sampling.recorded:
             self._files()
+        if recipe.sampling.ahead and (recipe.engine.name == "own" or recipe.sampling.recorded):
+            raise RunError(
+                "sampling.ahead=1 needs an engine with weights of its own, e.g. "
+                'engine.name="vllm", and new rollouts (no sampling.recorded)'
+            )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
@@ -179,9 +194,9 @@ class _Run:
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games, "env.games")
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
         self.policy = load_policy(recipe.policy)
-        self.engine: Engine = OwnEngine(self.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
+        self.ahead: Future[list[Episode]] | None = None
         self.used = endpoint.used()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
@@ -192,13 +207,24 @@ class _Run:
         """Run all remaining steps."""
         self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
-        self._resume()
+        path = self._restored()
+        self.engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
+        try:
+            self._begin(path)
+            self._steps(warm, total)
+        finally:
+            self.engine.close()
+
+    def _steps(self, warm: int, total: int) -> None:
+        """Run the steps up to number `total`, of which `warm` imitate."""
         if self.step == 0 and not warm:
             self._start()
         while self.step < total:
             self.step += 1
             began = time.monotonic()
             values = self.imitate() if self.step <= warm else self.improve()
+            if self.ahead is not None:
+                wait([self.ahead])  # nothing is sampled while weights change
             self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
@@ -227,13 +253,17 @@ class _Run:
         """One step of reinforcement learning, as in the algorithm box of this module."""
         sampling = self.recipe.sampling
         began = time.monotonic()
-        played = self._recorded() if sampling.recorded else self._played()
+        with self._spacious("sampling", "lower sampling.rows or sampling.max_tokens"):
+            played = self._recorded() if sampling.recorded else self._sampled()
         seconds = time.monotonic() - began
+        rows, differences = self._compared(
+            played, make_rows(played, max_tokens=sampling.max_tokens)
+        )
         experience = Experience(
             step=self.step,
             episodes=played,
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
-            rows=make_rows(played, max_tokens=sampling.max_tokens),
+            rows=rows,
             rng=np.random.default_rng(self._seed("credit")),
         )
         rows, advantage, learned, more = self.method.credit(experience)
@@ -241,21 +271,51 @@ class _Run:
         if self.recipe.update.skip_dead_groups:
             mask = update_mask(played, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
-        values = learned | self.recipe.update(
-            self.learner,
-            rows,
-            rng=np.random.default_rng(self._seed("minibatches")),
-            temperature=sampling.temperature,
-            kl_coefficient=self.kl_coefficient,
-            more=more,
-        )
+        with self._spacious("updating", "lower update.tokens"):
+            values = learned | self.recipe.update(
+                self.learner,
+                rows,
+                rng=np.random.default_rng(self._seed("minibatches")),
+                temperature=sampling.temperature,
+                kl_coefficient=self.kl_coefficient,
+                more=more,
+            )
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
-        return self._watched(values | describe(played) | speed)
+        return self._watched(values | differences | describe(played) | speed)
 
-    def _played(self) -> list[Episode]:
+    def _spacious(self, part: str, remedy: str) -> AbstractContextManager[None]:
+        """Context in which a lack of memory becomes an error that names the part."""
+        return memory.named(part, f"{remedy} and continue with --resume", self.policy, self.recipe)
+
+    def _compared(
+        self, played: list[Episode], rows: list[Row]
+    ) -> tuple[list[Row], dict[str, float]]:
+        """The rows with importance weights, if the engine is not the policy, and values to log.
+
+        `staleness` is the number of updates since the oldest weights that sampled.
+        """
+        if not self.recipe.engine.corrects:
+            return rows, {}
+        policy, tokens = self.policy, self.recipe.update.tokens
+        temperature = self.recipe.sampling.temperature
+        fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
+        correction = self.recipe.engine.correction
+        rows, values = corrected(policy, rows, correction, tokens=tokens, temperature=temperature)
+        oldest = min(step.version for episode in played for step in episode.steps)
+        return rows, values | {"staleness": self.step - 1 - oldest}
+
+    def _sampled(self) -> list[Episode]:
+        """Rollouts of this step; with `sampling.ahead`, those of the next are started."""
+        ahead, self.ahead = self.ahead, None
+        played = self._played(self.step) if ahead is None else ahead.result()
+        if self.recipe.sampling.ahead and self.step < self.recipe.sft.steps + self.recipe.run.steps:
+            self.ahead = in_thread(partial(self._played, self.step + 1))
+        return played
+
+    def _played(self, step: int) -> list[Episode]:
         """Rollouts of newly drawn tasks; `sampling.redraws` replaces groups of equal outcomes."""
         sampling = self.recipe.sampling
         kept: list[Episode] = []
@@ -270,9 +330,10 @@ class _Run:
                 tasks=missing,
                 rollouts=sampling.rollouts,
                 seed=self.recipe.run.seed,
-                step=self.step + attempt * _REDRAW,
+                step=step + attempt * _REDRAW,
             )
-            seed = self._seed(f"play {attempt}" if attempt else "play")
+            purpose = f"play {attempt}" if attempt else "play"
+            seed = derive(self.recipe.run.seed, step, purpose)
             last = play(self.training, drawn, sampler, seed, group=sampling.rollouts)
             if not sampling.redraws:
                 return last
@@ -367,25 +428,28 @@ class _Run:
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
         parallel.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
 
-    def _resume(self) -> None:
-        """Restore the newest valid checkpoint, if there is one; shard the policy."""
+    def _restored(self) -> Path | None:
+        """Restore step and policy of the newest valid checkpoint; its path, if there is one."""
         path = parallel.first(self.checkpoints.latest)
-        if path is not None:
-            self.policy.restore(path)
-        if parallel.size() > 1:
-            self.policy.shard()
         if path is None:
-            self.learner = self._learner()
-            return
+            return None
+        self.policy.restore(path)
         state = parallel.load(path / STATE)
         self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
-        self.engine.sync(self.policy, self.step)
+        self.log.say(f"continuing after step {self.step} from {path}")
+        return path
+
+    def _begin(self, path: Path | None) -> None:
+        """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
+        if parallel.size() > 1:
+            self.policy.shard()
         self.learner = self._learner()
-        self.learner.load_state_dict(state["learner"])
+        if path is None:
+            return
+        self.learner.load_state_dict(parallel.load(path / STATE)["learner"])
         if self.step >= self.recipe.sft.steps:
             self.method.begin(self.policy, self.folder)
             self.method.restore(path)
-        self.log.say(f"continuing after step {self.step} from {path}")
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""

@@ -165,6 +165,8 @@ class Update(Optimizer):
         )
         gaps.append((logprobs - batch.logprobs).abs().max().item())
         gain, report = self.gain(batch, logprobs, batch.advantage)
+        if batch.weight is not None:
+            gain = gain * batch.weight
         report["entropy"] = entropies
         if self.entropy > 0:
             gain = gain + self.entropy * entropies

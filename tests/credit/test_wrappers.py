@@ -232,11 +232,21 @@ def pair(one, two):
     return 0.0
 
 
+def above(turn):
+    return 1.5
+
+
+def below(turn):
+    return -0.5
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("fails", "fails failed: RuntimeError: vboom"),
         ("nothing", "nothing must return a number, got None"),
+        ("above", "above must return a number in [0, 1], got 1.5; its size and sign belong in"),
+        ("below", "below must return a number in [0, 1], got -0.5"),
         ("pair", "pair must take one argument, the turn: missing a required argument: 'two'"),
     ],
 )

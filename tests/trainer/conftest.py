@@ -150,6 +150,25 @@ def tiny_model(vocabulary: int, seed: int = 0) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config).eval()
 
 
+def tiny_qwen(vocabulary: int) -> Qwen2ForCausalLM:
+    """Qwen2.5 with few layers; its heads are as wide as vLLM's kernels need them."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=128,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=2,
+    )
+    return Qwen2ForCausalLM(config).eval()
+
+
 def tiny_llama(vocabulary: int) -> LlamaForCausalLM:
     """Llama-3.1 made tiny: grouped heads, scaled rotary positions, untied embeddings."""
     torch.manual_seed(0)

@@ -8,14 +8,15 @@ import pytest
 
 from trainer.batch import collate, make_rows
 from trainer.engines import conversation_seeds
+from trainer.engines.factory import make_engine
 from trainer.engines.gather import Gather
-from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
 from trainer.policy import Policy
 from trainer.sampling import Decoding
 from trainer.update import token_logprobs
 
-from .conftest import tiny_model, tiny_tokenizer
+from .conftest import tiny_qwen, tiny_tokenizer
+from .vllms import VLLMS, serving
 
 MESSAGES = ["Nothing happens.", "On the desk 1, you see a mug 1. " * 3, "ok"]
 ROOMS = ["You are in a room.", "look", "A much longer text. " * 9, "go to desk 1", "a mug"]
@@ -24,14 +25,24 @@ ROOMS = ["You are in a room.", "look", "A much longer text. " * 9, "go to desk 1
 @pytest.fixture(scope="module")
 def policy():
     tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer)), tokenizer)
+    return Policy(tiny_qwen(len(tokenizer)), tokenizer)
 
 
-@pytest.fixture(params=["own"])
-def engine(request, policy):
-    made = {"own": OwnEngine}[request.param](policy)
-    yield made
-    made.close()
+@pytest.fixture(scope="module", params=["own", *VLLMS])
+def opened(request, policy, tmp_path_factory):
+    """An engine for all tests of the module: vLLM takes seconds to start."""
+    folder = tmp_path_factory.mktemp("engine")
+    with serving(request.param, policy, folder) as options:
+        made = make_engine(options, policy, folder)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def engine(opened, policy):
+    if opened.policy is not policy:
+        opened.sync(policy, 0)
+    return opened
 
 
 def talks(engine, policy, seeds, *, turns=3, fresh=False, rooms=ROOMS, **decoding):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from trainer import evaluate, recipe
 from trainer.report import evaluations_of
 from trainer.train import train
+from trainer.update import Update
 
-from .conftest import figures, quiet
+from .conftest import figures, quiet, tiny_tokenizer
 
 EASY = [
     "env.id=Corridor-v0",
@@ -30,7 +35,9 @@ EASY = [
 ]
 
 
-@pytest.mark.parametrize("method", ["grpo", "gigpo", "mgr", "ppo"])
+@pytest.mark.parametrize(
+    "method", ["grpo", "gigpo", "mgr", pytest.param("ppo", marks=pytest.mark.long)]
+)
 def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""
     options = [*EASY, f"policy.model={tiny_folder}"]
@@ -40,6 +47,34 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
     assert 0.4 <= success[0] <= 0.6
     assert min(success[-3:]) > 0.85
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_every_token_learns_from_the_credit_of_its_own_turn(
+    context, corridor, tiny_folder, tmp_path, monkeypatch
+):
+    """A turn east gets 1 and any other -1, and so does every token that says so."""
+    seen, update = [], Update.__call__
+
+    def spy(self, learner, rows, **options):
+        seen.extend(rows)
+        return update(self, learner, rows, **options)
+
+    def eastward(turns, rng):
+        return np.where(turns.action == "east", 1.0, -1.0)
+
+    monkeypatch.setattr(Update, "__call__", spy)
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(eastward=eastward))
+    options = [*EASY, f"policy.model={tiny_folder}", "run.steps=1", "credit.name=mine:eastward"]
+    options += [f"prompt.context={context}"]
+    train(recipe.load("alfworld grpo pocket", options), tmp_path, console=quiet())
+    tokenizer, east = tiny_tokenizer(), []
+    for row in seen:
+        for turn in set(row.turn):
+            places = [place for place, its in enumerate(row.turn) if its == turn]
+            east.append("east" in tokenizer.decode([row.ids[row.at[place]] for place in places]))
+            assert {row.advantage[place] for place in places} == {1.0 if east[-1] else -1.0}
+    assert 10 < sum(east) < len(east) - 10
 
 
 @pytest.mark.long

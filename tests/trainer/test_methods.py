@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import traceback
 from dataclasses import asdict, replace
 
@@ -66,9 +64,23 @@ def chosen(*options):
 # runs
 
 
+# All methods once with all weights, and adapters where there is a second model or none.
+ADAPTED = {"dpo", "istar"}
+
+
 @pytest.mark.usefixtures("unreported")
-@pytest.mark.parametrize("lora", [0, 2], ids=["full", "lora"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "lora"),
+    [
+        pytest.param(
+            *(name, lora),
+            marks=pytest.mark.long if (lora > 0) != (name in ADAPTED) else (),
+            id=f"{name}-{'lora' if lora else 'full'}",
+        )
+        for name in METHODS
+        for lora in (0, 2)
+    ],
+)
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
@@ -645,11 +657,15 @@ def test_options_of_another_type_are_mistakes_of_the_recipe(name, options):
         make_method(chosen(f"credit.name={name}", f"credit.options={options}"))
 
 
-KILLED = """
+KILL = """
 import signal
 from trainer.methods import replay
 
 replay.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+STAGE = """
+from trainer.methods import replay
+
 sys.argv = ["replay", folder, "0"]
 replay.main()
 """
@@ -662,13 +678,14 @@ def test_a_stage_that_was_killed_is_done_again(tmp_path, forked):
     folder = replay.round_path(tmp_path, 0)
     model = (folder / replay.MODEL).read_bytes()
     shutil.rmtree(folder)
-    command = [sys.executable, "-m", "trainer.methods.replay", str(tmp_path), "0"]
-    process = forked(KILLED, tmp_path, folder=str(tmp_path))
+    process = forked(KILL + STAGE, tmp_path, folder=str(tmp_path))
     process.join()
     assert process.exitcode == -signal.SIGKILL, process.said.read_text()
     assert (folder / replay.MODEL).exists()
     assert not (folder / replay.MANIFEST).exists()
-    subprocess.run(command, check=True)
+    again = forked(STAGE, tmp_path, folder=str(tmp_path))
+    again.join()
+    assert again.exitcode == 0, again.said.read_text()
     assert json.loads((folder / replay.MANIFEST).read_text()) == whole
     assert (folder / replay.MODEL).read_bytes() == model
 

@@ -14,7 +14,10 @@ import pytest
 from tests.credit.batches import batch
 from trainer import episodes, evaluate, metrics, recipe
 from trainer.build import make_method, make_rollouts
+from trainer.engines import Sampler
+from trainer.engines.own import OwnEngine
 from trainer.rollout import Task
+from trainer.sampling import Decoding
 from trainer.sft import demonstrate, require_expert
 from trainer.train import train
 
@@ -113,6 +116,10 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("prompt.template=mine.PROMPT", "package.module:Name"),
+        (
+            "prompt.context=history",
+            "prompt.template='mine:PROMPT' is not read with prompt.context=",
+        ),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.wrappers:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         (
@@ -251,13 +258,38 @@ class Plain:
 class Broken(gym.Wrapper):
     def __init__(self, env): raise OSError("wboom")
 
+class Fails(gym.Wrapper):
+    def step(self, action): raise KeyError("shelf")
+
+class Passes(gym.Wrapper):
+    pass
+
+class Bare(Drawers):
+    def __init__(self, max_turns=5): super().__init__(max_turns=max_turns)
+
+class Splits(Drawers):
+    def __init__(self, split="train", **options): super().__init__(**options)
+
+class Breaks(Drawers):
+    def step(self, action): raise OSError("server")
+
+class Renames(Drawers):
+    def step(self, action):
+        *rest, info = super().step(action)
+        return *rest, info | {"turn_reward": {f"turn {info['turn']}": 1.0}}
+
+def make(**options): return Bare(**options)
+def make_splits(**options): return Splits(**options)
+
 gym.register("NoEntry-v0", entry_point="parts:Nothing")
+gym.register("Made-v0", entry_point=make)
+gym.register("MadeSplits-v0", entry_point=make_splits)
 """
 
 
 @pytest.fixture
 def parts(folder, monkeypatch):
-    """A recipe of the page with an option, where `parts` has parts that do not fit."""
+    """A recipe of the page with options, where `parts` has parts that do not fit."""
     (folder / "parts.py").write_text(PARTS)
     (folder / "failing.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(folder)
@@ -265,7 +297,7 @@ def parts(folder, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(gym, "registry", dict(gym.registry))
     monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
-    return lambda option: recipe.load(folder / "mine.toml", [option] if option else [])
+    return lambda *options: recipe.load(folder / "mine.toml", [one for one in options if one])
 
 
 @pytest.mark.parametrize(
@@ -313,6 +345,60 @@ def test_an_expert_that_says_nothing_is_named(parts, tiny_policy):
     rollouts = make_rollouts(parts(""), "train")
     with pytest.raises(recipe.RecipeError, match=r"sft.expert='parts:Player': act\(\) and think"):
         demonstrate(rollouts, [Task(rollouts.panel.task_ids[0], 0, 0)], tiny_policy, "parts:Player")
+
+
+@pytest.mark.parametrize("name", ["Made-v0", "MadeSplits-v0"])
+def test_an_environment_made_by_a_function_of_any_options(parts, name):
+    chosen = f"env.id=parts:{name}"
+    (env,) = make_rollouts(parts(chosen, "env.max_turns=4"), "train").envs(1)
+    assert env.unwrapped.max_turns == 4
+    with pytest.raises(recipe.RecipeError, match=r"parts:Made.* reads no data, got env.data='/d'"):
+        make_rollouts(parts(chosen, "env.data=/d"), "train").envs(1)
+    with pytest.raises(recipe.RecipeError, match=r"its options do not fit: .* 'colour'"):
+        make_rollouts(parts(chosen, "env.options.colour=1"), "train").envs(1)
+
+
+def test_such_an_environment_without_splits_has_no_other(parts):
+    with pytest.raises(recipe.RecipeError, match=r"has no splits, got eval.split='dev'"):
+        make_rollouts(parts("env.id=parts:Made-v0"), "dev").envs(1)
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "message"),
+    [
+        (
+            "'parts:Fails'={}",
+            "env.wrappers parts:Fails, task 'drawers/train/2': KeyError: 'shelf' (",
+        ),
+        ("'parts:Passes'={},'parts:Fails'={}", "env.wrappers parts:Fails, task"),
+        ("'parts:Fails'={},'parts:Passes'={}", "env.wrappers parts:Fails, task"),
+    ],
+)
+def test_a_wrapper_that_fails_in_a_step_is_named_with_the_task(parts, wrappers, message):
+    (env,) = make_rollouts(parts(f"env.wrappers={{{wrappers}}}"), "train").envs(1)
+    env.reset(seed=0, options={"task": 0})
+    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
+        env.step("")
+    assert "\n" not in str(refused.value)
+
+
+def test_an_environment_that_fails_is_not_its_wrappers_fault(parts):
+    (env,) = make_rollouts(parts("env.id=parts:Breaks"), "train").envs(1)
+    env.reset(seed=0, options={"task": 0})
+    with pytest.raises(OSError, match="server"):
+        env.step("")
+
+
+def test_turn_rewards_of_other_names_at_another_turn_are_refused(parts, tiny_policy):
+    rollouts = make_rollouts(parts("env.id=parts:Renames"), "train")
+    task = Task(rollouts.panel.task_ids[0], 0, 0)
+    decoding = Decoding(max_reply_tokens=40, decode="admissible")
+    sampler = Sampler(OwnEngine(tiny_policy), tiny_policy, decoding)
+    with pytest.raises(
+        recipe.RecipeError,
+        match=r"Renames with its wrappers reports .*'turn 2'.* after one of .*'turn 1'",
+    ):
+        rollouts.play([task], sampler, 0)
 
 
 @pytest.mark.parametrize("name", ["Pays", "PaysText", "PaysNan"])

@@ -63,7 +63,14 @@ def episodes():
 
 
 @pytest.mark.parametrize(
-    ("rate", "estimator"), [(5e-7, "mgr"), (1e-6, "mgr"), (1e-5, "mgr"), (1e-6, "grpo")]
+    ("rate", "estimator"),
+    [
+        (1e-6, "mgr"),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in ((5e-7, "mgr"), (1e-5, "mgr"), (1e-6, "grpo"))
+        ),
+    ],
 )
 def test_as_many_weights_change_and_as_far(episodes, tmp_path, rate, estimator):
     rows = rows_of(episodes, estimator)
@@ -181,7 +188,9 @@ def test_coarse_weights_are_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("unreported")
-@pytest.mark.parametrize("name", ["critic of its own", "istar", "prime"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("critic of its own", marks=pytest.mark.long), "istar", "prime"]
+)
 def test_a_run_goes_on_bit_for_bit(name, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], "policy.dtype=bfloat16", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]

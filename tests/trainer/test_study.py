@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from trainer import recipe, recipes, study
+from trainer import cli, recipe, recipes, study
 from trainer.recipes import RecipeError
 from trainer.study import StudyError
 
@@ -32,21 +34,47 @@ BRIEF = [
     "eval.tasks=2",
 ]
 METHODS = ["grpo", "mgr"]
+HERE = str(Path(__file__).parent)
+CALL = """
+sys.path.insert(0, here)
+sys.argv = arguments
+from trainer.cli import main
+main()
+"""
 
 
 @pytest.fixture(scope="module")
-def brief(tiny_folder):
+def soon(forked, tmp_path_factory):
+    """What the study takes for `subprocess`: its calls are forked from a server with torch."""
+
+    def run(command, **_):
+        arguments = ["agent-envs", *command[3:]]
+        process = forked(CALL, tmp_path_factory.mktemp("said"), here=HERE, arguments=arguments)
+        process.join()
+        return SimpleNamespace(returncode=process.exitcode)
+
+    return SimpleNamespace(run=run)
+
+
+@pytest.fixture(scope="module")
+def brief(tiny_folder, soon):
     """Runs a study whose runs are short, each in a process that finds the corridor."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
-        patch.syspath_prepend(Path(__file__).parent)
-        options = [*BRIEF, f"policy.model={tiny_folder}"]
-        yield lambda out, methods: study.run("household", methods, 1, out, options)
+    options = [*BRIEF, f"policy.model={tiny_folder}"]
+
+    def run(out, methods, *more, processes=soon, curve=""):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", os.pathsep.join([HERE, *sys.path]))
+            patch.syspath_prepend(HERE)
+            patch.setattr(study, "subprocess", processes)
+            study.run("household", methods, 1, out, [*options, *more], curve=curve)
+
+    return run
 
 
 @pytest.fixture(scope="module")
 def done(brief, tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
+    brief(out, METHODS[1:], processes=subprocess)
     brief(out, METHODS)
     return out
 
@@ -105,7 +133,29 @@ def test_an_unfinished_run_is_named(done):
         study.collect(METHODS, 2, done, level=0.5)
 
 
-def test_a_run_that_fails_is_named(tmp_path):
+def test_a_curve_that_was_not_logged_is_refused_before_another_run(brief, done, tmp_path):
+    refused = SimpleNamespace(run=lambda *_, **__: pytest.fail("started a run"))
+    with pytest.raises(StudyError, match=r"logged no 'nan'; they logged .*valid"):
+        brief(done, METHODS, processes=refused, curve="nan")
+    with pytest.raises(StudyError, match="logged no 'nan'"):
+        brief(tmp_path, METHODS, curve="nan")
+    assert not (tmp_path / "mgr" / "seed_0").exists()  # one run told what is logged
+
+
+@pytest.mark.parametrize("level", ["nan", "-0.1", "1.5"])
+def test_a_level_that_is_no_success_is_refused_before_anything_runs(monkeypatch, tmp_path, level):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["agent-envs", "study", "household", "--level", level]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setattr(study, "run", lambda *_, **__: pytest.fail("started a study"))
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_fails_is_named(tmp_path, soon, monkeypatch):
+    monkeypatch.setattr(study, "subprocess", soon)
     with pytest.raises(StudyError, match=r"1 of 1 runs failed; see .*grpo/seed_0/log\.txt"):
         study.run("household", ["grpo"], 1, tmp_path, ["policy.model=/no/such/model"])
 

@@ -87,7 +87,7 @@ def test_another_seed_is_another_run(whole, tiny_folder, tmp_path):
     assert figures(tmp_path)[0]["loss"] != figures(whole)[0]["loss"]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("steps", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 3))])
 def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     """More steps than at first: the end of the short run is a step of the long one."""
     options = (f"run.steps={steps}", "eval.every=0")
@@ -100,6 +100,7 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
 
 def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
     options = ["policy.lora.rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
+    options += ["eval.every=0", "sampling.tasks=2"]
     chosen = short(tiny_folder, *options, "run.save_every=1", "run.keep=9")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(chosen, whole, console=quiet())
@@ -150,7 +151,7 @@ def logged(folder):
     return path.read_text().count("\n") if path.is_file() else 0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_at_random_moments(whole, start, tmp_path, seed):
     """SIGKILL soon after a random line was logged, three times; then the run is let through."""
     rng = random.Random(seed)
@@ -322,7 +323,9 @@ def test_every_environment_takes_a_step(
 
 
 @pytest.mark.usefixtures("unreported")
-@pytest.mark.parametrize("environment", ["sokoban", "ezpoints"])
+@pytest.mark.parametrize(
+    "environment", [pytest.param("sokoban", marks=pytest.mark.long), "ezpoints"]
+)
 def test_stapo_takes_a_step_on_pictures(environment, vision_folder, endpoint, tmp_path):
     take_a_step(f"{environment} stapo", vision_folder, tmp_path, endpoint)
 
@@ -343,8 +346,19 @@ VARIANTS = [
 ]
 
 
+# What another model or another process computes; `make long` tries all.
+SHORTLIST = ("prm.level=token", "turnrd.goal=true", "credit.options.decomposer=judge")
+
+
 @pytest.mark.usefixtures("unreported")
-@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param(one, marks=() if set(one) & set(SHORTLIST) else pytest.mark.long)
+        for one in VARIANTS
+    ],
+    ids=" ".join,
+)
 def test_every_variant_of_a_method_takes_a_step(variant, corridor, tiny_folder, endpoint, tmp_path):
     method, *options = variant
     take_a_step(f"alfworld {method}", tiny_folder, tmp_path, endpoint, *ROOM, *options)
@@ -368,7 +382,14 @@ def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_pa
 
 
 @pytest.mark.usefixtures("unreported")
-@pytest.mark.parametrize("method", ["mgr", "istar", "stapo", "prime", "dpo", "dapo"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "mgr",
+        "istar",
+        *(pytest.param(m, marks=pytest.mark.long) for m in ("stapo", "prime", "dpo", "dapo")),
+    ],
+)
 def test_methods_take_a_step_with_llama(method, corridor, llama_folder, endpoint, tmp_path):
     take_a_step(f"alfworld {method}", llama_folder, tmp_path, endpoint, *ROOM)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from unicodedata import category, normalize
 
-from agent_envs.search_qa.forms import UNITS, Forms, forms
+from agent_envs.search_qa.forms import UNITS, Forms, forms, possible, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,14 +80,21 @@ class Accepted:
 
     def __init__(self, answers: Sequence[str], question: str, bridges: Sequence[str] = ()) -> None:
         self._answers, self._question, self._bridges = answers, question, bridges
-        folded = question.casefold()
-        self._person = folded.lstrip().startswith(("who ", "whom ", "by whom "))
-        self._folded = f"{folded} the of"  # has all that `_lower` has
+
+    @cached_property
+    def _person(self) -> bool:
+        """Whether the question asks for a person."""
+        return self._question.casefold().lstrip().startswith(("who ", "whom ", "by whom "))
+
+    @cached_property
+    def _folded(self) -> str:
+        """The question without case; has all that `_lower` has."""
+        return f"{self._question.casefold()} the of"
 
     @cached_property
     def _told(self) -> tuple[str, ...]:
         """The accepted answers as in the data."""
-        return tuple(raw for raw in dict.fromkeys(self._answers) if _something(forms(raw)))
+        return tuple(raw for raw, part in self._traces.items() if part or _something(forms(raw)))
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
@@ -107,8 +114,10 @@ class Accepted:
     @cached_property
     def choice(self) -> bool:
         """Whether the question is a choice."""
+        if self._closed or not possible(self._traces, self._question):
+            return self._closed
         asked = forms(self._question)
-        return self._closed or any(_stands_in(gold, asked) for gold in self.golds)
+        return any(_stands_in(gold, asked) for gold in self.golds)
 
     @cached_property
     def _showing(self) -> tuple[str, ...]:
@@ -120,6 +129,11 @@ class Accepted:
     def silent(self) -> bool:
         """Whether no text can show an answer."""
         return self.choice or not self._showing
+
+    @cached_property
+    def _traces(self) -> dict[str, str]:
+        """The different accepted answers as in the data, each with its `trace`."""
+        return {raw: trace(raw) for raw in self._answers}
 
     @cached_property
     def _asked(self) -> frozenset[str]:
@@ -172,28 +186,35 @@ class Accepted:
         Allowed are a preposition or "it is" before it, another accepted answer in brackets, and
         words of the question: beside a number, before a colon, after a comma or in brackets; beside
         a name only words that are not names (the city of Chad, Portuguese language, but not Panama
-        City).
+        City). For a choice no words of the question: with "Which is not larger?" or "Which is
+        farther from the larger city?", "Lima is larger" says something else.
         """
+        if answer in self._told:
+            return True
+        if not possible(self._traces, answer):
+            return False
         others = set[str]()  # readings that are not an accepted answer; they often repeat
         for core, before, after in self._readings(answer):
             if core in others:
                 continue
             if not self._is(core):
                 others.add(core)
-            elif not (_figure(core) and _limited(before, after)):
+            elif not _figure(core) or self._measured(before, after):
                 return True
         return False
 
     def _readings(self, answer: str) -> Iterator[tuple[str, str, str]]:
         """All readings of an answer without the allowed words before and after it."""
         yield answer, "", ""
-        yield self._unframed(answer)
+        if not self.choice:
+            yield self._unframed(answer)
         name, *beside = _BESIDE.split(answer, maxsplit=1)
         if beside:
             other = _stripped(beside[0])
             if self._is(name) and self._is(other):
                 yield name, "", ""
-            yield f"{name} in {other}", "", ""  # in case that is an accepted answer
+            if not _figure(name) or self._measured("", other):
+                yield f"{name} in {other}", "", ""  # in case that is an accepted answer
             if self._person and "(" not in answer:
                 yield f"{other} {name}", "", ""  # the last name first
         label, *rest = _LABELLED.split(answer, maxsplit=1)
@@ -249,7 +270,9 @@ class Accepted:
 
     def paid_in_part(self, reward: str, answer: str) -> float:
         """The reward "em", "f1" or "sub_em" for an answer that is not `right`."""
-        if reward == "em" or self.choice or not self._held(answer.split()):
+        if reward == "em" or not possible(self._traces, answer) or self.choice:
+            return 0.0
+        if not self._held(answer.split()):
             return 0.0
         return max(_overlap(gold, forms(answer)) for gold in self.golds) if reward == "f1" else 1.0
 
@@ -261,7 +284,8 @@ class Accepted:
         """
         if self.choice:
             return False
-        return any(_shown(raw, text) for text in texts for raw in self._showing)
+        showing = {raw: self._traces[raw] for raw in self._showing}
+        return any(_shown(raw, text) for text in texts for raw in possible(showing, text))
 
     def _unframed(self, answer: str) -> tuple[str, str, str]:
         """The answer, and the words around it that the question has in lower case."""
@@ -305,13 +329,35 @@ class Accepted:
         words = beside.split()
         return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
 
-    def _counts(self, after: str) -> bool:
-        """Whether the words after a number are not a unit, or the unit of the question."""
+    def _counts(self, after: str, written: str = "") -> bool:
+        """Whether the words after a number are not a unit, or the unit of the question.
+
+        That is the unit after "how many", "much", "degrees" or "in", but not "in the years of the
+        war", nor "in years" if the question asks how many of something else.
+
+        Args:
+            after: in the compared form.
+            written: the first of them as written.
+        """
         unit = next(iter(after.split()), "")
         if unit not in UNITS:
             return True
         question = f" {forms(self._question).spaced} "
-        return any(f" {word} {unit} " in question for word in ("many", "much", "in", "degrees"))
+        for name in (unit, written or unit):
+            if any(f" {word} {name} " in question for word in ("many", "much", "degrees")):
+                return True
+            counted = " how many " in question and unit != "percent"
+            if f" in {name} " in question and not counted and f"in the {name}" not in self._folded:
+                return True
+        return False
+
+    def _measured(self, before: str, after: str) -> bool:
+        """Whether the words around a number keep its value and its unit."""
+        if not after:
+            return not _limited(before, after)
+        unit = forms(f"0 {after}").spaced.partition(" ")[2]
+        written = forms(after.split(maxsplit=1)[0]).spaced
+        return not _limited(before, after) and self._counts(unit, written)
 
     def _held(self, words: list[str]) -> bool:
         """Whether words contain an accepted answer and otherwise no information."""

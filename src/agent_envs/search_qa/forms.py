@@ -11,8 +11,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _RAISED = re.compile(r"[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
@@ -82,6 +85,9 @@ _MARKUP = re.compile(
     r"(?<![\w*_`])(\*{1,3}|_{1,3}|`{1,3})(?=[^\s*_`])((?:(?!\1).){1,200}?)\1(?![\w*_`])"
 )
 _DIGIT = re.compile(r"\d")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_OTHERS = re.compile(r"\D+")
+_LAST = re.compile(r"(?<!\S)(?:[a-z]*[./-])*([a-z]+)\Z")
 _BETWEEN = re.compile(r"(\d)((?:[^\w\s]|_)+)(?=\d)")
 
 
@@ -104,6 +110,9 @@ class _Marks(dict[int, str | None]):
 
 
 _JOINED, _SPACED = _Marks(None), _Marks(" ")
+_NO_LETTER = str.maketrans("", "", "".join(c for c in map(chr, range(128)) if not c.isalnum()))
+_MADE = frozenset({"a", "an", "the", "and", "in", *" ".join(UNITS).split()})
+"""Words that two texts with the same forms need not share: articles, `&`, units, also "in"."""
 
 
 class Forms(NamedTuple):
@@ -136,6 +145,47 @@ def forms(text: str) -> Forms:
     joined, spaced = text.translate(_JOINED), text.translate(_SPACED)
     plain = _without_articles(joined)
     return Forms(plain, plain if joined == spaced else _without_articles(spaced))
+
+
+def trace(text: str) -> str:
+    """Letters or digits that a text has if it has `text` in the compared forms, see `possible`.
+
+    They are the digits of the first number or the last word; "" if none is certain to stay.
+    """
+    lower = _lower(text)
+    if _WORDS.search(lower):
+        return ""
+    number = _RUN.search(text)
+    if number:
+        digits = _OTHERS.sub("", number[1]) if _WHOLE.fullmatch(number[1]) else number[1][0]
+        return digits.strip("0") if digits.isascii() else ""  # 5 thousand, 5,000 and 5000.0
+    last = _LAST.search(lower.replace("'", ""))
+    if last is None or _DIGIT.search(lower):
+        return ""
+    return "" if last[1] in _MADE or last[0].translate(_NO_LETTER) in _MADE else last[1]
+
+
+def possible(traces: Mapping[str, str], text: str) -> list[str]:
+    """The keys that a text can have in the compared forms, by their traces.
+
+    It misses none, and finds most that a text does not have at a tenth of the cost of `forms`.
+    """
+    lower = _lower(text)
+    letters = lower.translate(_NO_LETTER).encode("ascii", "ignore").decode()
+    left = [key for key, part in traces.items() if part in letters]
+    if len(left) == len(traces) or not any(map(str.isdecimal, traces.values())):
+        return left
+    # numbers in words or in other digits, and those in the compared form, such as 5point5
+    if "point" in lower or _WORDS.search(lower):
+        return list(traces)
+    return left if text.isascii() or not _OTHER_DIGIT.search(lower) else list(traces)
+
+
+def _lower(text: str) -> str:
+    """A text in lower case, with diacritics and other marks after their letters."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFKD", text).casefold().translate(_LETTERS)
 
 
 def _without_articles(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import forms, written_out
 from agent_envs.sotopia.lexicon import Lexicon
-from agent_envs.sotopia.phrases import words_of
+from agent_envs.sotopia.phrases import may_have, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,7 @@ _ROOTS = {call: call for call in _NAMES | _TRAITS}
 for _ending, _cut in product(("s", "es", "est", "er", "iest", "ier"), ("", "y", "e")):
     _cuttable = [call for call in _NAMES | _TRAITS if call.endswith(_cut)]
     _ROOTS = {call.removesuffix(_cut) + _ending: call for call in _cuttable} | _ROOTS
+_CALLS = frozenset(call.rpartition("-")[2] for call in _ROOTS)
 _MILD = _LEXICON.words("mild")
 _BETWEEN = _LEXICON.words("between")
 _YOU = _LEXICON.words("you")
@@ -111,7 +112,9 @@ def _insults(text: str, known: list[str] | None, *, deed: bool) -> bool:
     """Whether a clause insults the other; in a deed only what is rude by itself counts."""
     if _RUDE.search(text, known):
         return not re.search(r"\b(?:not|never) (?:to )?(?:hate|despise|disgust)", text)
-    words = [] if deed else _WORD.findall(text)
+    if deed or not may_have(_CALLS, known):
+        return False
+    words = _WORD.findall(text)
     named = [place for place, word in enumerate(words) if word in _ROOTS]
     if not named:
         return False

@@ -40,7 +40,7 @@ _LEADING = _LEXICON.pattern("leading")
 
 
 _ACCEPTS = _LEXICON.phrases("accepts")
-_SUITS = _LEXICON.pattern("suits")
+_SUITS = _LEXICON.phrases("suits")
 _PRAISES = _LEXICON.phrases("praises")
 _GRANTS = _LEXICON.phrases("grants")
 
@@ -186,7 +186,7 @@ def _accepts(core: str, words: list[str] | None) -> bool:
     if _ACCEPTS.search(core, words):
         rest = _ACCEPTS.pattern.sub("", core)
         words = words_of(rest)
-    elif _SUITS.search(core):
+    elif _SUITS.search(core, words):
         rest = core
     else:
         return False

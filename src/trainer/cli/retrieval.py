@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+
+from trainer.cli.console import console
 
 if TYPE_CHECKING:
     from agent_envs.retrieval.corpus import Corpus
@@ -39,11 +40,11 @@ def serve(
     from agent_envs.retrieval.factory import open_retriever
     from agent_envs.retrieval.server import serve as run
 
-    console = Console()
+    page = console()
     corpus = _corpus(data)
-    console.print(f"reading {corpus.path}: {len(corpus):,} passages", highlight=False)
+    page.print(f"reading {corpus.path}: {len(corpus):,} passages", highlight=False)
     searched = open_retriever(retriever, corpus, model=model, index=index)
-    run(searched, host, port, topk=topk, ready=lambda url: console.print(f"serving {url}"))
+    run(searched, host, port, topk=topk, ready=lambda url: page.print(f"serving {url}"))
 
 
 @app.command()
@@ -60,7 +61,7 @@ def index(
     corpus = _corpus(data)
     Dense(corpus, encoder_of(model), index=kind).save(out)
     size = sum(file.stat().st_size for file in out.iterdir())
-    Console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
+    console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
 
 
 def _corpus(data: str) -> "Corpus":

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
 Options = Annotated[
@@ -17,6 +18,17 @@ Options = Annotated[
         metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
     ),
 ]
+
+
+DEFAULT = "alfworld mgr pocket"
+READ = (
+    *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
+    *("policy.lora", "policy.dtype", "policy.device"),
+    *("sampling.rows", "sampling.max_tokens", "sampling.max_reply_tokens", "sampling.decode"),
+)
+"""Sections and options that an evaluation reads."""
+UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
+"""Options of these sections that it does not read."""
 
 
 def _path(given: str) -> Path:
@@ -64,22 +76,26 @@ def train(
     chosen = recipes.load(chosen_parts, options)
     folder = out or own or Path("runs") / chosen.name
     check_out(folder, folder=True)
-    console = Console()
+    page = console()
     try:
-        run(chosen, folder, resume=resume, console=console)
+        run(chosen, folder, resume=resume, console=page)
     except KeyboardInterrupt:
-        console.print(f"stopped; continue with: agent-envs train {folder} --resume")
+        page.print(f"stopped; continue with: agent-envs train {folder} --resume")
         raise typer.Exit(130) from None
     if os.environ.get("RANK", "0") == "0":
-        _summary(folder, console)
+        _summary(folder, page)
 
 
 def evaluate(
     run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
     options: Options = None,
     recipe: Annotated[
-        str, typer.Option(help="Recipe for the evaluation of a model; a run has its own.")
-    ] = "alfworld mgr pocket",
+        str | None,
+        typer.Option(
+            help=f"Recipe to evaluate a model with, {DEFAULT!r} by default; a run has its own.",
+            show_default=False,
+        ),
+    ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
@@ -105,23 +121,48 @@ def evaluate(
     from trainer.checkpoint import check_out
 
     folder = Path(run_or_model)
+    given = _evaluating(folder, recipe, options or (), attribution=attribution)
     if attribution:
-        _attribution(run_or_model, recipe, options or ())
+        _attribution(run_or_model, recipe or DEFAULT, given)
         return
     if out is not None:
         check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
     if (folder / "config.toml").is_file():
-        result = evaluate_model(recipes.load(folder, options or ()), folder)
+        result = evaluate_model(recipes.load(folder, given), folder)
     else:
-        chosen = recipes.load(recipe, options or ())
+        chosen = recipes.load(recipe or DEFAULT, given)
         model = replace(chosen.policy, model=run_or_model)
         result = evaluate_model(replace(chosen, policy=model))
-    console = Console()
+    page = console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
-        console.print(f"saved in {out}")
-    console.print(evaluation.table(result, before=other))
+        page.print(f"saved in {out}")
+    page.print(evaluation.table(result, before=other))
+
+
+def _evaluating(
+    folder: Path, recipe: str | None, options: Sequence[str], *, attribution: bool
+) -> Sequence[str]:
+    """The options, if an evaluation reads all of them and the recipe."""
+    from trainer import recipe as recipes
+    from trainer.recipes import RecipeError
+
+    run = (folder / "config.toml").is_file()
+    if run and recipe is not None:
+        raise RecipeError(
+            f"--recipe is for a model, and {folder} is a run, which has its own; leave it out"
+        )
+    read = (*READ, "update.tokens") if attribution else READ
+    for key in map(recipes.key_of, options):
+        if key in UNREAD or not any(f"{key}.".startswith(f"{one}.") for one in read):
+            raise RecipeError(
+                f"an evaluation does not read {key}; leave it out. It reads {', '.join(read)}, "
+                f"without {', '.join(UNREAD)}"
+            )
+        if run and key.startswith("policy.lora"):
+            raise RecipeError(f"{folder} has its own adapters; leave {key} out")
+    return options
 
 
 def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
@@ -142,7 +183,7 @@ def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None
         chosen = recipes.load(recipe, options)
         chosen = replace(chosen, policy=replace(chosen.policy, model=run_or_model))
         found = {run_or_model: attribute_model(chosen)}
-    Console().print(table(found))
+    console().print(table(found))
 
 
 def study(
@@ -174,15 +215,17 @@ def study(
     from trainer import study as studies
     from trainer.checkpoint import check_out
 
+    if not 0 <= level <= 1:  # typer's limits let NaN pass
+        raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
     chosen = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
     check_out(out, folder=True)
-    studies.run(name, chosen, seeds, out, options or (), jobs=jobs)
+    studies.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve)
     results = studies.collect(chosen, seeds, out, level=level)
     studies.save(results, out, level=level, seeds=seeds, curve=curve)
-    console = Console()
-    console.print(studies.table(results, level=level))
-    console.print(f"figure  {out / 'study.svg'}", highlight=False)
+    page = console()
+    page.print(studies.table(results, level=level))
+    page.print(f"figure  {out / 'study.svg'}", highlight=False)
 
 
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
@@ -193,7 +236,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     typer.echo(write(run))
 
 
-def _summary(folder: Path, console: Console) -> None:
+def _summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
     from trainer.evaluate import table
     from trainer.report import evaluations_of
@@ -201,6 +244,6 @@ def _summary(folder: Path, console: Console) -> None:
     found = evaluations_of(folder)
     if found:
         (first, start), (last, end) = found[0], found[-1]
-        console.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
-        console.print(table(end, before=start if last > first else None))
-    console.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)
+        page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
+        page.print(table(end, before=start if last > first else None))
+    page.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from agent_envs.web import ServerError
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class Reply:
         self.entropies.append(entropy)
         if self.allowed is not None and allowed is not None:
             self.allowed.append(allowed)
+
+
+class EngineError(ServerError):
+    """An engine cannot be reached or does not do its work; the message says what to do."""
+
+
+class StaleWeights(EngineError):
+    """An engine answers with other weights than it was given."""
 
 
 class Session(Protocol):

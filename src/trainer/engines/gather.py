@@ -1,12 +1,14 @@
-"""Batches of concurrent requests whose members do not depend on who was faster."""
+"""Concurrent requests: batches whose members do not depend on who was faster, and where to run."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from agent_envs.vector import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
@@ -67,3 +69,12 @@ class Gather(Generic[_Asked, _Answer]):
         for member, (_, answered) in asked.items():
             if not answered.cancelled():
                 answered.set_result(answers[member])
+
+
+def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """The result of a coroutine, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    return in_thread(lambda: asyncio.run(coroutine)).result()

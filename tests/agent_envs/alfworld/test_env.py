@@ -38,10 +38,11 @@ def play(env, commands):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"split": "valid_unseen", "task_types": ["look", "L2"], "max_turns": 7},
         {"progress": "distance", "facts": True, "walkthrough": True},
-        {"progress": "none", "dialect": "0.3", "success_reward": 2.5},
+        pytest.param(
+            {"progress": "none", "dialect": "0.3", "success_reward": 2.5}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_the_contract(options):

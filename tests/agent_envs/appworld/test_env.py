@@ -54,10 +54,20 @@ def replies(env):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"reward": "penalty", "max_turns": 6, "render_mode": "ansi", "split": "test_unseen"},
-        {"train_seeds": 40},
-        {"reward": "fraction", "progress": "none", "split": "val", "families": ["tick_off"]},
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in (
+                {},  # as tests/test_contract.py
+                {"train_seeds": 40},
+                {
+                    "reward": "fraction",
+                    "progress": "none",
+                    "split": "val",
+                    "families": ["tick_off"],
+                },
+            )
+        ),
     ],
 )
 def test_the_contract(options):

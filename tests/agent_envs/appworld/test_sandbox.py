@@ -489,8 +489,25 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="it is an ordinary user that runs this already")
-def test_all_of_this_as_an_ordinary_user():
-    command = [python_of_all(), "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+@pytest.mark.parametrize(
+    "part",
+    [
+        "by_the_kernel or nobody or ordinary_user",
+        pytest.param("test", marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_all_of_this_as_an_ordinary_user(part):
+    command = [
+        python_of_all(),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        __file__,
+        "-k",
+        part,
+    ]
     child = subprocess.run(
         [*command, "--rootdir", REPOSITORY, "-c", REPOSITORY / "pyproject.toml"],
         capture_output=True,
@@ -505,4 +522,4 @@ def test_all_of_this_as_an_ordinary_user():
         **ORDINARY,
     )
     assert child.returncode == 0, child.stdout[-3000:] + child.stderr[-500:]
-    assert "1 skipped" in child.stdout.splitlines()[-1]
+    assert "2 skipped" in child.stdout.splitlines()[-1]

@@ -138,6 +138,7 @@ def test_vectors_are_those_that_others_made(minilm, real):
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.long
 def test_dense_and_hybrid_recall_real_gold_passages(minilm, real):
     corpus, vectors, questions = real
     dense = Dense(corpus, minilm, vectors=vectors)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agent_envs.search_qa import accepted as module
@@ -186,6 +186,55 @@ def test_a_choice_is_right_or_wrong(reward, question, gold):
     assert not accepted.shown([gold, question])
 
 
+@pytest.mark.parametrize("reward", METRICS)
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("Which is larger, Lima or Callao?", ["Lima is larger", "larger Lima", "larger: Lima"]),
+        ("Which is not larger, Lima or Callao?", ["Lima is larger", "Lima, larger", "Lima is"]),
+        ("Which is farther from the larger city, Lima or Callao?", ["Lima is larger", "Lima from"]),
+    ],
+)
+def test_a_choice_with_other_words_of_the_question_is_wrong(question, answers, reward):
+    """They may say the opposite: "Lima is larger" where the question asks which is not."""
+    accepted = Accepted(["Lima"], question)
+    assert accepted.paid(reward, "It is Lima.") == 1
+    assert [answer for answer in answers if accepted.paid(reward, answer)] == []
+
+
+UNIT = ["percent", "degrees", "kilometres", "metres", "years", "weeks", "days", "hours", "seconds"]
+
+
+@pytest.mark.parametrize("unit", UNIT)
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("How many {} was it?", True),
+        ("How much is it in {}?", True),
+        ("What is its size in {}, and that of the other?", True),
+        ("What is the mean in {} of all these?", True),
+        ("How many floors had the tower in the {} of the war?", False),
+        ("How many floors had the tower with regard to {}?", False),
+        ("What was the number in the {} of the war?", False),
+        ("What came before the {} of the war?", False),
+    ],
+)
+def test_the_unit_of_a_number_is_what_the_question_asks_for(question, asks, unit):
+    """Not a unit that the question has as a part of something else."""
+    accepted = Accepted(["5"], question.format(unit))
+    assert accepted.right("5")
+    for answer in (f"5 {unit}", f"it was 5 {unit}", f"5 ({unit})"):
+        assert accepted.paid("sub_em", answer) == asks
+
+
+def test_what_is_counted_has_no_other_unit():
+    floors = Accepted(["5"], "How many floors did it get in days of need?")
+    assert floors.right("5 floors")
+    assert not floors.right("5 days")
+    assert Accepted(["5"], "How many people live there, in percent?").right("5 percent")
+    assert Accepted(["5"], "How long is it in km?").right("5 km")
+
+
 def test_what_shows_an_answer():
     accepted = Accepted(["York", "38.8", "the"], "Where?")
     assert accepted.shown(["Yorkshire", "in York."])
@@ -326,6 +375,25 @@ def test_a_denied_answer_is_none_also_where_the_question_denies(denied):
     accepted = Accepted(["Lima"], "Which city is not far from Callao, and no port?")
     assert accepted.paid("sub_em", "It is Lima") == 1
     assert accepted.paid("sub_em", denied) == 0
+
+
+PIECES = re.findall(
+    r"[^|]+",
+    "Lima|the|a |and|&|-|/|.|,|'|\u2019| | |5|0|,000|.50|one|twenty-|five| thousand| km| years|°C"
+    "|×10^3|10⁹|½|\u0663|\uff11|é|ø|ß|İ|\ufb01|\u0301|*|_|%|R|U.S.|São | in |\u00a0|minus |th|e",
+)
+WRITTEN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(WRITTEN, WRITTEN, WRITTEN)
+def test_no_text_with_an_answer_is_left_out_by_its_letters(gold, before, after):
+    known = numbers.forms(gold)
+    if known.joined and known.spaced:
+        for text in (gold, f"{before} {gold}, {after}", before, f"{before}{after}", known.spaced):
+            if module._stands_in(known, forms(text)):
+                assert numbers.possible({gold: numbers.trace(gold)}, text) == [gold]
 
 
 SIGNED = st.lists(st.sampled_from([*"-–−+.,/*!?([“ «'a1é\n_", "minus ", "negative "]), max_size=8)

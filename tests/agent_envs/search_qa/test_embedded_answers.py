@@ -46,12 +46,13 @@ def kind_of(question):
     return "year" if kind in YEARS else kind
 
 
-@pytest.fixture(scope="module")
-def kinds():
+@pytest.fixture(scope="module", params=[8, pytest.param(1, marks=pytest.mark.long)])
+def kinds(request):
+    """The questions of each kind, every eighth or all."""
     found = defaultdict(list)
     for question in open_data("embedded").questions.values():
         found[kind_of(question)].append(question)
-    return found
+    return {kind: questions[:: request.param] for kind, questions in found.items()}
 
 
 def judged(kinds, answers, every=1):

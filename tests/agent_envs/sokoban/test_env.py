@@ -57,12 +57,17 @@ def test_the_contract(env_id, action_space, reward, wall):
 @pytest.mark.parametrize(
     "options",
     [
-        {"boxes": 2, "layout": "tabbed", "split": "test"},
-        {"height": 7, "width": 7, "boxes": 2, "layout": "spaced", "render_mode": "ansi"},
-        {"height": 8, "width": 8, "boxes": 3, "rooms": 8, "render_mode": "rgb_array"},
-        {"height": 10, "width": 10, "boxes": 4, "max_solution": 60, "max_turns": 60, "rooms": 5},
+        {"boxes": 2, "layout": "tabbed", "split": "test", "render_mode": "rgb_array"},
         {"height": 5, "width": 9, "max_turns": 4, "min_solution": 1, "max_solution": 4},
-        {"boxes": 2, "solver_budget": 0},
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in (
+                {"height": 7, "width": 7, "boxes": 2, "layout": "spaced", "render_mode": "ansi"},
+                {"height": 8, "width": 8, "boxes": 3, "rooms": 8},
+                {"height": 10, "width": 10, "boxes": 4, "max_solution": 60, "rooms": 5},
+                {"boxes": 2, "solver_budget": 0},
+            )
+        ),
     ],
     ids=str,
 )
@@ -275,7 +280,8 @@ def test_a_number_is_no_action_of_the_text_space():
 
 
 @pytest.mark.slow
-def test_10_000_random_steps_against_the_public_rules():
+@pytest.mark.parametrize("wanted", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_random_steps_against_the_public_rules(wanted):
     rng = np.random.default_rng(0)
     sizes = [(6, 6, 1), (6, 6, 2), (7, 7, 2), (8, 8, 3)]
     keywords = [dict(zip(("height", "width", "boxes"), size, strict=True)) for size in sizes]
@@ -295,9 +301,9 @@ def test_10_000_random_steps_against_the_public_rules():
             assert info["boxes_on_target"] == public.on_target
             done = terminated or truncated
             steps, ends = steps + 1, ends + terminated
-        if steps >= 10_000:
+        if steps >= wanted:
             break
-    assert ends > 50
+    assert ends > wanted / 200
 
 
 def test_images_show_what_the_text_shows():

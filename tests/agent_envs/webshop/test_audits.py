@@ -14,8 +14,14 @@ from agent_envs.webshop.shop import MODES
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", ["synthetic", "human"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        pytest.param(mode, kind, marks=pytest.mark.long if mode != side else ())
+        for kind, side in (("synthetic", "strict"), ("human", "upstream"))
+        for mode in MODES
+    ],
+)
 def test_equal_anchors_have_equal_futures(made_up, mode, kind):
     env = gym.make("WebShop-v0", data=made_up, mode=mode, goals=kind, split="all", reward="score")
     audit = audit_anchors(env, tasks=6, episodes=60)

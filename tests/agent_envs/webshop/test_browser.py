@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import product as pairs
 from pathlib import Path
 
 import gymnasium as gym
@@ -142,10 +141,14 @@ class TestSameAsText:
     @pytest.mark.parametrize(
         ("episodes", "options"),
         [
-            (5, {"mode": "strict", "reward": "score"}),
-            (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
             (5, {"mode": "upstream", "observation": "text_rich", "progress": "best"}),
-            pytest.param(50, {"mode": "strict", "reward": "score"}, marks=LONG),
+            *(
+                pytest.param(*one, marks=LONG)
+                for one in (
+                    (5, {"mode": "strict", "observation": "text_rich", "attributes": True}),
+                    (50, {"mode": "strict", "reward": "score"}),
+                )
+            ),
         ],
     )
     def test_random_episodes(self, episodes, options):
@@ -172,7 +175,7 @@ class TestSameAsText:
             _, reward, terminated, _, info = env.step(action)
         assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
 
-    @pytest.mark.parametrize("observation", ["html", "url"])
+    @pytest.mark.parametrize("observation", ["html", pytest.param("url", marks=LONG)])
     def test_other_observations(self, observation):
         on_site, as_text = twins(observation=observation)
         assert on_site.reset(seed=2) == as_text.reset(seed=2)
@@ -235,17 +238,18 @@ class TestByHand:
         assert arrived("done") == receipt
         assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
 
-    def test_nothing_is_wider_than_the_screen(self, hostile):
+    @pytest.mark.parametrize("width", [320, *(pytest.param(n, marks=LONG) for n in (390, 1280))])
+    def test_nothing_is_wider_than_the_screen(self, hostile, width):
         env = gym.make("WebShopSite-v0", data=hostile, split="all").unwrapped
         env.reset(seed=1)
         driver, one = driven(env), env._window.site
         item = Page("item", "shoe" * 200, 1, 2)
         results, tab = item._replace(kind="results"), item._replace(kind="sub", sub="Features")
-        for width, page in pairs((320, 390, 1280), (Page(), results, item, tab)):
-            mobile = width < 1000
-            metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
-            command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-            driver.execute("executeCdpCommand", command)
+        mobile = width < 1000
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        driver.execute("executeCdpCommand", command)
+        for page in (Page(), results, item, tab):
             driver.get(one.address(page))
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
         env.close()
@@ -287,6 +291,7 @@ class TestRequests:
         for part in ("/shop.css", "/results?", "/item?", "/done?"):
             assert any(f"http://127.0.0.1:{port}/" in url and part in url for url in asked)
 
+    @LONG
     def test_pages_ask_for_themselves_only(self, quiet, monkeypatch):
         from selenium import webdriver
 
@@ -319,7 +324,7 @@ class TestRequests:
 class TestCrashes:
     @pytest.mark.parametrize(
         "part",
-        [pytest.param(one, marks=LONG if one in {"pages", "all"} else ()) for one in PARTS],
+        [pytest.param(one, marks=() if one == "browser" else LONG) for one in PARTS],
     )
     def test_once_is_mended_and_twice_raises(self, part, quiet):
         on_site, as_text = twins(max_turns=30)
@@ -340,6 +345,7 @@ class TestCrashes:
         assert on_site.reset(seed=4) == as_text.reset(seed=4)
         on_site.close()
 
+    @LONG
     def test_others_open_their_pages_anew(self, env):
         other = copy.deepcopy(env)
         env.reset(seed=3)
@@ -351,6 +357,7 @@ class TestCrashes:
         assert env.step(second) == other.step(second)
         other.close()
 
+    @LONG
     def test_bought_before_the_crash(self, env):
         """The site sold, the browser died before it showed the receipt."""
         env.reset(seed=3)
@@ -364,6 +371,7 @@ class TestCrashes:
         _, reward, terminated, *_ = env.step(actions[-1])
         assert (reward, terminated) == (1.0, True)
 
+    @LONG
     def test_a_page_that_never_loads(self, env, monkeypatch):
         def hanging(shop, page, *args, **options):
             if page.kind == "results":
@@ -393,9 +401,9 @@ class TestCrashes:
 MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
 
 
-# Each part and each moment once; CI tries all pairs.
-HANGS = {("driver", "valid"), ("browser", "reset"), ("pages", "invalid"), ("all", "valid")}
-OUTLIVED = {("start", "kill"), ("step", "term"), ("close", "int"), ("fork", "kill")}
+# One pair; `make long` tries all.
+HANGS = {("pages", "valid")}
+OUTLIVED = {("step", "kill")}
 
 
 class TestHangs:
@@ -428,9 +436,8 @@ class TestHangs:
         assert env.reset(seed=3) == opening
         assert env.step("search[lamp]")[-1]["valid"]
 
-    @pytest.mark.parametrize(
-        "part", ["browser", pytest.param("driver", marks=LONG), pytest.param("all", marks=LONG)]
-    )
+    @LONG
+    @pytest.mark.parametrize("part", ["browser", "driver", "all"])
     def test_a_start_ends_in_time(self, env, quiet, part):
         def stop():
             while not ended.wait(0.01):
@@ -452,8 +459,18 @@ class TestHangs:
         env.page_timeout = 30.0
         env.reset(seed=3)
 
-    @pytest.mark.parametrize("part", ["driver", "browser", "all"])
-    @pytest.mark.parametrize("others", [0, pytest.param(1, marks=LONG)])
+    @pytest.mark.parametrize(
+        ("part", "others"),
+        [
+            ("browser", 0),
+            *(
+                pytest.param(part, others, marks=LONG)
+                for part in ("driver", "browser", "all")
+                for others in (0, 1)
+                if (part, others) != ("browser", 0)
+            ),
+        ],
+    )
     def test_closing_ends_in_time(self, quiet, part, others):
         envs = [gym.make("WebShopSite-v0", data="embedded") for _ in range(1 + others)]
         for env in envs:
@@ -483,6 +500,7 @@ def outlive(moment, ending, *, trials):
 
 
 class TestLife:
+    @LONG
     def test_copies_walk_alone(self, env):
         env.reset(seed=3)
         first, second, *_ = bought(3)
@@ -536,10 +554,12 @@ class TestLife:
     def test_nothing_outlives_a_signal(self, moment, ending):
         outlive(moment, ending, trials=2 if moment == "start" else 1)
 
-    @pytest.mark.parametrize("ending", ["exception", pytest.param("exit", marks=LONG)])
+    @LONG
+    @pytest.mark.parametrize("ending", ["exception", "exit"])
     def test_nothing_outlives_the_interpreter(self, ending):
         outlive("step", ending, trials=1)
 
+    @LONG
     def test_a_killed_wardens_folder_goes_with_the_next_start(self, quiet, monkeypatch):
         """Driver and Chromium end without it; what a live one writes to is left alone."""
         program = (

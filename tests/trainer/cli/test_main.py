@@ -54,6 +54,14 @@ def test_no_command_is_a_question_for_help(call):
             "facts must be a bool, got 'no'",
         ),
         ([*TRAIN, "env.split=trian"], "env.split: unknown split 'trian'"),
+        (
+            [*TRAIN, "run.threads=1000000"],
+            "run.threads = 1000000: Input should be less than or equ",
+        ),
+        (
+            [*TRAIN, "prompt.template=a.b:C"],
+            "is not read with prompt.context='history'; set prompt.",
+        ),
         ([*TRAIN, "eval.split=tset"], "eval.split: unknown split 'tset'"),
         ([*TRAIN, "env.games=1000000"], "env.games=1000000, but split 'train' has"),
         (
@@ -81,7 +89,17 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
     assert code == 1
     assert "delete it" not in said
     assert message in said
+    assert "\n" not in said.strip()
     assert "Traceback" not in said
+
+
+def test_an_error_of_many_lines_is_printed_in_one(call, monkeypatch, tmp_path):
+    def fail(*_, **__):
+        raise ValueError("one\n  two\n\nthree")
+
+    monkeypatch.setattr("trainer.report.write", fail)
+    said = call("report", tmp_path)[2]
+    assert said == f"agent-envs: one two three ({cli.TRACEBACK}=1 shows the traceback)"
 
 
 def test_a_wrong_call_exits_with_2(call):

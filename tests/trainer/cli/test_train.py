@@ -38,9 +38,54 @@ def test_eval_of_a_run(trained, call, tmp_path):
 
 
 def test_eval_of_a_model(tiny_folder, corridor, call, short):
-    code, out, _ = call("eval", tiny_folder, *short)
+    read = ("env.", "run.threads", "sampling.max_", "eval.")
+    code, out, _ = call("eval", tiny_folder, *(one for one in short if one.startswith(read)))
     assert code == 0
     assert "train (embedded), 3 tasks, greedy" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--recipe", "alfworld mgr pocket"], "--recipe is for a model"),
+        (["update.learning_rate=1"], "an evaluation does not read update.learning_rate; leave it"),
+        (["learning_rate=1"], "is ambiguous"),
+        (["credit.name=grpo"], "an evaluation does not read credit.name"),
+        (["sampling.rollouts=3"], "an evaluation does not read sampling.rollouts"),
+        (["eval.every=3"], "an evaluation does not read eval.every"),
+        (["policy.model=pocket"], "an evaluation does not read policy.model"),
+        (["policy.lora.rank=2"], "has its own adapters; leave policy.lora.rank out"),
+        (["update.tokens=9"], "an evaluation does not read update.tokens"),
+    ],
+)
+def test_what_an_evaluation_of_a_run_does_not_read_is_refused(trained, call, words, message):
+    code, _, said = call("eval", trained, *words)
+    assert code == 1
+    assert message in said
+
+
+def test_what_an_evaluation_of_a_model_does_not_read_is_refused(call):
+    code, _, said = call("eval", "pocket", "sft.steps=3")
+    assert code == 1
+    assert "an evaluation does not read sft.steps" in said
+
+
+def test_out_is_checked_before_anything_is_played(trained, call, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.build.play_panel", lambda *_, **__: pytest.fail("played"))
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "a.json"):
+        code, _, said = call("eval", trained, "--out", path)
+        assert code == 1
+        assert str(path) in said
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_is(call, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    code, out, _ = call("recipes", "alfworld", "mgr", "pocket")
+    assert code == 0
+    assert "MGR Sec. 4.3 and A.5: temporal dynamics" in out
+    assert max(map(len, out.splitlines())) < 300
+    assert "…" not in out
 
 
 def test_other_panels_are_not_compared(trained, call, tmp_path):

@@ -1,0 +1,149 @@
+"""vLLM in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import Future
+from itertools import count
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.assets import require
+from trainer.engines import EngineError
+from trainer.engines.request import WORKER, Answer, Request, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainer.engines.options import EngineOptions
+    from trainer.policy import Policy
+
+
+class InProcess:
+    """vLLM in this process, driven by one thread of its own."""
+
+    def __init__(self, policy: Policy, options: EngineOptions) -> None:
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        vllm = require("vllm", "vllm")
+        config, on_cpu = policy.model.config, policy.device.type == "cpu"
+        positions = int(getattr(config.get_text_config(), "max_position_embeddings", 0))
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._waiting: dict[str, Callable[[Any], None]] = {}
+        self._names = map(str, count())
+        self._params: Any = vllm.SamplingParams
+        try:
+            with TemporaryDirectory() as folder:  # weights come from the policy
+                config.save_pretrained(folder)
+                self._llm: Any = vllm.LLM(
+                    folder,
+                    load_format="dummy",
+                    skip_tokenizer_init=True,
+                    dtype=str(policy.dtype).removeprefix("torch."),
+                    logprobs_mode="processed_logprobs",
+                    worker_extension_cls=WORKER,
+                    max_model_len=options.max_model_len or positions or None,
+                    gpu_memory_utilization=options.memory,
+                    enforce_eager=on_cpu,
+                    enable_chunked_prefill=not on_cpu,  # with seeds, it fails there
+                    enable_prefix_caching=True,
+                    disable_log_stats=True,
+                    **options.options,
+                )
+        except Exception as error:
+            raise EngineError(
+                f"vLLM does not start in this process ({type(error).__name__}: {error}); look at "
+                "engine.memory, engine.max_model_len and engine.options, or start it as a server "
+                "and set engine.urls"
+            ) from error
+        self._engine = self._llm.llm_engine
+        self.limit = int(self._engine.model_config.max_model_len)
+        self._thread = Thread(target=self._drive, name="vllm", daemon=True)
+        self._thread.start()
+
+    def prepare(self) -> None:
+        """Nothing is due."""
+
+    async def answer(self, request: Request) -> Answer:
+        """The reply to a request, drawn with all others that wait."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def tell(output: Any) -> None:
+            loop.call_soon_threadsafe(settle, output)
+
+        def settle(output: Any) -> None:
+            if not done.done():
+                done.set_exception(output) if isinstance(output, Exception) else done.set_result(
+                    output
+                )
+
+        def add() -> None:
+            name = next(self._names)
+            try:
+                params = self._params(**parameters(request), detokenize=False)
+                self._engine.add_request(name, {"prompt_token_ids": request.ids}, params)
+            except Exception as error:  # noqa: BLE001 - raised by whoever awaits
+                tell(error)
+            else:
+                self._waiting[name] = tell
+
+        self._calls.put(add)
+        output = (await done).outputs[0]
+        ids = list(output.token_ids)
+        logprobs = [at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)]
+        return Answer(ids, logprobs)
+
+    def take(self, policy: Policy, version: int) -> None:
+        """Load the policy's weights and forget what the old ones encoded."""
+        weights = [(name, weight) for name, weight in policy.merged().items()]
+
+        def load() -> None:
+            self._engine.collective_rpc("take_weights", args=(weights,))
+            self._engine.reset_prefix_cache()
+            self._engine.set_weight_version(str(version))
+
+        self._call(load)
+
+    def close(self) -> None:
+        """End the thread and free the engine."""
+        self._calls.put(None)
+        self._thread.join()
+        del self._engine, self._llm
+
+    def _call(self, call: Callable[[], None]) -> None:
+        """Run a call in the engine's thread."""
+        done: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                call()
+                done.set_result(None)
+            except Exception as error:  # noqa: BLE001 - raised below
+                done.set_exception(error)
+
+        self._calls.put(work)
+        done.result()
+
+    def _drive(self) -> None:
+        """Add requests and step while there are any; ends at None."""
+        while True:
+            busy = self._engine.has_unfinished_requests()
+            while not busy or not self._calls.empty():
+                if (call := self._calls.get()) is None:
+                    return
+                call()
+                busy = self._engine.has_unfinished_requests()
+            try:
+                outputs = self._engine.step()
+            except Exception as error:  # noqa: BLE001 - raised by whoever awaits
+                waiting, self._waiting = self._waiting, {}
+                for tell in waiting.values():
+                    tell(EngineError(f"vLLM failed: {type(error).__name__}: {error}"))
+                return
+            for output in outputs:
+                if output.finished:
+                    self._waiting.pop(output.request_id)(output)

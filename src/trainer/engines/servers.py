@@ -1,0 +1,180 @@
+"""vLLM on servers that `vllm serve` started."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from contextlib import suppress
+from itertools import cycle
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_envs import web
+from agent_envs.retry import delay
+from trainer.engines import EngineError
+from trainer.engines.gather import run
+from trainer.engines.request import WORKER, Answer, Request, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from pathlib import Path
+
+    from trainer.engines.options import EngineOptions
+    from trainer.policy import Policy
+
+Result = TypeVar("Result")
+_LARGEST = 1 << 26  # bytes of an answer
+_OK, _TOO_MANY, _STARTING = 200, 429, (502, 503, 504)
+
+
+class Servers:
+    """Servers of one model started by `vllm serve`; each conversation stays with one of them.
+
+    A request that got no answer is sent again, to the next server, for as long as
+    `engine.patience`. A server that was restarted gets the weights again first.
+    """
+
+    def __init__(self, options: EngineOptions, folder: Path) -> None:
+        self._options, self._folder = options, folder
+        self._urls = [url.rstrip("/") for url in options.urls]
+        self._sent: Path | None = None
+        self._label = ""
+        cards = [self._do(self._json("GET", url, "/v1/models")) for url in self._urls]
+        try:
+            models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineError(f"{self._urls[0]} is no server of vLLM: {cards[0]}") from error
+        if len(models) > 1:
+            raise EngineError(f"engine.urls must serve one model, got {sorted(models)}")
+        ((self._model, self.limit),) = models
+
+    def prepare(self) -> None:
+        """Give the weights again to servers that were restarted; those that are away come later."""
+        for url in self._urls:
+            with suppress(_NoAnswer):
+                run(self._current(url))
+
+    async def answer(self, request: Request) -> Answer:
+        """The reply to a request."""
+        body = {
+            "model": self._model,
+            "prompt": request.ids,
+            "return_token_ids": True,
+            **parameters(request),
+        }
+        loop = asyncio.get_running_loop()
+        end, servers = loop.time() + self._options.patience, self._of(request.conversation)
+        for tried, url in enumerate(servers, start=1):
+            try:
+                return _answer(url, await self._json("POST", url, "/v1/completions", body))
+            except _NoAnswer as error:
+                if loop.time() > end:
+                    raise EngineError(
+                        f"no answer for {self._options.patience:g} s (engine.patience) from "
+                        f"{', '.join(self._urls)}, at last {error}; start the servers, and "
+                        "continue with --resume"
+                    ) from None
+            if tried % len(self._urls) == 0:
+                await asyncio.sleep(delay(tried // len(self._urls)))
+            with suppress(_NoAnswer):
+                await self._current(url)
+        raise AssertionError
+
+    def take(self, policy: Policy, version: int) -> None:
+        """Write the policy's weights to the folder and have all servers load them."""
+        from safetensors.torch import save_file
+
+        made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
+        made.mkdir(parents=True)
+        weights = policy.merged()
+        save_file({n: w.to(policy.dtype).contiguous() for n, w in weights.items()},
+                  made / "model.safetensors")  # fmt: skip
+        before, self._sent, self._label = self._sent, made, made.name
+        for url in self._urls:
+            self._do(self._load(url))
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+
+    def close(self) -> None:
+        """Delete the weights on their way."""
+        if self._sent is not None:
+            shutil.rmtree(self._sent, ignore_errors=True)
+
+    def _of(self, conversation: int) -> Iterator[str]:
+        """The servers in turn, beginning with that of the conversation."""
+        first = conversation % len(self._urls)
+        return cycle([*self._urls[first:], *self._urls[:first]])
+
+    async def _current(self, url: str) -> None:
+        """Check that a server has the newest weights, and send them if it has not."""
+        known = await self._json("GET", url, "/weight_info")
+        if known.get("weight_version") != self._label:
+            await self._load(url)
+
+    async def _load(self, url: str) -> None:
+        folder = {"folder": str(self._sent)}
+        await self._json(
+            "POST", url, "/collective_rpc", {"method": "take_folder", "kwargs": folder}
+        )
+        await self._json("POST", url, "/reset_prefix_cache")
+        await self._json("POST", url, "/update_weight_version", {"new_version": self._label})
+
+    def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """The result of a call outside of a rollout."""
+        try:
+            return run(call)
+        except _NoAnswer as error:
+            raise EngineError(
+                f"{error}; start it with VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "
+                f"--logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
+            ) from None
+
+    async def _json(self, method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The JSON of an answer.
+
+        Raises:
+            _NoAnswer: None in time, or the server is starting or overloaded.
+            EngineError: The server refuses the request.
+        """
+        here = web.process()
+        sent = None if body is None else json.dumps(body).encode()
+        call = here.request(method, url + path, sent, {}, seconds=self._options.seconds,
+                            largest=_LARGEST)  # fmt: skip
+        try:
+            reply = await asyncio.wrap_future(here.start(call))
+        except web.NoAnswerError as error:
+            raise _NoAnswer(f"{url}: {error}") from None
+        except web.BadAnswerError as error:
+            raise EngineError(f"{url}: {error}") from error
+        said = reply.data[:500].decode(errors="replace")
+        if reply.status == _TOO_MANY or reply.status in _STARTING:
+            raise _NoAnswer(f"{url}{path}: HTTP {reply.status} {said}")
+        if reply.status != _OK:
+            raise EngineError(
+                f"{url}{path} refuses, HTTP {reply.status}: {said}. Is it vLLM of the policy's "
+                f"model, started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
+            )
+        try:
+            found: dict[str, Any] = json.loads(reply.data or b"{}")
+        except ValueError as error:
+            raise EngineError(f"{url}{path} answers no JSON but {said!r}") from error
+        return found
+
+
+class _NoAnswer(Exception):
+    """A server gave no answer; another try may succeed."""
+
+
+def _answer(url: str, given: dict[str, Any]) -> Answer:
+    """Tokens and log-probabilities in an answer of `/v1/completions`."""
+    try:
+        (choice,) = given["choices"]
+        drawn = zip(choice["token_ids"], choice["logprobs"]["token_logprobs"], strict=True)
+        return Answer(*(list(column) for column in zip(*drawn, strict=True)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"{url} gave no tokens with log-probabilities ({error!r}): {json.dumps(given)[:300]}; "
+            "vLLM 0.32 does"
+        ) from error

@@ -1,0 +1,217 @@
+"""vLLM as engine: in this process, or servers started by `vllm serve`.
+
+Prompts and replies are tokens. Conversations are sent whole; vLLM's prefix cache encodes what is
+new. There is no lock step: a reply is drawn as soon as it is asked for. The seed of a request
+derives from those of its conversation and turn. After each sync a canary compares vLLM's
+log-probabilities with the policy's. Left out: images, and constrained decoding, whose choices vLLM
+cuts into other tokens than training does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from trainer.batch import Row
+from trainer.engines import Reply, StaleWeights
+from trainer.engines.gather import run
+from trainer.engines.in_process import InProcess
+from trainer.engines.request import WORKER, Answer, Backend, Request
+from trainer.engines.servers import Servers
+from trainer.sampling import Decoding
+from trainer.update import recomputed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trainer.engines.options import EngineOptions
+    from trainer.policy import Policy
+    from trainer.vision import Picture
+
+_CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
+_CANARIES = 4
+_TOKENS = 1 << 16  # of the canary's one batch
+_NOISE = 0.5  # of the weights' deviation, in the proof that the servers follow
+
+
+class VLLMEngine:
+    """Samples by vLLM.
+
+    Args:
+        policy: The policy whose weights it samples with.
+        options: Where it runs.
+        folder: Folder for weights on their way to servers.
+        version: Version of the weights.
+
+    Raises:
+        ValueError: The policy reads images, or an option is invalid.
+        EngineError: vLLM is not installed, or a server does not answer or has another model.
+        StaleWeights: vLLM does not follow the policy's weights.
+    """
+
+    def __init__(
+        self, policy: Policy, options: EngineOptions, folder: Path, version: int = 0
+    ) -> None:
+        if policy.vision is not None:
+            raise ValueError('images need engine.name="own": vLLM is given tokens only')
+        self.policy, self.options, self.version = policy, options, version
+        fine = policy.dtype == torch.float32
+        self._tolerance = options.tolerance or (1e-3 if fine else 0.1)
+        self._backend: Backend
+        if options.urls:
+            self._backend = Servers(options, folder / "weights")
+            self._prove()
+        else:
+            self._backend = InProcess(policy, options)
+        self.sync(policy, version)
+
+    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
+        """Start a conversation for each seed; see `trainer.engines.Engine.open`."""
+        if decoding.decode != "free":
+            raise ValueError(
+                f'decode={decoding.decode!r} needs engine.name="own": vLLM would cut a choice into '
+                "other tokens than training computes"
+            )
+        self._backend.prepare()
+        return Talks(self, self._backend, seeds, decoding, fresh=fresh)
+
+    def sync(self, policy: Policy, version: int) -> None:
+        """Take over the weights of the policy; the canary must agree with it.
+
+        Raises:
+            StaleWeights: It does not.
+        """
+        before, self.policy = self.version, policy
+        self._backend.take(policy, version)
+        gap = self._canary()
+        if not gap <= self._tolerance:
+            raise StaleWeights(
+                f"vLLM was given weights {version} and answers with others, such as {before}: mean "
+                f"difference of log-probabilities {gap:.2g}, allowed {self._tolerance:g} "
+                "(engine.tolerance). Restart the engine; check that it has the policy's model and "
+                f"dtype, and, for servers, --worker-extension-cls {WORKER}"
+            )
+        self.version = version
+
+    def close(self) -> None:
+        """Free the engine."""
+        self._backend.close()
+
+    def _canary(self) -> float:
+        """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
+        words = len(self.policy.tokenizer)
+        prompts = [
+            np.random.default_rng([i, words]).integers(words, size=8).tolist()
+            for i in range(_CANARIES)
+        ]
+        ends = list(self.policy.chat.ends)
+
+        async def asked() -> list[Answer]:
+            requests = [Request(i, ids, i, _CANARY, ends) for i, ids in enumerate(prompts)]
+            return await asyncio.gather(*map(self._backend.answer, requests))
+
+        answers = run(asked())
+        rows = [
+            Row(
+                ids=[*ids, *answer.ids],
+                at=list(range(len(ids), len(ids) + len(answer.ids))),
+                turn=[0] * len(answer.ids),
+                logprobs=answer.logprobs,
+            )
+            for ids, answer in zip(prompts, answers, strict=True)
+        ]
+        own = recomputed(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
+        gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
+        return float(np.abs(np.concatenate(gaps)).mean())
+
+    def _prove(self) -> None:
+        """Send disturbed weights first: a server may have the policy's own from the start."""
+        rng = torch.Generator().manual_seed(0)
+        weights = self.policy.weights()
+        disturbed = {
+            name: w + _NOISE * w.std() * torch.randn(w.shape, generator=rng).to(w)
+            for name, w in weights.items()
+        }
+        self.policy.set_weights(disturbed)
+        try:
+            self.sync(self.policy, self.version)
+        finally:
+            self.policy.set_weights(weights)
+
+
+class Talks:
+    """Conversations that are drawn each at its own pace."""
+
+    def __init__(
+        self,
+        engine: VLLMEngine,
+        backend: Backend,
+        seeds: Sequence[int],
+        decoding: Decoding,
+        *,
+        fresh: bool,
+    ) -> None:
+        self.engine, self.backend, self.decoding, self.fresh = engine, backend, decoding, fresh
+        self._seeds = list(seeds)
+        self._turns = [0] * len(seeds)
+        self._ids: list[list[int] | None] = [[] for _ in seeds]
+        self._ends = list(engine.policy.chat.ends)
+
+    def room(self, row: int) -> int:
+        """Tokens that still fit into vLLM's longest sequence after conversation `row`."""
+        return self.backend.limit - (0 if self.fresh else len(self._ids[row] or ()))
+
+    async def reply(
+        self,
+        row: int,
+        new_ids: Sequence[int],
+        *,
+        images: Sequence[Picture] = (),
+        admissible: Sequence[str] | None = None,
+    ) -> Reply:
+        """The next reply of conversation `row`; see `trainer.engines.Session.reply`."""
+        prompt = self._prompt(row, new_ids, images, admissible)
+        seed = np.random.SeedSequence([self._seeds[row], self._turns[row]]).generate_state(1)[0]
+        version = self.engine.version
+        answer = await self.backend.answer(
+            Request(row, prompt, int(seed), self.decoding, self._ends)
+        )
+        self._turns[row] += 1
+        self._ids[row] = [] if self.fresh else [*prompt, *answer.ids]
+        text = self.engine.policy.chat.text(answer.ids)
+        return Reply(answer.ids, answer.logprobs, [], text, version=version)
+
+    def leave(self, row: int) -> None:
+        """End conversation `row`."""
+        self._ids[row] = None
+
+    def _prompt(
+        self,
+        row: int,
+        new_ids: Sequence[int],
+        images: Sequence[Picture],
+        admissible: Sequence[str] | None,
+    ) -> list[int]:
+        past = self._ids[row]
+        if past is None:
+            raise ValueError(f"conversation {row} cannot ask: it was left")
+        if not new_ids:
+            raise ValueError(f"rows [{row}] got no new token; give each at least one")
+        if images or admissible is not None:
+            raise ValueError(
+                'admissible actions are needed with decode="admissible" and only there, got some '
+                'with decode="free"'
+                if admissible is not None
+                else "vLLM is given no images here"
+            )
+        prompt = [*past, *new_ids]
+        if len(prompt) + 1 > self.backend.limit:
+            raise ValueError(
+                f"a conversation of {len(prompt) + 1} tokens is longer than the model's "
+                f"{self.backend.limit} positions; lower max_turns or use context='turn'"
+            )
+        return prompt

@@ -1,0 +1,177 @@
+"""Servers of vLLM that fail, restart, are stale or are something else, with a stand-in for vLLM."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from trainer.engines import EngineError, StaleWeights
+from trainer.engines.factory import make_engine
+from trainer.engines.options import EngineOptions
+from trainer.policy import Policy
+from trainer.recipes import RecipeError
+from trainer.sampling import Decoding
+
+from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
+from .vllms import Standin, free_port
+
+
+@pytest.fixture(scope="module")
+def policy():
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer)
+
+
+@pytest.fixture
+def standin(policy):
+    made = Standin(policy)
+    yield made
+    made.close()
+
+
+def engine(policy, folder, *standins, **options):
+    urls = tuple(one.url for one in standins)
+    return make_engine(EngineOptions(name="vllm", urls=urls, **options), policy, folder)
+
+
+def talk(made, policy, conversations=6, turns=2):
+    """Replies of conversations that are held at the same time."""
+
+    async def one(session, row):
+        found, new = [], list(policy.chat.opening(f"room {row}"))
+        for _ in range(turns):
+            reply = await session.reply(row, new)
+            found.append(reply.ids)
+            new = list(policy.chat.after(reply.ids, "ok"))
+        return found
+
+    async def everyone():
+        session = made.open(range(conversations), Decoding(max_reply_tokens=4))
+        return await asyncio.gather(*(one(session, row) for row in range(conversations)))
+
+    return asyncio.run(everyone())
+
+
+def test_an_opening_sends_disturbed_weights_first(policy, standin, tmp_path):
+    made = engine(policy, tmp_path, standin)
+    assert standin.loads == 2
+    before = policy.weights()
+    assert all((before[name] == w).all() for name, w in standin.policy.weights().items())
+    made.close()
+    assert not any((tmp_path / "weights").iterdir())
+
+
+def test_a_server_that_stays_as_it_is_is_found_out_at_once(policy, standin, tmp_path):
+    """It answers with the policy's very weights, so only a change shows it."""
+    standin.stale = True
+    before = policy.weights()
+    with pytest.raises(StaleWeights, match=r"given weights 0 .*worker-extension-cls"):
+        engine(policy, tmp_path, standin)
+    assert all((before[name] == w).all() for name, w in policy.weights().items())
+
+
+def test_a_server_that_becomes_stale_is_found_out(policy, standin, tmp_path):
+    made = engine(policy, tmp_path, standin)
+    standin.stale = True
+    other = policy.twin("other")
+    other.set_weights({name: -weight for name, weight in policy.weights().items()})
+    with pytest.raises(StaleWeights, match=r"weights 3 .* such as 0.*allowed 0\.001"):
+        made.sync(other, 3)
+
+
+@pytest.mark.parametrize("mood", ["drop", 503, 429])
+def test_a_lost_request_is_asked_again_and_nothing_twice(policy, standin, tmp_path, mood):
+    undisturbed = talk(engine(policy, tmp_path, standin), policy)
+    made = engine(policy, tmp_path, standin)
+    standin.asked.clear()
+    standin.moods = [None, mood, None, mood, mood]
+    assert talk(made, policy) == undisturbed
+    assert set(standin.asked.values()) == {1}
+
+
+def test_a_restarted_server_gets_the_weights_again(policy, tmp_path):
+    """Its new process begins with weights of its own."""
+    port, other = free_port(), policy.twin("fresh")
+    other.set_weights({name: -weight for name, weight in policy.weights().items()})
+    first = Standin(policy, port=port)
+    made = engine(policy, tmp_path, first)
+    expected = talk(made, policy)
+    first.close()
+    second = Standin(other, port=port)
+    assert talk(made, policy) == expected
+    assert second.loads == 1
+    second.close()
+
+
+def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_path):
+    one, other = Standin(policy), Standin(policy)
+    made = engine(policy, tmp_path, one, other)
+    for standin in (one, other):
+        standin.asked.clear()
+    expected = talk(made, policy)
+    assert one.asked.total() == other.asked.total() == 6
+    other.close()
+    assert talk(made, policy) == expected
+    assert one.asked.total() == 6 + 12
+    one.close()
+
+
+def test_no_answer_ends_in_an_error_that_names_the_servers(policy, standin, tmp_path):
+    made = engine(policy, tmp_path, standin, patience=0.0)
+    standin.close()
+    with pytest.raises(EngineError, match=rf"no answer for 0 s .*{standin.url}.*--resume"):
+        talk(made, policy)
+
+
+def test_a_server_that_is_too_slow(policy, standin, tmp_path):
+    made = engine(policy, tmp_path, standin, patience=0.0, seconds=0.2)
+    standin.delay = 1.0
+    with pytest.raises(EngineError, match=r"timed out.*0\.2 s"):
+        talk(made, policy)
+
+
+@pytest.mark.parametrize(
+    ("mood", "message"),
+    [
+        (400, "refuses, HTTP 400: not now"),
+        ('{"choices": [{"text": "hello"}]}', "no tokens with log-probabilities"),
+        ("<html>", "answers no JSON but '<html>'"),
+    ],
+)
+def test_an_answer_that_cannot_be_used(policy, standin, tmp_path, mood, message):
+    made = engine(policy, tmp_path, standin)
+    standin.moods = [mood]
+    with pytest.raises(EngineError, match=message):
+        talk(made, policy, conversations=1)
+
+
+def test_what_is_no_server_of_vllm(policy, tmp_path):
+    with pytest.raises(EngineError, match="VLLM_SERVER_DEV_MODE=1 vllm serve MODEL"):
+        make_engine(
+            EngineOptions(name="vllm", urls=(f"http://127.0.0.1:{free_port()}",)), policy, tmp_path
+        )
+
+
+def test_servers_of_different_models(policy, tmp_path):
+    one, other = Standin(policy), Standin(policy, name="another")
+    with pytest.raises(EngineError, match=r"must serve one model.*another.*standin"):
+        engine(policy, tmp_path, one, other)
+    one.close()
+    other.close()
+
+
+def test_what_vllm_cannot_do_is_refused(policy, standin, tmp_path):
+    made = engine(policy, tmp_path, standin)
+    with pytest.raises(ValueError, match=r"decode=.admissible. needs"):
+        made.open([0], Decoding(decode="admissible"))
+    tokenizer = tiny_tokenizer()
+    model = tiny_eyes(tokenizer)
+    seeing = Policy(model, tokenizer, images=object())
+    with pytest.raises(ValueError, match=r'images need engine.name="own"'):
+        engine(seeing, tmp_path, standin)
+
+
+def test_options_of_another_engine_are_refused(policy, tmp_path):
+    with pytest.raises(RecipeError, match=r'belong to engine.name="vllm"'):
+        make_engine(EngineOptions(urls=("http://gpu1:8000",)), policy, tmp_path)

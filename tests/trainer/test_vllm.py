@@ -1,0 +1,171 @@
+"""Genuine vLLM: every environment's recipe trains with it; stale weights and outages show."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import torch
+from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+from trainer import recipe
+from trainer.engines import EngineError, StaleWeights
+from trainer.engines.factory import make_engine
+from trainer.engines.options import EngineOptions
+from trainer.engines.request import WORKER
+from trainer.policy import LoRA, Policy
+from trainer.pretrained import resolve
+from trainer.sampling import Decoding
+from trainer.train import train
+
+from .conftest import figures, quiet, tiny_qwen, tiny_tokenizer
+from .vllms import REASON, THERE, served
+
+pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not THERE, reason=REASON)]
+
+TEXT = {
+    "alfworld gigpo": [],
+    "webshop gigpo": [],
+    "search mt_grpo": [],
+    "search_r1 grpo": [],
+    "wiki mt_grpo": [],
+    "appworld loop": [],
+    "sotopia grpo": [],
+    "sokoban stapo": ["env.id=Sokoban-v0"],
+    "ezpoints mgr": ["env.options={observation='text'}"],
+}
+SHORT = [
+    "engine.name=vllm", "env.max_turns=3", "env.data=embedded", "policy.dtype=float32",
+    "policy.lora.rank=0", "sampling.tasks=2", "sampling.rollouts=2",
+    "sampling.max_reply_tokens=8", "sampling.max_tokens=8192", "sampling.decode=free",
+    "sft.steps=0", "run.steps=2", "run.threads=1", "update.learning_rate=1e-3",
+    "update.skip_dead_groups=false", "update.tokens=16384", "eval.tasks=1", "eval.every=0",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory):
+    """A folder with a random model of Qwen2.5's shape, and a tokenizer for it."""
+    folder = tmp_path_factory.mktemp("qwen") / "model"
+    tokenizer = AutoTokenizer.from_pretrained(resolve("pocket"))
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=16384,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(qwen):
+    with served(Policy.load(str(qwen)), qwen.parent, "--worker-extension-cls", WORKER) as running:
+        yield running
+
+
+# First, as vLLM's build for CPUs does not start in a process that has loaded llvmlite, which a search
+# environment does.
+def test_in_this_process_and_ahead(qwen, tmp_path):
+    options = [*SHORT, "run.steps=3", f"policy.model={qwen}"]
+    train(recipe.load("alfworld gigpo", options), tmp_path / "now", console=quiet())
+    train(
+        recipe.load("alfworld gigpo", [*options, "sampling.ahead=1"]),
+        tmp_path / "ahead",
+        console=quiet(),
+    )
+    now, ahead = (
+        [line for line in figures(tmp_path / name) if line["stage"] == "rl"]
+        for name in ("now", "ahead")
+    )
+    assert all(line["logprob_gap"] < 1e-3 for line in now)
+    assert [line["staleness"] for line in now] == [0, 0, 0]
+    assert [line["staleness"] for line in ahead] == [0, 1, 1]
+    assert ahead[0]["logprob_gap"] < 1e-3 < ahead[2]["logprob_gap"]
+
+
+def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):
+    """On a CPU the packed output layer of tied embeddings stays as it was."""
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+    monkeypatch.setattr("trainer.engines.worker.Take._pack", lambda _: None)
+    with pytest.raises(StaleWeights, match="given weights 0"):
+        make_engine(EngineOptions(name="vllm"), policy, tmp_path)
+
+
+@pytest.mark.parametrize("words", TEXT)
+def test_recipes_take_two_steps(words, qwen, server, tmp_path):
+    options = [*SHORT, *TEXT[words], f"policy.model={qwen}", f"engine.urls=['{server.url}']"]
+    train(recipe.load(words, options), tmp_path, console=quiet())
+    lines = [line for line in figures(tmp_path) if line["stage"] == "rl"]
+    assert len(lines) == 2
+    assert all(line["logprob_gap"] < 1e-3 for line in lines)
+    assert all(line["correction_mean"] == pytest.approx(1, abs=1e-3) for line in lines)
+
+
+def talk(engine, policy, seed=0):
+    async def one():
+        session = engine.open([seed], Decoding(max_reply_tokens=24))
+        return await session.reply(0, list(policy.chat.opening("look")))
+
+    return asyncio.run(one())
+
+
+def test_an_adapter_is_merged(qwen, server, tmp_path):
+    policy = Policy.load(str(qwen), lora=LoRA(rank=4))
+    options = EngineOptions(name="vllm", urls=(server.url,))
+    engine = make_engine(options, policy, tmp_path)
+    before = talk(engine, policy)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.add_(0.3 * torch.randn(weight.shape))
+    engine.sync(policy, 1)
+    assert talk(engine, policy).logprobs != before.logprobs
+    engine.close()
+
+
+def test_a_server_without_our_worker_is_refused(tmp_path):
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+    with served(policy, tmp_path) as running:
+        options = EngineOptions(name="vllm", urls=(running.url,))
+        with pytest.raises(EngineError, match="worker-extension-cls"):
+            make_engine(options, policy, tmp_path)
+
+
+def test_killed_in_mid_rollout_and_started_again(tmp_path):
+    """Lost requests are asked again; the new process gets the weights first."""
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+
+    async def conversations(engine, running, *, kill):
+        session = engine.open(range(4), Decoding(max_reply_tokens=16))
+
+        async def one(row):
+            found, new = [], list(policy.chat.opening(f"room {row}"))
+            for turn in range(6):
+                if kill and row == 0 and turn == 3:
+                    running.kill()
+                    running.start()
+                reply = await session.reply(row, new)
+                found.append(reply.ids)
+                new = list(policy.chat.after(reply.ids, "ok"))
+            return found
+
+        return await asyncio.gather(*map(one, range(4)))
+
+    with served(policy, tmp_path, "--worker-extension-cls", WORKER) as running:
+        engine = make_engine(EngineOptions(name="vllm", urls=(running.url,)), policy, tmp_path)
+        policy.set_weights({name: 0.9 * weight for name, weight in policy.weights().items()})
+        engine.sync(policy, 1)
+        undisturbed = asyncio.run(conversations(engine, running, kill=False))
+        assert asyncio.run(conversations(engine, running, kill=True)) == undisturbed
+        engine.close()
