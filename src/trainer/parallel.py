@@ -12,6 +12,7 @@ for ever: all processes call these functions in the same order, and what is pass
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor, nn
-    from torch.distributed import Store
     from torch.distributed.device_mesh import DeviceMesh
 
 _Made = TypeVar("_Made")
@@ -116,7 +116,7 @@ def joined(device: str) -> Iterator[None]:
         _mesh.cache_clear()
 
 
-def _raise_first(store: Store, error: BaseException) -> None:
+def _raise_first(store: Any, error: BaseException) -> None:
     """Leave word of an error, or raise what another process left if the error follows from it."""
     cause: BaseException | None = error
     while cause is not None and not _is_loss(cause):
@@ -390,7 +390,9 @@ def load(path: Path) -> dict[str, Any]:
         else:
             mesh = _world()
             parts[name] = zeros(*about.size, dtype=dtype, device_mesh=mesh, placements=[Shard(0)])
-    read(parts, checkpoint_id=folder, no_dist=size() == 1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*to load in a single process")
+        read(parts, checkpoint_id=folder, no_dist=size() == 1)
     found: dict[str, Any] = _with(state, parts)
     return found
 

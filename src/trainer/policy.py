@@ -253,7 +253,7 @@ class Policy:
         """Take over the trained weights of the policy that this one is a `replica` of."""
         own = dict(self.model.named_parameters())
         for name, parameter in other.model.named_parameters():
-            if parameter.requires_grad and (not self.adapted or f".{self.adapter}." in name):
+            if f".{self.adapter}." in name if self.adapted else parameter.requires_grad:
                 own[name].copy_(parallel.full(parameter))
 
     @property

@@ -20,7 +20,7 @@ from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -207,10 +207,10 @@ class _Run:
         """Run all remaining steps."""
         self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
-        path = self._restored()
+        found = self._restored()
         self.engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
         try:
-            self._begin(path)
+            self._begin(found)
             self._steps(warm, total)
         finally:
             self.engine.close()
@@ -428,8 +428,8 @@ class _Run:
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
         parallel.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
 
-    def _restored(self) -> Path | None:
-        """Restore step and policy of the newest valid checkpoint; its path, if there is one."""
+    def _restored(self) -> tuple[Path, dict[str, Any]] | None:
+        """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
         path = parallel.first(self.checkpoints.latest)
         if path is None:
             return None
@@ -437,16 +437,17 @@ class _Run:
         state = parallel.load(path / STATE)
         self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
         self.log.say(f"continuing after step {self.step} from {path}")
-        return path
+        return path, state
 
-    def _begin(self, path: Path | None) -> None:
+    def _begin(self, found: tuple[Path, dict[str, Any]] | None) -> None:
         """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
         if parallel.size() > 1:
             self.policy.shard()
         self.learner = self._learner()
-        if path is None:
+        if found is None:
             return
-        self.learner.load_state_dict(parallel.load(path / STATE)["learner"])
+        path, state = found
+        self.learner.load_state_dict(state["learner"])
         if self.step >= self.recipe.sft.steps:
             self.method.begin(self.policy, self.folder)
             self.method.restore(path)
