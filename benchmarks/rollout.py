@@ -2,33 +2,44 @@
 
 Conversations of fixed shape with a random model of the pocket policy's size, so that the figures
 need no data and do not change with what a policy has learnt. Times are CPU time of this process.
-Three tables: turns and tokens a second with the cache kept across turns, beside the same replies
-with every conversation encoded again at every turn; the share of Python in it; and the update's
-tokens a second for trajectories of growing length, which says whether its cost is linear.
+Tables: turns and tokens a second with the cache kept across turns, beside the same replies with
+every conversation encoded again at every turn; the same conversations by each engine that is
+installed; the share of Python; rollouts of environments that wait, in seconds of the clock; and the
+update's tokens a second for trajectories of growing length, which says whether its cost is linear,
+with the share of the arithmetic that this core does in one large product of matrices.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 # Files beside this one have the names of packages.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
+import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
+from agent_envs import AgentEnv, Panel, Turn  # noqa: E402
 from trainer.batch import credited, make_rows  # noqa: E402
+from trainer.engines import Engine, Sampler, Session  # noqa: E402
+from trainer.engines.factory import make_engine  # noqa: E402
+from trainer.engines.options import EngineOptions  # noqa: E402
 from trainer.engines.own import OwnEngine  # noqa: E402
+from trainer.environments import Env, PromptOptions  # noqa: E402
 from trainer.episodes import Episode, Step  # noqa: E402
 from trainer.learner import Learner, Optimizer  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
+from trainer.rollout import Rollouts, draw_tasks  # noqa: E402
 from trainer.sampling import Decoding  # noqa: E402
 from trainer.update import Update  # noqa: E402
 
@@ -121,6 +132,99 @@ def sampling(rows: int, most: int) -> None:
             )
 
 
+def engines(rows: int, most: int) -> None:
+    """Print tokens a CPU second of each engine on the same conversations."""
+    print(f"engines, {rows} conversations of one shape at a time, heads 64 wide")
+    print(f"{'shape':12} {'engine':>8} {'replies/s':>10} {'tokens/s':>9}")
+    for name in ("own", *(["vllm"] if find_spec("vllm") else [])):
+        policy = pocket_sized(2)
+        with tempfile.TemporaryDirectory() as folder:
+            engine = make_engine(EngineOptions(name=name), policy, Path(folder))
+            for shape in SHAPES:
+                talk(engine, rows, shape, 1)
+                replies, tokens, seconds = talk(engine, rows, shape, most)
+                print(f"{shape:12} {name:>8} {replies / seconds:10.0f} {tokens / seconds:9.0f}")
+            engine.close()
+    if not find_spec("vllm"):
+        print("vLLM is not installed; .ci/vllm makes an environment that has it")
+
+
+def talk(engine: Engine, rows: int, shape: str, most: int) -> tuple[int, int, float]:
+    """Conversations of a shape by an engine: replies, tokens, CPU seconds."""
+    opening, message, reply, turns = SHAPES[shape]
+    draw = np.random.default_rng(0)
+
+    def words(count: int) -> list[int]:
+        return draw.integers(2, WORDS, size=count).tolist()
+
+    async def one(session: Session, row: int) -> tuple[int, int]:
+        new, tokens, replies = words(opening), 0, min(turns, most)
+        for _ in range(replies):
+            answer = await session.reply(row, new)
+            tokens += len(new) + len(answer.ids)
+            new = words(message)
+        session.leave(row)
+        return replies, tokens
+
+    async def everyone() -> list[tuple[int, int]]:
+        session = engine.open(range(rows), Decoding(max_reply_tokens=reply))
+        return await asyncio.gather(*(one(session, row) for row in range(rows)))
+
+    start = time.process_time()
+    found = asyncio.run(everyone())
+    seconds = time.process_time() - start
+    return sum(replies for replies, _ in found), sum(tokens for _, tokens in found), seconds
+
+
+class Slow(AgentEnv):
+    """A step waits as one does that asks a server."""
+
+    reply_form = "{action}"  # every reply is a step
+
+    def __init__(self, max_turns: int = 5, *, seconds: float = 0.0, waits: bool = False) -> None:
+        super().__init__(PANEL, max_turns=max_turns)
+        self.seconds, self.waits = seconds, waits
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        return "Wait.", Turn("You wait.", anchor=task_id, extra={"action": ""})
+
+    def act(self, action: str) -> Turn:
+        time.sleep(self.seconds)
+        return Turn("You wait.", anchor=str(self.turn), extra={"action": action})
+
+
+PANEL = Panel("train", [f"wait/{i}" for i in range(64)], source="benchmark")
+gym.register("Slow-v0", entry_point=Slow, order_enforce=False, disable_env_checker=True)
+
+
+def waiting(count: int, seconds: float) -> None:
+    """Print what a turn takes if the steps of all environments wait."""
+    print(f"{count} environments whose steps wait {1e3 * seconds:.0f} ms, 5 turns, clock time")
+    print(f"{'steps':>20} {'seconds a turn':>15}")
+    policy, took = pocket_sized(4), []
+    for name, waits in (("one by one", False), ("at the same time", True)):
+        env = Env(id="Slow-v0", max_turns=5, options={"seconds": seconds, "waits": waits})
+        rollouts = Rollouts(env, PromptOptions(), "train")
+        sampler = Sampler(OwnEngine(policy), policy, Decoding(max_reply_tokens=2))
+        tasks = draw_tasks(rollouts.panel, tasks=count, rollouts=1, seed=0, step=0)
+        rollouts.play(tasks[:1], sampler, 0)
+        start = time.monotonic()
+        rollouts.play(tasks, sampler, 0)
+        took.append((time.monotonic() - start) / 5)
+        print(f"{name:>20} {took[-1]:15.3f}")
+    print(f"{'ratio':>20} {took[0] / took[1]:15.1f}")
+
+
+def peak() -> float:
+    """Arithmetic that this core does in one large product of matrices, FLOP a CPU second."""
+    one = torch.rand(1024, 1024)
+    one @ one
+    start = time.process_time()
+    for _ in range(8):
+        one @ one
+    return 8 * 2 * 1024**3 / (time.process_time() - start)
+
+
 def overhead() -> None:
     """Print what one forward pass and one whole reply cost where there is next to no arithmetic."""
     policy = pocket_sized(4)
@@ -141,8 +245,9 @@ def overhead() -> None:
 def update(count: int) -> None:
     """Print the update's tokens a second for trajectories of growing length."""
     print(f"update, {count} trajectories of one length, a quarter of their tokens in replies")
-    print(f"{'tokens':>8} {'tokens/s':>9}")
-    policy = pocket_sized(4)
+    print(f"{'tokens':>8} {'tokens/s':>9} {'of the peak':>12}")
+    policy, top = pocket_sized(4), peak()
+    weights = sum(p.numel() for p in policy.parameters())
     for length in (256, 512, 1024, 2048):
         step = Step("", "", "", [5] * 24, [7] * 8, [-1.0] * 8)
         played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(count)]
@@ -154,7 +259,9 @@ def update(count: int) -> None:
             Update()(learner, rows[:2], rng=np.random.default_rng(0))
             start = time.process_time()
             Update()(learner, rows, rng=np.random.default_rng(0))
-        print(f"{length:8} {count * length / (time.process_time() - start):9.0f}")
+        speed = count * length / (time.process_time() - start)
+        attention = 6 * 4 * 128 * length  # of 4 layers, half of the positions each
+        print(f"{length:8} {speed:9.0f} {speed * (6 * weights + attention) / top:12.0%}")
 
 
 if __name__ == "__main__":
@@ -164,5 +271,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     torch.set_num_threads(1)
     sampling(given.rows, given.turns)
+    engines(given.rows, given.turns)
     overhead()
+    waiting(min(40, 2 * given.rows), 0.05)
     update(min(16, given.rows))

@@ -101,8 +101,9 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 def in_thread(call: Callable[[], Result]) -> Future[Result]:
-    """Make a call in a thread that does not hold up an exit."""
+    """Make a call in a thread that does not hold up an exit; it cannot be cancelled."""
     result: Future[Result] = Future()
+    result.set_running_or_notify_cancel()
 
     def work() -> None:
         try:

@@ -72,7 +72,7 @@ def server(qwen):
         yield running
 
 
-# First, as vLLM's build for CPUs does not start in a process that has loaded llvmlite, which a search
+# First: vLLM's build for CPUs does not start in a process that has loaded llvmlite, which a search
 # environment does.
 def test_in_this_process_and_ahead(qwen, tmp_path):
     options = [*SHORT, "run.steps=3", f"policy.model={qwen}"]

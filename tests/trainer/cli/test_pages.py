@@ -107,6 +107,10 @@ class Start:
         self.train(loaded[0], out, resume=False, console=None)
         raise Started
 
+    def doctor(self, recipe):
+        self.train(recipe, Path("new"), resume=False, console=None)
+        return []
+
     def evaluate(self, make, recipe, *source):
         self.asked.append(recipe)
         return make(small(recipe, *self.models), *source)
@@ -122,6 +126,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     start = Start(tiny_folder, vision_folder)
     monkeypatch.setattr(train, "train", start.train)
     monkeypatch.setattr(study, "run", start.study)
+    monkeypatch.setattr("trainer.doctor.examine", start.doctor)
     for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
     monkeypatch.setattr(game, "browse", start.stop)
@@ -155,7 +160,7 @@ def filled(command, run, tiny_folder):
         r"data=/folder/of/games|data=/data/appworld": "data=embedded",
         r"\bFOLDER\b": "folder",
         r"=N\b": "=1",
-        r"[\[\]]": "",
+        r"(?<!=.)[\[\]](?!')": "",
         r"\s*(\.\.\.|…)$": " any",
     }
     for pattern, real in places.items():
@@ -166,7 +171,7 @@ def filled(command, run, tiny_folder):
 @pytest.mark.parametrize("command", OURS)
 def test_our_command_starts(command, start, run, tiny_folder, monkeypatch):
     words = filled(command, run, tiny_folder)
-    long = {"train", "eval", "study"} if len(words) > 2 else set()
+    long = {"train", "eval", "study", "doctor"} if len(words) > 2 else set()
     if len(words) == 2 and words[1] != "assets":  # only named
         words.append("--help")
     if words[1] == "audit":  # plays thousands of turns; the tests of the kit do
