@@ -22,7 +22,7 @@ from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
 from trainer.rollout import expanded, opening, reset, shown, together
 from trainer.sampling import FORM
-from trainer.update import token_logprobs
+from trainer.update import token_logprobs_and_entropies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -226,5 +226,5 @@ def imitate(
 
 
 def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-    logprobs, entropies = token_logprobs(policy, batch)
+    logprobs, entropies = token_logprobs_and_entropies(policy, batch)
     return logprobs, {"entropy": entropies}

@@ -329,7 +329,7 @@ def test_families_of_models_sample_what_they_compute(family):
             episode.steps.append(Step("", "", "", ids, reply.ids, reply.logprobs))
     batch = collate(make_rows(played))
     with torch.no_grad():
-        logprobs, _ = token_logprobs(policy, batch)
+        logprobs = token_logprobs(policy, batch)
     assert (logprobs - batch.logprobs).abs().max() < 1e-4
 
 
@@ -350,7 +350,7 @@ def test_smollm2_is_sampled_and_recomputed_exactly():
         ]
         batch = collate(make_rows([Episode("", "", 0, 0, "history", [s]) for s in steps]))
         with torch.no_grad():
-            logprobs, _ = token_logprobs(policy, batch)
+            logprobs = token_logprobs(policy, batch)
         assert (logprobs - batch.logprobs).abs().max() < 1e-4
         assert policy.chat.text(replies[0].ids) == replies[0].text
 

@@ -1,8 +1,9 @@
 """Two processes do what one does: figures, weights, checkpoints; and they end together.
 
-Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of the
-weights to 1e-5, all to 1e-4, and their vector to 1e-3 of its change. Sums in another order differ
-in their last bits, and Adam divides gradients by their size, even those that are rounding errors.
+Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of
+the weights to 1e-5, all to 1e-4, and their vector to 1e-3 of its change. Sums in another order
+differ in their last bits, and Adam divides gradients by their size, even those that are rounding
+errors.
 """
 
 from __future__ import annotations
@@ -158,6 +159,7 @@ def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
 
 LONG = {
     "gigpo": ["credit.name=gigpo"],
+    "packed": ["update.packed=true"],
     "lora": ["policy.lora.rank=2"],
     "lora of istar": [*METHODS["istar"], "policy.lora.rank=2"],
     "turns": ["prompt.context=turn", "update.minibatch=4", "update.epochs=2"],
