@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import torch
 from pydantic.dataclasses import dataclass
 
-from trainer import parallel
+from trainer import parallel, sharding
 from trainer.batch import Batch, Row, collate, passes
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
@@ -134,7 +134,7 @@ class Learner(Generic[_Model]):
         self.steps = state["steps"]
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         moments = {
-            number: {name: parallel.like(value, parameters[number]) for name, value in kept.items()}
+            number: {name: sharding.like(value, parameters[number]) for name, value in kept.items()}
             for number, kept in state["optimizer"].items()
         }
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
@@ -186,7 +186,7 @@ class Learner(Generic[_Model]):
 
     def _apply(self, rows: Sequence[Row]) -> dict[str, float]:
         """Apply the gradients; returns `grad_norm` before clipping, and `learning_rate`."""
-        norm = parallel.clip(self.model.parameters(), self.options.grad_norm).item()
+        norm = sharding.clip(self.model.parameters(), self.options.grad_norm).item()
         self._guard(norm, "gradient", rows)
         options = self.options
         rate = options.learning_rate * min(1.0, (self.steps + 1) / max(options.warmup, 1))
@@ -230,7 +230,7 @@ def _optimizer(model: Trained, options: Optimizer) -> torch.optim.Optimizer:
     """The optimiser of these options, for the weights of the model."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adamw":
-        groups = parallel.groups(model.parameters())
+        groups = sharding.groups(model.parameters())
         return torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
     if parallel.size() > 1:
         raise RecipeError(

@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from trainer import parallel
+from trainer import parallel, sharding
 from trainer.chat import Chat
 from trainer.logprobs import NEVER, Finish, Head
 from trainer.options import STRICT, Count, Positive
@@ -274,15 +274,15 @@ class Policy:
         own = dict(self.model.named_parameters())
         for name, parameter in other.model.named_parameters():
             if f".{self.adapter}." in name if self.adapted else parameter.requires_grad:
-                own[name].copy_(parallel.full(parameter))
+                own[name].copy_(sharding.full(parameter))
 
     @property
     def sharded(self) -> bool:
         """Whether this process has only a part of the weights."""
-        return any(map(parallel.is_sharded, self.model.parameters()))
+        return any(map(sharding.is_sharded, self.model.parameters()))
 
     def shard(self) -> None:
-        """Divide the weights among the processes, see `trainer.parallel`; adapters stay whole.
+        """Divide the weights among the processes, see `trainer.sharding`; adapters stay whole.
 
         Raises:
             ValueError: It is a vision-language model or a mixture of experts.
@@ -298,11 +298,11 @@ class Policy:
         base = self.model.get_base_model() if self.adapted else self.model
         whole = self.parameters() if self.adapted else []
         half = self.dtype == torch.bfloat16 and not self.adapted
-        parallel.shard(self.model, set(base._no_split_modules), whole, half=half)  # noqa: SLF001
+        sharding.shard(self.model, set(base._no_split_modules), whole, half=half)  # noqa: SLF001
         if self._reference is not None:
             trained = self._trained()
             self._reference = {
-                name: parallel.like(kept, trained[name]) for name, kept in self._reference.items()
+                name: sharding.like(kept, trained[name]) for name, kept in self._reference.items()
             }
 
     def _untrained(self, device: torch.device | str) -> Any:
@@ -329,7 +329,7 @@ class Policy:
             raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
         with torch.no_grad():
             for name, parameter in own.items():
-                parameter.copy_(parallel.like(weights[name], parameter))
+                parameter.copy_(sharding.like(weights[name], parameter))
 
     def merged(self) -> dict[str, Tensor]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them."""
@@ -516,7 +516,7 @@ class Policy:
                 yield
             return
         trained = self._trained()
-        if any(map(parallel.is_sharded, trained.values())):  # gathered from where they are
+        if any(map(sharding.is_sharded, trained.values())):  # gathered from where they are
             mine = self.weights()
             self.set_weights(self._reference)
             try:
@@ -644,7 +644,7 @@ def _without_peft_warning() -> Iterator[None]:
 
 def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     """Whole tensors for process 0 to write, gathered one after the other."""
-    whole = ((name, parallel.full(tensor.detach())) for name, tensor in tensors)
+    whole = ((name, sharding.full(tensor.detach())) for name, tensor in tensors)
     return {name: tensor.cpu() for name, tensor in whole if parallel.rank() == 0}
 
 

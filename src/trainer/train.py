@@ -29,7 +29,7 @@ import credit
 from agent_envs import endpoint
 from agent_envs.vector import in_thread
 from trainer import episodes as recorded
-from trainer import evaluate, memory, parallel, report, sft
+from trainer import evaluate, memory, parallel, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -426,7 +426,7 @@ class _Run:
         if self.step >= self.recipe.sft.steps:
             self.method.save(folder)
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
-        parallel.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
+        sharding.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
 
     def _restored(self) -> tuple[Path, dict[str, Any]] | None:
         """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
@@ -434,7 +434,7 @@ class _Run:
         if path is None:
             return None
         self.policy.restore(path)
-        state = parallel.load(path / STATE)
+        state = sharding.load(path / STATE)
         self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
         self.log.say(f"continuing after step {self.step} from {path}")
         return path, state

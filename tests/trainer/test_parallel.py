@@ -274,6 +274,8 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with pytest.raises(ValueError, match=r"--nproc-per-node 2"), parallel.joined("cuda"):
         pass
+    with pytest.raises(ValueError, match=r"'cuda:1' is one GPU"), parallel.joined("cuda:1"):
+        pass
 
 
 def test_other_commands_are_refused_under_torchrun(monkeypatch, capsys):

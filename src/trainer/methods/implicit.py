@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 import credit
 from credit import implicit
 from credit.tokens import segment_sum
-from trainer import parallel
+from trainer import sharding
 from trainer.batch import credited
 from trainer.learner import Learner, NotFiniteError
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
@@ -205,11 +205,11 @@ class WithPRM(Method):
             "start": self.start,
             "lost": self.lost,
         }
-        parallel.save(state, folder / STATE)
+        sharding.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
         """Restore what `save` wrote."""
-        state = parallel.load(folder / STATE)
+        state = sharding.load(folder / STATE)
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
         self.start, self.lost = state["start"], state["lost"]

@@ -18,7 +18,7 @@ import torch
 from pydantic.dataclasses import dataclass
 
 from credit.turnrd import TurnRDDecomposer, TurnRDLoss
-from trainer import parallel
+from trainer import parallel, sharding
 from trainer.batch import collate, credited, passes
 from trainer.checkpoint import write_text
 from trainer.methods import replay
@@ -185,7 +185,7 @@ def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor
 def goal_embeddings(policy: Policy, experience: Experience) -> Tensor:
     """Mean input embedding of the goal of each trajectory: -> [M, E]."""
     embed = partial(torch.func.functional_call, policy.model.get_input_embeddings())
-    table = {"weight": parallel.full(policy.model.get_input_embeddings().weight)}
+    table = {"weight": sharding.full(policy.model.get_input_embeddings().weight)}
     known: dict[str, Tensor] = {}
     for goal in experience.turns.goal.tolist():
         if goal not in known:
