@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
-from torch.distributed.fsdp import FSDPModule
 
 from trainer import parallel, sharding
 from trainer.chat import Chat
@@ -307,6 +306,8 @@ class Policy:
 
     def _untrained(self, device: torch.device | str) -> Any:
         """A model of this architecture with other weights."""
+        from torch.distributed.fsdp import FSDPModule
+
         kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
         with torch.random.fork_rng(), torch.device(device):
             model = kind(self.model.config).float()

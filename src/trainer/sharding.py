@@ -119,7 +119,8 @@ def clip(parameters: Sequence[nn.Parameter], limit: float) -> Tensor:
 
 def _squares(tensors: list[Tensor], device: str) -> Tensor:
     start = torch.zeros((), dtype=torch.float64, device=device)
-    return start + sum(tensor.double().square().sum() for tensor in tensors)
+    norms = (torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors)
+    return sum((norm.square() for norm in norms), start)
 
 
 def save(state: Mapping[str, Any], path: Path) -> None:
