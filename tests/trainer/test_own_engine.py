@@ -357,10 +357,10 @@ def test_smollm2_is_sampled_and_recomputed_exactly():
 
 def test_sliding_windows_are_refused():
     tokenizer = tiny_tokenizer()
-    model = tiny_model(len(tokenizer))
-    model.config.layer_types = ["full_attention", "sliding_attention"]
+    policy = Policy(tiny_model(len(tokenizer)), tokenizer)
+    policy.model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
-        OwnEngine(Policy(model, tokenizer))
+        OwnEngine(policy)
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
     with pytest.raises(ValueError, match="has sliding_attention; use another model"):
