@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _PACKING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
 """Difference of packed from single rows that rounding explains, by the dtype of the products."""
 
@@ -287,7 +288,7 @@ class Policy:
             ValueError: It is a vision-language model or a mixture of experts.
         """
         config = self.model.config.get_text_config()
-        experts = getattr(config, "num_experts", 0) or getattr(config, "num_local_experts", 0)
+        experts = any(getattr(config, name, None) for name in _EXPERTS)
         if self.vision or experts:
             kind = "a vision-language model" if self.vision else "a mixture of experts"
             raise ValueError(
@@ -297,7 +298,8 @@ class Policy:
         base = self.model.get_base_model() if self.adapted else self.model
         whole = self.parameters() if self.adapted else []
         half = self.dtype == torch.bfloat16 and not self.adapted
-        sharding.shard(self.model, set(base._no_split_modules), whole, half=half)  # noqa: SLF001
+        blocks = set(base._no_split_modules or ())  # noqa: SLF001 - its only public place
+        sharding.shard(self.model, blocks, whole, half=half)
         if self._reference is not None:
             trained = self._trained()
             self._reference = {
@@ -309,7 +311,7 @@ class Policy:
         from torch.distributed.fsdp import FSDPModule
 
         kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
-        with torch.random.fork_rng(), torch.device(device):
+        with torch.random.fork_rng(devices=[]), torch.device(device):
             model = kind(self.model.config).float()
         model.tie_weights()
         _prepare(model, gradient_checkpointing=self.gradient_checkpointing)
