@@ -232,11 +232,11 @@ corridor.Corridor.act = act
 """
 FULL = """
 from trainer import learner
-def collate(rows, device, right=learner.collate, left=[3]):
+def collate(*given, right=learner.collate, left=[3], **more):
     left[0] -= 1
     if not left[0]:
         raise MemoryError("no room")
-    return right(rows, device)
+    return right(*given, **more)
 learner.collate = collate
 """
 
