@@ -15,6 +15,7 @@ from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
 from agent_envs.imports import told
 from agent_envs.vector import waits
+from trainer import parallel
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
 from trainer.options import STRICT, Count, NonNegative, Positive
@@ -86,7 +87,7 @@ def _told(name: str, call: Callable[[], Any]) -> Any:
 def demonstrate(
     rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
 ) -> list[Episode]:
-    """Episodes of an expert, without those that it did not solve.
+    """Episodes of an expert, without those that it did not solve; the processes divide the tasks.
 
     Args:
         rollouts: Rollouts whose environments are played.
@@ -98,10 +99,12 @@ def demonstrate(
         ValueError: There is no such expert, or it solved none of the tasks.
     """
     (first,) = rollouts.envs(1)
-    envs = rollouts.envs(len(tasks)) if waits(first) else [first] * len(tasks)
+    mine = [tasks[number] for number in parallel.share(len(tasks))]
+    envs = rollouts.envs(len(mine)) if waits(first) else [first] * len(mine)
     context = rollouts.prompt.context
-    plays = [partial(_play, *one, expert, context) for one in zip(envs, tasks, strict=True)]
-    played = [one for one in together(envs, plays) if one.info["success"]]
+    plays = [partial(_play, *one, expert, context) for one in zip(envs, mine, strict=True)]
+    parts = parallel.gathered(partial(together, envs, plays))
+    played = [one for part in parts for one in part if one.info["success"]]
     if not played:
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "
