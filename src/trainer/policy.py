@@ -334,19 +334,21 @@ class Policy:
             for name, parameter in own.items():
                 parameter.copy_(sharding.like(weights[name], parameter))
 
-    def merged(self) -> dict[str, Tensor]:
-        """All weights by their names in a checkpoint of the model, an adapter merged into them."""
+    def merged(self) -> Iterator[tuple[str, Tensor]]:
+        """All weights by their names in a checkpoint of the model, an adapter merged into them.
+
+        Whole weights, one at a time; of a sharded policy all processes must take each of them.
+        """
         base = self.model.get_base_model() if self.adapted else self.model
-        found = {
-            name.replace(".base_layer.", "."): p.detach()
-            for name, p in base.named_parameters()
-            if ".lora_" not in name
-        }
-        for name, module in base.named_modules():
-            if self.adapter in getattr(module, "lora_A", ()):
-                change = module.get_delta_weight(self.adapter).detach()
-                found[f"{name}.weight"] = found[f"{name}.weight"] + change
-        return found
+        for name, parameter in base.named_parameters():
+            if ".lora_" in name:
+                continue
+            weight = sharding.full(parameter.detach())
+            if name.endswith(".base_layer.weight"):
+                layer: Any = base.get_submodule(name.removesuffix(".base_layer.weight"))
+                if self.adapter in layer.lora_A:
+                    weight = weight + layer.get_delta_weight(self.adapter).detach()
+            yield name.replace(".base_layer.", "."), weight
 
     @contextmanager
     def active(self) -> Iterator[None]:

@@ -181,10 +181,12 @@ class _Run:
             )
         if recipe.sampling.recorded:
             self._files()
-        if recipe.sampling.ahead and (recipe.engine.name == "own" or recipe.sampling.recorded):
+        if recipe.sampling.ahead and (
+            recipe.engine.name == "own" or recipe.sampling.recorded or parallel.size() > 1
+        ):
             raise RunError(
                 "sampling.ahead=1 needs an engine with weights of its own, e.g. "
-                'engine.name="vllm", and new rollouts (no sampling.recorded)'
+                'engine.name="vllm", new rollouts (no sampling.recorded) and one process'
             )
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(recipe.credit.name, self.method, self.training)

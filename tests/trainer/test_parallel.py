@@ -27,6 +27,7 @@ from trainer.policy import Policy
 from trainer.train import train
 
 from .conftest import METHODS, SHORT, figures, quiet
+from .vllms import Standin
 
 OPTIONS = [
     *SHORT,
@@ -143,6 +144,19 @@ def whole(corridor, tiny_folder, tmp_path_factory):
         patch.setattr("trainer.report.write", lambda folder: None)
         alone(tiny_folder, folder, *ADMISSIBLE)
     return folder
+
+
+def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
+    """With a stand-in for the server; one process draws the same replies."""
+    standin = Standin(Policy.load(str(tiny_folder)))
+    options = ["engine.name=vllm", f"engine.urls=['{standin.url}']", "sft.steps=0"]
+    alone(tiny_folder, tmp_path / "one", *options)
+    finish(start(tmp_path / "two", *options))
+    assert_equal(tmp_path / "one", tmp_path / "two")
+    lines = [line for line in figures(tmp_path / "two") if line["stage"] == "rl"]
+    assert all(line["logprob_gap"] < 1e-3 for line in lines)
+    assert not any((tmp_path / "two" / "weights").iterdir())
+    standin.close()
 
 
 def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):

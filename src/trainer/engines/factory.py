@@ -31,10 +31,10 @@ def make_engine(
                 'engine.urls and engine.options belong to engine.name="vllm", got name="own"'
             )
         return OwnEngine(policy, version)
-    if parallel.size() > 1:
+    if parallel.size() > 1 and not options.urls:
         raise RecipeError(
-            f'engine.name="vllm" samples for one process, but torchrun started {parallel.size()}; '
-            'use engine.name="own", or start without torchrun'
+            f"vLLM in this process samples for one, but torchrun started {parallel.size()}; start "
+            "servers and set engine.urls, or start without torchrun"
         )
     from trainer.engines.vllm import VLLMEngine
 

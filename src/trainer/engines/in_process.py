@@ -103,7 +103,7 @@ class InProcess:
 
     def take(self, policy: Policy, version: int) -> None:
         """Load the policy's weights and forget what the old ones encoded."""
-        weights = [(name, weight) for name, weight in policy.merged().items()]
+        weights = list(policy.merged())
 
         def load() -> None:
             self._engine.collective_rpc("take_weights", args=(weights,))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs import web
 from agent_envs.retry import delay
+from trainer import parallel
 from trainer.engines import EngineError
 from trainer.engines.gather import run
 from trainer.engines.request import WORKER, Answer, Request, parameters
@@ -57,13 +58,17 @@ class Servers:
 
     def prepare(self) -> None:
         """Give the weights again to servers that were restarted; those that are away come later."""
-        self._doubted = set(self._urls)
-        self._locks = {url: asyncio.Lock() for url in self._urls}  # of the next loop
 
         async def checked() -> None:
             await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)
 
+        self._renew()
         run(checked())
+        self._locks = {url: asyncio.Lock() for url in self._urls}  # of the next loop
+
+    def _renew(self) -> None:
+        """Doubt all servers."""
+        self._doubted = set(self._urls)
         self._locks = {url: asyncio.Lock() for url in self._urls}
 
     async def answer(self, request: Request) -> Answer:
@@ -98,19 +103,29 @@ class Servers:
         """Write the policy's weights to the folder and have all servers load them."""
         from safetensors.torch import save_file
 
-        made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
-        made.mkdir(parents=True)
-        weights = policy.merged()
-        save_file({n: w.to(policy.dtype).contiguous() for n, w in weights.items()},
-                  made / "model.safetensors")  # fmt: skip
-        before, self._sent, self._label = self._sent, made, made.name
-        self._do(self._taken())
-        if before is not None:
+        mine = parallel.rank() == 0
+        weights = {
+            name: weight.to(policy.dtype).cpu().contiguous()
+            for name, weight in policy.merged()
+            if mine
+        }
+
+        def write() -> Path:
+            made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
+            made.mkdir(parents=True)
+            save_file(weights, made / "model.safetensors")
+            return made
+
+        before, self._sent = self._sent, parallel.first(write)
+        self._label = self._sent.name
+        self._renew()
+        parallel.first(lambda: self._do(self._taken()))
+        if before is not None and mine:
             shutil.rmtree(before, ignore_errors=True)
 
     def close(self) -> None:
         """Delete the weights on their way."""
-        if self._sent is not None:
+        if self._sent is not None and parallel.rank() == 0:
             shutil.rmtree(self._sent, ignore_errors=True)
 
     def _of(self, conversation: int) -> Iterator[str]:
@@ -120,8 +135,6 @@ class Servers:
 
     async def _taken(self) -> None:
         """Have all servers load the weights; those that are away, when they are asked again."""
-        self._doubted = set(self._urls)
-        self._locks = {url: asyncio.Lock() for url in self._urls}
         end = time.monotonic() + self._options.patience
         for tried in count(1):
             loads = await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)

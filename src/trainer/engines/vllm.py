@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from trainer import parallel
 from trainer.batch import Row
 from trainer.engines import Reply, StaleWeights
 from trainer.engines.gather import run
@@ -114,7 +115,7 @@ class VLLMEngine:
             requests = [Request(i, ids, i, _CANARY, ends) for i, ids in enumerate(prompts)]
             return await asyncio.gather(*map(self._backend.answer, requests))
 
-        answers = run(asked())
+        answers = parallel.first(lambda: run(asked()))
         rows = [
             Row(
                 ids=[*ids, *answer.ids],
