@@ -85,8 +85,17 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
-    """Rollouts of the recipe's environment on the tasks of a split."""
+    """Rollouts of the recipe's environment on the tasks of a split.
+
+    Raises:
+        RecipeError: A policy as partner, which samples in this process, with worker processes.
+    """
     sampling = recipe.sampling
+    if recipe.partner.model and recipe.env.processes:
+        raise RecipeError(
+            f"env.processes={recipe.env.processes} does not go with partner.model="
+            f"{recipe.partner.model!r}, which samples in this process; set env.processes=0"
+        )
     return Rollouts(
         recipe.env,
         recipe.prompt,

@@ -21,7 +21,7 @@ from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
 from trainer.rollout import expanded, opening, reset, shown, together
 from trainer.sampling import FORM
-from trainer.update import token_logprobs
+from trainer.workers import applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,11 +64,16 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
         RecipeError: It has none; the message lists those it has.
     """
     (env,) = rollouts.envs(1)
+    applied(env, _check_expert, name, rollouts.partner is None)
+
+
+def _check_expert(env: gym.Env[str, str], name: str, alone: bool) -> None:
+    """Check an expert's name, and make one of a user's own if that asks nobody."""
     try:
         expert_class(env, name)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
-    if ":" in name and rollouts.partner is None and not waits(env):
+    if ":" in name and alone and not waits(env):
         env.reset(seed=0, options={"task": 0})
         _told(name, partial(expert_of, env, name))
 
@@ -100,7 +105,10 @@ def demonstrate(
     (first,) = rollouts.envs(1)
     envs = rollouts.envs(len(tasks)) if waits(first) else [first] * len(tasks)
     context = rollouts.prompt.context
-    plays = [partial(_play, *one, expert, context) for one in zip(envs, tasks, strict=True)]
+    plays = [
+        partial(applied, env, _play, task, expert, context, task=task.task_id)
+        for env, task in zip(envs, tasks, strict=True)
+    ]
     played = [one for one in together(envs, plays) if one.info["success"]]
     if not played:
         raise ValueError(
@@ -223,5 +231,7 @@ def imitate(
 
 
 def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    from trainer.update import token_logprobs  # torch, which worker processes do without
+
     logprobs, entropies = token_logprobs(policy, batch)
     return logprobs, {"entropy": entropies}

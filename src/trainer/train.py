@@ -71,6 +71,8 @@ FREE = {
     "run.save_every",
     "run.keep",
     "run.episodes_every",
+    "env.processes",
+    "env.step_seconds",
     "engine.urls",
     "engine.memory",
     "engine.seconds",
