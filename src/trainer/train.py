@@ -73,6 +73,7 @@ FREE = {
     "run.episodes_every",
     "env.processes",
     "env.step_seconds",
+    "sampling.actors",
     "engine.urls",
     "engine.memory",
     "engine.seconds",

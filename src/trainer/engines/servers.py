@@ -34,13 +34,15 @@ class Servers:
 
     A request that got no answer is sent again, to the next server, for as long as
     `engine.patience`. A server that was restarted gets the weights again first.
+
+    Attributes:
+        sent: Folder of the weights that the servers were given; its name is their label.
     """
 
     def __init__(self, options: EngineOptions, folder: Path) -> None:
         self._options, self._folder = options, folder
         self._urls = [url.rstrip("/") for url in options.urls]
-        self._sent: Path | None = None
-        self._label = ""
+        self.sent: Path | None = None
         cards = [self._do(self._json("GET", url, "/v1/models")) for url in self._urls]
         try:
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
@@ -86,21 +88,21 @@ class Servers:
         """Write the policy's weights to the folder and have all servers load them."""
         from safetensors.torch import save_file
 
-        made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
+        made = self._folder.absolute() / f"{version}-{os.getpid()}-{token_hex(4)}"
         made.mkdir(parents=True)
         weights = policy.merged()
         save_file({n: w.to(policy.dtype).contiguous() for n, w in weights.items()},
                   made / "model.safetensors")  # fmt: skip
-        before, self._sent, self._label = self._sent, made, made.name
+        before, self.sent = self.sent, made
         for url in self._urls:
-            self._do(self._load(url))
+            self._do(self._load(url, made))
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
 
     def close(self) -> None:
         """Delete the weights on their way."""
-        if self._sent is not None:
-            shutil.rmtree(self._sent, ignore_errors=True)
+        if self.sent is not None:
+            shutil.rmtree(self.sent, ignore_errors=True)
 
     def _of(self, conversation: int) -> Iterator[str]:
         """The servers in turn, beginning with that of the conversation."""
@@ -110,16 +112,16 @@ class Servers:
     async def _current(self, url: str) -> None:
         """Check that a server has the newest weights, and send them if it has not."""
         known = await self._json("GET", url, "/weight_info")
-        if known.get("weight_version") != self._label:
-            await self._load(url)
+        if self.sent is not None and known.get("weight_version") != self.sent.name:
+            await self._load(url, self.sent)
 
-    async def _load(self, url: str) -> None:
-        folder = {"folder": str(self._sent)}
+    async def _load(self, url: str, sent: Path) -> None:
+        folder = {"folder": str(sent)}
         await self._json(
             "POST", url, "/collective_rpc", {"method": "take_folder", "kwargs": folder}
         )
         await self._json("POST", url, "/reset_prefix_cache")
-        await self._json("POST", url, "/update_weight_version", {"new_version": self._label})
+        await self._json("POST", url, "/update_weight_version", {"new_version": sent.name})
 
     def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
         """The result of a call outside of a rollout."""
