@@ -161,15 +161,16 @@ class Pool:
         actor, part = self._busy.pop(done[0])
         try:
             return actor, part, ray.get(done[0])
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except ray.exceptions.RayError as error:  # the actor, its machine or its result is gone
+            ray.kill(actor)
             if not self._busy and not self._idle:
                 raise EngineError(
                     f"all {self.actors} actors of Ray died, at last: {' '.join(str(error).split())}"
                     "; look at Ray's logs, and continue with --resume"
                 ) from None
             return None, part, []
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from error
 
     def _kill(self) -> None:
         for actor in [*self._idle, *(actor for actor, _ in self._busy.values())]:

@@ -1,7 +1,8 @@
 """Conversations with vLLM.
 
 They are sent whole; vLLM's prefix cache encodes what is new. There is no lock step: a reply is
-drawn as soon as it is asked for. The seed of a request derives from those of its conversation and turn.
+drawn as soon as it is asked for. The seed of a request derives from the seed of its conversation
+and the number of the turn.
 """
 
 from __future__ import annotations
