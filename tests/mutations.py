@@ -7,17 +7,15 @@ python tests/mutations.py [agent_envs/sokoban ...] [--only WORD] [--workers 1] [
 removed text must be in the module exactly once.
 
 The test files, less their `test_the_contract*`, run until the first failure, in a process forked
-from this one, so that libraries are loaded once. The tests that caught faults must pass without
-them. Tests that do not end within the limit have caught the fault, too, and the line says so. The
-exit status is 1 if a fault was not caught.
+from one that has loaded the libraries. The tests that caught faults must pass without them. Tests
+that do not end within the limit have caught the fault, too, and the line says so. The exit status
+is 1 if a fault was not caught.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
-import importlib
 import io
 import multiprocessing
 import os
@@ -26,6 +24,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -112,9 +111,9 @@ class First:
         self.failed = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the checks of whole contracts, which take long, and read public data last."""
+        """Leave out the checks of whole contracts, which take long; the fastest tests are first."""
         items[:] = [item for item in items if not item.name.startswith("test_the_contract")]
-        items.sort(key=lambda item: "shared_data" in getattr(item, "fixturenames", ()))
+        items.sort(key=slowness)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a failure."""
@@ -125,6 +124,12 @@ class First:
         """End the tests."""
         self.failed = f"no end within {self.limit} s"
         raise KeyboardInterrupt
+
+
+def slowness(item: pytest.Item) -> tuple[bool, ...]:
+    """Whether a test reads public data, is long, is slow."""
+    data = "shared_data" in getattr(item, "fixturenames", ())
+    return data, *(item.get_closest_marker(mark) is not None for mark in ("long", "slow"))
 
 
 def caught(fault: Fault, *, limit: int) -> str:
@@ -157,15 +162,18 @@ def run(package: str, only: str, workers: int, limit: int) -> bool:
     faults = [one for one in faults_of(package) if only in str(one)]
     sound: dict[str, Fault] = {}
     missed = 0
-    with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
+    # a worker of an executor, unlike one of a pool, may start processes, as some tests do
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*LIBRARIES, "pytest"])
+    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
         tried = partial(caught, limit=limit)
-        for fault, failed in zip(faults, pool.imap(tried, faults, chunksize=1), strict=True):
+        for fault, failed in zip(faults, pool.map(tried, faults), strict=True):
             test = failed.partition("[")[0]  # with all its parameters
             if "::" in test:
                 sound[test] = fault._replace(after=fault.before, tests=(test,))
             missed += not failed
             tell(f"caught  {fault}  [{failed}]" if failed else f"MISSED  {fault}")
-        failing = [failed for failed in pool.imap(tried, sound.values(), chunksize=1) if failed]
+        failing = [failed for failed in pool.map(tried, sound.values()) if failed]
     for failed in failing:
         tell(f"FAILS   without a fault, too: {failed}")
     tell(f"{package}: {len(faults) - missed} of {len(faults)} faults caught")
@@ -189,9 +197,6 @@ def main() -> None:
     for name in given.packages:
         if name not in LISTS:
             options.error(f"no list of faults for {name!r}; there are {', '.join(LISTS)}")
-    for library in LIBRARIES:
-        importlib.import_module(library)
-    gc.freeze()  # for the processes forked from here
     packages = given.packages or LISTS
     all_caught = [run(one, given.only, given.workers, given.limit) for one in packages]
     sys.exit(not all(all_caught))

@@ -1,12 +1,12 @@
-"""Token batches: episodes as padded rows, with the reply tokens of every turn marked.
+"""Token batches: episodes as rows, padded or packed, with the reply tokens of every turn marked.
 
 With context "history" a trajectory is one row that has each token once. With context "turn" each
-turn is a row that starts with its own prompt. Rows of similar length share a microbatch. Left out:
-several trajectories in one row, which needs a block mask and gains little for sorted lengths.
+turn is a row that starts with its own prompt. Rows of similar length share a microbatch.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,9 +62,13 @@ class Row:
 class Batch:
     """B rows padded on the right to L tokens, with P reply tokens to train on in row-major order.
 
+    Packed rows follow each other as one row of L tokens, and B is 1 in the shapes of `ids`, `keep`
+    and `positions`.
+
     Attributes:
         ids: [B, L] int.
         keep: [B, L] bool, the positions whose logits predict the reply tokens.
+        positions: Position of each token in its own row, [1, L] int, if they are packed, else None.
         target: The reply tokens, [P] int.
         turn: Turn of each, counted over all episodes, [P] int.
         row: Row of each, [P] int.
@@ -76,6 +80,7 @@ class Batch:
 
     ids: Tensor
     keep: Tensor
+    positions: Tensor | None
     target: Tensor
     turn: Tensor
     row: Tensor
@@ -183,6 +188,7 @@ def annotated(
     model: Callable[[Batch], Tensor],
     *,
     tokens: int,
+    packed: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[list[float]]:
     """Value of each reply token of each row, from a `model` that returns one a token, [P].
@@ -190,9 +196,10 @@ def annotated(
     Runs in microbatches of at most `tokens` tokens, without gradients.
     """
     found: list[list[float]] = [[] for _ in rows]
-    for part in microbatches(rows, tokens):
+    for part in microbatches(rows, tokens, packed=packed):
         with torch.no_grad():
-            values = iter(model(collate([rows[i] for i in part], device)).tolist())
+            batch = collate([rows[i] for i in part], device, packed=packed)
+            values = iter(model(batch).tolist())
         for i in part:
             found[i] = [next(values) for _ in rows[i].at]
     return found
@@ -208,30 +215,44 @@ def minibatches(
             yield [rows[i] for i in order[start : start + (size or len(rows))]]
 
 
-def microbatches(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
+def microbatches(
+    rows: Sequence[Row], tokens: int, *, packed: bool = False, replies: float = math.inf
+) -> Iterator[list[int]]:
     """Indices of the rows of each forward pass: at most `tokens` tokens, padding included.
 
-    The longest come first, so that a lack of memory shows at once. A row longer than `tokens` is a
-    microbatch of its own.
+    The longest come first, so that a lack of memory shows at once. A row that exceeds a limit is a
+    microbatch of its own. Packed rows have no padding. `replies` limits the reply tokens.
     """
     part: list[int] = []
+    size = said = 0
     for i in sorted(range(len(rows)), key=lambda i: (-len(rows[i].ids), i)):
-        if part and len(rows[part[0]].ids) * (len(part) + 1) > tokens:
+        size += len(rows[i if packed or not part else part[0]].ids)
+        said += len(rows[i].at)
+        if part and (size > tokens or said > replies):
             yield part
-            part = []
+            part, size, said = [], len(rows[i].ids), len(rows[i].at)
         part.append(i)
     if part:
         yield part
 
 
-def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
-    """Pad rows to a batch."""
-    longest = max(len(row.ids) for row in rows)
-    ids = torch.tensor([row.ids + [0] * (longest - len(row.ids)) for row in rows])
+def collate(
+    rows: Sequence[Row], device: torch.device | str = "cpu", *, packed: bool = False
+) -> Batch:
+    """Make a batch of rows, padded to the longest, or packed one after the other."""
+    lengths = [len(row.ids) for row in rows]
     owner = torch.tensor([i for i, row in enumerate(rows) for _ in row.at])
     at = torch.tensor([p for row in rows for p in row.at])
+    if packed:
+        ids = torch.tensor([[token for row in rows for token in row.ids]])
+        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+        where = torch.zeros_like(owner), starts[owner] + at
+        positions = torch.cat([torch.arange(length) for length in lengths])[None].to(device)
+    else:
+        ids = torch.tensor([row.ids + [0] * (max(lengths) - len(row.ids)) for row in rows])
+        where, positions = (owner, at), None
     keep = torch.zeros_like(ids, dtype=torch.bool)
-    keep[owner, at - 1] = True
+    keep[where[0], where[1] - 1] = True
     lists = [a for row in rows for a in (row.allowed or [[]] * len(row.at))]
     pairs = [(token, choice) for token, choices in enumerate(lists) for choice in choices]
     columns: dict[str, Tensor | None] = {}
@@ -241,7 +262,8 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
     return Batch(
         ids=ids.to(device),
         keep=keep.to(device),
-        target=ids[owner, at].to(device),
+        positions=positions,
+        target=ids[where].to(device),
         turn=torch.tensor([t for row in rows for t in row.turn], device=device),
         row=owner.to(device),
         logprobs=torch.tensor([p for row in rows for p in row.logprobs], device=device),

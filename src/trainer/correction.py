@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from trainer.batch import annotated
 from trainer.options import STRICT, AboveZero
-from trainer.update import recomputed, token_logprobs
+from trainer.update import recomputed, token_logprobs_and_entropies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def fill_entropies(
     missing = [row for row in rows if any(not steps[turn].entropies for turn in row.turn)]
     found = annotated(
         missing,
-        lambda batch: token_logprobs(policy, batch, temperature=temperature)[1],
+        lambda batch: token_logprobs_and_entropies(policy, batch, temperature=temperature)[1],
         tokens=tokens,
         device=policy.device,
     )

@@ -2,20 +2,21 @@
 
 The loss of a step is one weighted sum over reply tokens. Microbatches add to it, so their size
 changes only the memory. Weights, gradients and moments are float32, whatever the dtype of the
-model's matrix products.
+model's matrix products, unless `Optimizer.optimizer` is another than AdamW of torch.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import torch
 from pydantic.dataclasses import dataclass
 
 from trainer.batch import Batch, Row, collate, microbatches
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
+from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,9 @@ class Trained(Protocol):
     def training(self) -> AbstractContextManager[None]:
         """Context in which gradients are computed."""
 
+    def store_in_bfloat16(self) -> None:
+        """Store trained matrices in bfloat16."""
+
 
 _Model = TypeVar("_Model", bound=Trained)
 
@@ -53,20 +57,34 @@ _Model = TypeVar("_Model", bound=Trained)
 class Optimizer:
     """AdamW with linear warm-up.
 
+    The 8-bit optimisers are torchao's (extra `optim`). They save memory, but a step differs from
+    that of AdamW: moments are rounded to 8 bits in blocks of 256 (tensors of fewer than 4,096
+    weights, or of a number that 256 does not divide, keep theirs). Their first step compiles
+    kernels, for about 15 s per shape of weights on a CPU.
+
     Attributes:
+        optimizer: "adamw" has float32 weights, gradients and moments: 16 bytes per trained weight.
+            "adamw8bit" has 8-bit moments: 10 bytes. "adamw8bit-sr" also stores the matrices between
+            embeddings and output layer, and their gradients, in bfloat16: 6 bytes. It rounds
+            stochastically, so that small updates count on average, with noise that exceeds them,
+            and gradients of microbatches are summed in bfloat16. It needs policy.dtype "bfloat16".
         learning_rate: Peak, constant after the warm-up.
         warmup: Optimiser steps of linear warm-up.
         weight_decay: Weight decay of AdamW.
         grad_norm: Gradients are clipped to this norm.
         tokens: Maximum tokens of one forward pass, padding included; gradients accumulate over
             several passes.
+        packed: Rows follow each other without padding. Faster where attention skips other rows
+            (flash attention); others compute it for all pairs of tokens and mask it.
     """
 
+    optimizer: Literal["adamw", "adamw8bit", "adamw8bit-sr"] = "adamw"
     learning_rate: NonNegative = 1e-6
     warmup: Count = 0
     weight_decay: NonNegative = 0.0
     grad_norm: AboveZero = 1.0
     tokens: Positive = 8192
+    packed: bool = False
 
 
 class Learner(Generic[_Model]):
@@ -79,7 +97,9 @@ class Learner(Generic[_Model]):
         steps: Optimiser steps taken.
 
     Raises:
-        ValueError: A trained weight is not float32.
+        ValueError: A trained weight is not float32, or the optimiser stores matrices in bfloat16
+            and the model multiplies them in float32.
+        RecipeError: The optimiser needs a package that is not installed.
     """
 
     def __init__(
@@ -89,7 +109,8 @@ class Learner(Generic[_Model]):
         *,
         folder: Path,
     ) -> None:
-        if coarse := {p.dtype for p in model.parameters()} - {torch.float32}:
+        rounded = {torch.bfloat16} if options.optimizer == "adamw8bit-sr" else set()
+        if coarse := {p.dtype for p in model.parameters()} - {torch.float32} - rounded:
             raise ValueError(
                 f"trained weights must be float32, got {', '.join(map(str, coarse))}, which "
                 "rounds most updates away; load the model in float32 and give Policy the dtype of "
@@ -99,9 +120,7 @@ class Learner(Generic[_Model]):
         self.options = options
         self.folder = folder
         self.steps = 0
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
-        )
+        self.optimizer = _optimizer(model, options)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the optimiser, for a checkpoint."""
@@ -114,8 +133,9 @@ class Learner(Generic[_Model]):
 
     def batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Batch]]:
         """Microbatches of the rows, each with the indices of its rows."""
-        for part in microbatches(rows, self.options.tokens):
-            yield part, collate([rows[i] for i in part], self.model.device)
+        packed = self.options.packed
+        for part in microbatches(rows, self.options.tokens, packed=packed):
+            yield part, collate([rows[i] for i in part], self.model.device, packed=packed)
 
     def step(
         self,
@@ -161,11 +181,24 @@ class Learner(Generic[_Model]):
         options = self.options
         rate = options.learning_rate * min(1.0, (self.steps + 1) / max(options.warmup, 1))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        self._move()
         self.optimizer.zero_grad()
         self.steps += 1
         return {"grad_norm": norm.item(), "learning_rate": rate}
+
+    def _move(self) -> None:
+        """Step of the optimiser; stochastic rounding has a seed, so that a resumed run is equal."""
+        if self.options.optimizer != "adamw8bit-sr":
+            self.optimizer.step()
+            return
+        device = self.model.device
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(self.steps)
+            self.optimizer.step()
 
     def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
         if torch.isfinite(value):
@@ -179,3 +212,23 @@ class Learner(Generic[_Model]):
             "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
             "probabilities and advantages, and resume from the last checkpoint"
         )
+
+
+def _optimizer(model: Trained, options: Optimizer) -> torch.optim.Optimizer:
+    """The optimiser of these options, for the weights of the model."""
+    rate, decay = options.learning_rate, options.weight_decay
+    if options.optimizer == "adamw":
+        return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+    try:
+        from torchao.optim import AdamW8bit
+    except ImportError as error:
+        raise RecipeError(
+            f"update.optimizer={options.optimizer!r} needs torchao: pip install 'agent-envs[optim]'"
+        ) from error
+    rounds = options.optimizer == "adamw8bit-sr"
+    if rounds:
+        model.store_in_bfloat16()
+    made: torch.optim.Optimizer = AdamW8bit(
+        model.parameters(), lr=rate, weight_decay=decay, bf16_stochastic_round=rounds
+    )
+    return made

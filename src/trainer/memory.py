@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainer.batch import Row, collate
+from trainer.logprobs import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 GIB = 2.0**30
 _SHORT, _LONG = 32, 96  # tokens of two rows that are measured
 _HEAD_COPIES = 3  # of the logits of a chunk: scores, their softmax, and the gradient
-_CHUNK = 1024  # reply tokens whose logits are computed together
+_MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
 
 
 class OutOfMemory(MemoryError):
@@ -43,14 +44,14 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
     parts = {
         "weights": float(sum(p.numel() * p.element_size() for p in held)),
         "gradients, float32": 4.0 * trained,
-        "moments of AdamW, float32": 8.0 * trained,
+        "moments of AdamW": _MOMENTS[recipe.update.optimizer] * trained,
     }
     if policy.dtype != torch.float32:
         parts["weights in bfloat16 during a pass"] = 2.0 * sum(p.numel() for p in held)
     if reference and trained:
         parts["reference"] = 4.0 * trained
     parts["activations"] = _bytes_of_a_token(policy) * recipe.update.tokens
-    parts["logits of a chunk"] = 4.0 * _HEAD_COPIES * _CHUNK * config.vocab_size
+    parts["logits of a chunk"] = 4.0 * _HEAD_COPIES * max(CHUNK, config.vocab_size)
     if recipe.engine.name == "own":
         parts["keys and values of sampling"] = _cache(policy, recipe)
     copies = recipe.critic.learning_rate > 0 and recipe.critic.trunk == "own"

@@ -1,9 +1,9 @@
 """A policy: any causal or vision-language model of transformers, trained fully or by LoRA.
 
 Dropout is always off, so that a ratio of probabilities compares the same function. Trained weights
-are float32, whatever the dtype of the matrix products: at the learning rates of reinforcement
-learning an update is smaller than the distance between two bfloat16 numbers. Left out: quantised
-training and sharding.
+are float32, whatever the dtype of the matrix products, unless an optimiser rounds stochastically:
+at the learning rates of reinforcement learning an update is smaller than the distance between two
+bfloat16 numbers. Left out: quantised training and sharding.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ from pydantic.dataclasses import dataclass
 from torch import nn
 
 from trainer.chat import Chat
+from trainer.logprobs import NEVER, Finish, Head
 from trainer.options import STRICT, Count, Positive
 from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
+    from trainer.batch import Batch
     from trainer.vision import Picture
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_NEVER = -1e9
 REFERENCE = "reference.safetensors"
+_PACKING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
+"""Difference of packed from single rows that rounding explains, by the dtype of the products."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -63,7 +66,7 @@ class Model:
     Attributes:
         model: A name of `trainer.pretrained.NAMES`, e.g. "pocket", a folder or a hub name.
         lora: Low-rank adapters, `rank` 0 trains all weights.
-        dtype: Of the matrix products; trained weights are always float32.
+        dtype: Of the matrix products; trained weights are float32, see `update.optimizer`.
         device: "cpu", "cuda" or another of torch; "auto" uses a GPU if there is one.
         gradient_checkpointing: Recompute activations in the backward pass, to save memory.
     """
@@ -115,7 +118,9 @@ class Policy:
         self.model = _adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
+        self._packs = False
         self._shrink()
+        self._finish = self._found()
 
     @classmethod
     def load(
@@ -183,12 +188,27 @@ class Policy:
         self._shrink()
         return self
 
-    def _shrink(self) -> None:
-        """Store matrices that are not trained in the dtype of the matrix products."""
-        head = self.model.get_output_embeddings()
+    def store_in_bfloat16(self) -> None:
+        """Store trained matrices in bfloat16, too, for an optimiser that rounds stochastically.
+
+        Embeddings, norms and the output layer stay float32.
+
+        Raises:
+            ValueError: The dtype of the matrix products is another.
+        """
+        if self.dtype != torch.bfloat16:
+            raise ValueError(
+                "update.optimizer='adamw8bit-sr' stores matrices in bfloat16, so their products "
+                "must be in it: set policy.dtype='bfloat16'"
+            )
+        self._shrink(trained=True)
+
+    def _shrink(self, *, trained: bool = False) -> None:
+        """Store matrices in the dtype of the matrix products, by default those not trained."""
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
         for module in self.model.modules():
-            plain = isinstance(module, nn.Linear) and module is not head
-            if plain and not any(p.requires_grad for p in module.parameters()):
+            plain = isinstance(module, nn.Linear) and module not in head
+            if plain and (trained or not any(p.requires_grad for p in module.parameters())):
                 module.to(self.dtype)
 
     @contextmanager
@@ -296,45 +316,122 @@ class Policy:
         positions, or nothing for whole rows. Memory is O(P V), however long the rows are. The head
         always computes in float32: rounding logits changes log-probabilities by tenths.
         """
-        head = self.model.get_output_embeddings()
-        whole = head.forward
+        layer = self.model.get_output_embeddings().forward
+        _, logits = self._run(ids, lambda hidden: layer(hidden[keep].float()), context)
+        never = self._never(logits.device)
+        return logits if never is None else logits.index_fill(1, never, NEVER)
 
-        def kept(hidden: Tensor) -> Tensor:
+    def read(
+        self, ids: Tensor, keep: Tensor, value: Callable[[Tensor, Head], Tensor], **context: Any
+    ) -> Tensor:
+        """Read the last hidden states at the kept positions: [B, L] int, [B, L] bool -> `value`.
+
+        `value` gets the states [P, D] float32 and the output layer. It is called within the forward
+        pass of the model, where sharded weights are whole. `context` is passed to the model.
+
+        Raises:
+            ValueError: The model changes its logits in a way that is not known, see `Finish`.
+        """
+        if self._finish is None:
+            raise ValueError(
+                f"the model {self.name!r} changes the logits of its output layer in another way "
+                "than by scaling or soft-capping all of them, so it can be sampled but not "
+                "trained; use another model"
+            )
+        layer = self.model.get_output_embeddings().forward
+        head = Head(layer, self._finish, self._never(ids.device))
+        made, out = self._run(ids, lambda hidden: value(hidden[keep].float(), head), context)
+        # a model may have changed them as if they were logits; still, gradients must pass its
+        # output, where modules that shard weights gather them for the backward pass
+        return made if out is made else made + 0 * out
+
+    def states(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
+        """Last hidden states at the kept positions, the input of the head: -> [P, D] float32."""
+        return self.read(ids, keep, lambda states, _: states, **context)
+
+    def _run(
+        self, ids: Tensor, head: Callable[[Tensor], Tensor], context: dict[str, Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Run the model with another function in the place of its output layer.
+
+        Returns the result of `head`, and what the model made of it.
+        """
+        made: list[Tensor] = []
+
+        def forward(hidden: Tensor) -> Tensor:
             with torch.autocast(hidden.device.type, enabled=False):
-                scores: Tensor = whole(hidden[keep].float())
-            return scores
+                made.append(head(hidden))
+            return made[0]
 
-        head.forward = kept
+        layer = self.model.get_output_embeddings()
+        layer.forward = forward
         try:
-            context.setdefault("use_cache", False)
             with self.active(), self.computing():
-                logits: Tensor = self.model(input_ids=ids, **context).logits
+                out: Tensor = self.model(input_ids=ids, **{"use_cache": False} | context).logits
         finally:
-            del head.forward
-        if self.vision:  # tokens that stand for images are never sampled
-            never = torch.tensor(self.vision.marks, device=logits.device)
-            logits = logits.index_fill(1, never, _NEVER)
-        return logits
+            del layer.forward
+        return made[0], out
+
+    def _never(self, device: torch.device) -> Tensor | None:
+        """Tokens that stand for images, which are never sampled."""
+        return torch.tensor(self.vision.marks, device=device) if self.vision else None
+
+    def _found(self) -> Finish | None:
+        """What the model does to the logits of its output layer, None if that is not known."""
+        token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+
+        def finish(logits: Tensor) -> Tensor:
+            with torch.no_grad():
+                return self._run(token, lambda _: logits.to(token.device), {})[1]
+
+        return Finish.found(finish, self.vocabulary)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of logits of a token, V."""
+        return int(self.model.config.get_text_config().vocab_size)
+
+    def context(self, batch: Batch) -> dict[str, Tensor]:
+        """Model inputs for a batch beside its tokens: images, and positions of packed rows.
+
+        Raises:
+            ValueError: The rows are packed, but the model cannot keep them apart.
+        """
+        if batch.positions is None:
+            return self.seen(batch.ids, batch.images)
+        self._require_packing()
+        return {"position_ids": batch.positions}
+
+    def _require_packing(self) -> None:
+        """Check once that packed rows give what they give alone, and do not see each other."""
+        if self._packs:
+            return
+        remedy = "set update.packed=false"
+        if self.vision:
+            raise ValueError(f"update.packed is for text-only models; {remedy}")
+        lengths = (24, 16, 8)
+        ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
+        places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
+        everywhere = torch.ones_like(ids).bool()
+        with torch.no_grad():
+            packed = self.states(ids, everywhere, position_ids=places)
+            other = ids.clone()
+            other[0, : lengths[0]] = ids[0, : lengths[0]].flip(0)
+            changed = self.states(other, everywhere, position_ids=places)[lengths[0] :]
+            parts = torch.tensor_split(ids, (lengths[0], lengths[0] + lengths[1]), dim=1)
+            alone = torch.cat([self.states(one, torch.ones_like(one).bool()) for one in parts])
+        gap = ((packed - alone).norm() / alone.norm()).item()
+        leak = (packed[lengths[0] :] - changed).abs().max().item()
+        if leak > 1e-5 * alone.abs().max().item() or gap > _PACKING[self.dtype]:
+            raise ValueError(
+                f"this model does not keep packed rows apart (states differ by {gap:.1%}, and by "
+                f"{leak:.1e} with another row before them); {remedy}"
+            )
+        self._packs = True
 
     def seen(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
         return self.vision.context(ids, images) if self.vision else {}
-
-    def states(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
-        """Last hidden states at the kept positions, the input of the head: -> [P, D] float32."""
-        kept: list[Tensor] = []
-
-        def read(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
-            kept.append(given[0][keep])
-            return (given[0][:1, :1],)
-
-        hook = self.model.get_output_embeddings().register_forward_pre_hook(read)
-        try:
-            with self.active(), self.computing():
-                self.model(input_ids=ids, use_cache=False, **context)
-        finally:
-            hook.remove()
-        return kept[0].float()
 
     def keep_reference(self) -> None:
         """Make the current policy the reference of the KL term.

@@ -231,7 +231,7 @@ def imitate(
 
 
 def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-    from trainer.update import token_logprobs  # torch, which worker processes do without
+    from trainer.update import token_logprobs_and_entropies  # torch: workers do without
 
-    logprobs, entropies = token_logprobs(policy, batch)
+    logprobs, entropies = token_logprobs_and_entropies(policy, batch)
     return logprobs, {"entropy": entropies}

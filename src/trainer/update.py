@@ -11,12 +11,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from pydantic.dataclasses import dataclass
 
 from credit import kl, surrogate
+from trainer import logprobs
 from trainer.batch import annotated, minibatches
 from trainer.learner import Optimizer
+from trainer.logprobs import Replies
 from trainer.options import STRICT, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:
@@ -28,44 +29,49 @@ if TYPE_CHECKING:
     from trainer.batch import Batch, Row
     from trainer.episodes import Episode
     from trainer.learner import Learner
+    from trainer.logprobs import Head
     from trainer.policy import Policy
 
 
-def token_logprobs(
-    policy: Policy, batch: Batch, *, temperature: float = 1.0, entropy_gradient: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the reply tokens and entropies of their distributions: [P], [P], nats.
+def token_logprobs(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities of the reply tokens: -> [P], nats.
 
     The distribution is the one they were sampled from: logits divided by the temperature, over the
-    allowed tokens if decoding was constrained. Memory is O(P V); gradients through the entropies
-    double it.
+    allowed tokens if decoding was constrained. Memory is that of `logprobs.CHUNK` logits, however
+    many tokens there are.
     """
-    scores = token_scores(policy, batch, temperature=temperature)
-    total = scores.logsumexp(-1)
-    logprobs = scores.gather(-1, batch.target[:, None])[:, 0] - total
-    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        p = (scores - total[:, None]).exp()
-        entropies = total - torch.linalg.vecdot(p, scores)
-    return logprobs, entropies
+    return _read(policy, batch, logprobs.logprobs, temperature)
+
+
+def token_logprobs_and_entropies(
+    policy: Policy, batch: Batch, *, temperature: float = 1.0, gradient: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The log-probabilities, and the entropies of their distributions: -> [P], [P], nats.
+
+    The entropies have gradients if `gradient` is true.
+    """
+    value = logprobs.with_entropy_gradients if gradient else logprobs.with_entropies
+    found, entropies = _read(policy, batch, value, temperature).unbind(-1)
+    return found, entropies
 
 
 def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
-    """Logits of the distributions that the reply tokens were sampled from: [P, V]."""
-    scores = policy.logits(batch.ids, batch.keep, **policy.seen(batch.ids, batch.images))
-    if temperature != 1:
-        scores = scores / temperature
-    if batch.allowed is not None:
-        scores = scores + _out_of_reach(batch.allowed, scores)
-    return scores
+    """Logits of the distributions that the reply tokens were sampled from: [P, V].
+
+    Memory is O(P V), so this is for few tokens.
+    """
+    replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
+    return replies.scores(policy.logits(batch.ids, batch.keep, **policy.context(batch)))
 
 
-def _out_of_reach(allowed: Tensor, scores: Tensor) -> Tensor:
-    """Additive mask of the tokens that were not allowed: [Q, 2], [P, V] -> [P, V]."""
-    constrained = torch.zeros(len(scores), 1, dtype=torch.bool, device=scores.device)
-    constrained[allowed[:, 0]] = True
-    away = torch.zeros_like(scores).masked_fill_(constrained, -1e9)
-    away[allowed[:, 0], allowed[:, 1]] = 0.0
-    return away
+def _read(
+    policy: Policy,
+    batch: Batch,
+    value: Callable[[Replies, Tensor, Head], Tensor],
+    temperature: float,
+) -> Tensor:
+    replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
+    return policy.read(batch.ids, batch.keep, partial(value, replies), **policy.context(batch))
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -111,11 +117,12 @@ class Update(Optimizer):
     ) -> dict[str, float]:
         """Update the policy on rows with advantages; returns values to log.
 
-        They are means over optimiser steps of `loss`, `entropy`, `clip_fraction`, `approx_kl` (from
-        the sampling policy), `grad_norm` and, with a reference, `kl`; further `logprob_gap`, the
-        largest |recomputed - recorded| log-probability of the first step, `learning_rate`, and
-        `kl_coefficient` for the next call. Without rows nothing is updated. `temperature` is that
-        of sampling. `more` adds gradients for the rows of each step and returns its loss.
+        They are means over optimiser steps of `loss`, `clip_fraction`, `approx_kl` (from the
+        sampling policy), `grad_norm`, with a reference `kl`, and with a bonus `entropy`; further
+        `logprob_gap`, the largest |recomputed - recorded| log-probability of the first step,
+        `learning_rate`, and `kl_coefficient` for the next call. Without rows nothing is updated.
+        `temperature` is that of sampling. `more` adds gradients for the rows of each step and
+        returns its loss.
 
         Raises:
             ValueError: There is a KL target without an estimator or coefficient.
@@ -130,7 +137,11 @@ class Update(Optimizer):
             return {"kl_coefficient": kl_coefficient}
         if self.kl != "none":
             rows = with_reference(
-                learner.model, rows, tokens=learner.options.tokens, temperature=temperature
+                learner.model,
+                rows,
+                tokens=learner.options.tokens,
+                packed=self.packed,
+                temperature=temperature,
             )
         gaps: list[float] = []
         figures: list[dict[str, float]] = []
@@ -159,18 +170,21 @@ class Update(Optimizer):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
             raise ValueError("rows without advantages; see trainer.batch.credited")
-        logprobs, entropies = token_logprobs(
-            policy, batch, temperature=temperature, entropy_gradient=self.entropy > 0
-        )
-        gaps.append((logprobs - batch.logprobs).abs().max().item())
-        gain, report = self.gain(batch, logprobs, batch.advantage)
+        if self.entropy > 0:
+            now, entropies = token_logprobs_and_entropies(
+                policy, batch, temperature=temperature, gradient=True
+            )
+        else:
+            now, entropies = token_logprobs(policy, batch, temperature=temperature), None
+        gaps.append((now - batch.logprobs).abs().max().item())
+        gain, report = self.gain(batch, now, batch.advantage)
         if batch.weight is not None:
             gain = gain * batch.weight
-        report["entropy"] = entropies
-        if self.entropy > 0:
+        if entropies is not None:
+            report["entropy"] = entropies
             gain = gain + self.entropy * entropies
         if self.kl != "none" and batch.reference is not None:
-            report["kl"] = kl.ESTIMATORS[self.kl](logprobs, batch.reference)
+            report["kl"] = kl.ESTIMATORS[self.kl](now, batch.reference)
             gain = gain - kl_coefficient * report["kl"]
         return gain, report
 
@@ -211,21 +225,32 @@ def update_mask(played: Sequence[Episode], advantage: NDArray[np.float64]) -> li
 
 
 def recomputed(
-    policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
+    policy: Policy,
+    rows: Sequence[Row],
+    *,
+    tokens: int,
+    packed: bool = False,
+    temperature: float = 1.0,
 ) -> list[list[float]]:
     """Log-probability of each reply token of each row under the current policy."""
     return annotated(
         rows,
-        lambda batch: token_logprobs(policy, batch, temperature=temperature)[0],
+        partial(token_logprobs, policy, temperature=temperature),
         tokens=tokens,
+        packed=packed,
         device=policy.device,
     )
 
 
 def with_reference(
-    policy: Policy, rows: Sequence[Row], *, tokens: int, temperature: float = 1.0
+    policy: Policy,
+    rows: Sequence[Row],
+    *,
+    tokens: int,
+    packed: bool = False,
+    temperature: float = 1.0,
 ) -> list[Row]:
     """The rows with the log-probabilities of their reply tokens under the reference."""
     with policy.as_reference():
-        known = recomputed(policy, rows, tokens=tokens, temperature=temperature)
+        known = recomputed(policy, rows, tokens=tokens, packed=packed, temperature=temperature)
     return [replace(row, reference=values) for row, values in zip(rows, known, strict=True)]

@@ -45,8 +45,10 @@ def test_environment_rewards():  # 3, 2, 1: 1, 0, -1 deviations, plus leave-one-
 
 def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 0, 1 deviations
     turns = with_rewards([0, 0, 0])
-    advantage = IStar(base="rloo").token_advantage(turns, [0.0, 1.0, 2.0], [0, 0, 2])
-    assert advantage == pytest.approx([0, 1, 0], abs=1e-5)
+    for alpha, expected in ((1, [0, 1, 0]), (0.5, [0.5, 1, -0.5])):
+        method = IStar(alpha=alpha, base="rloo")
+        advantage = method.token_advantage(turns, [0.0, 1.0, 2.0], [0, 0, 2])
+        assert advantage == pytest.approx(expected, abs=1e-5)
 
 
 @given(batches())

@@ -83,3 +83,29 @@ def test_row_order_does_not_matter_to_what_a_batch_says(data):
     pairs = [sorted(zip(b.turn.tolist(), b.target.tolist(), strict=True)) for b in (one, other)]
     assert pairs[0] == pairs[1]
     assert torch.equal(one.keep.sum(), other.keep.sum())
+
+
+def test_packed_rows_follow_each_other():
+    rows = make_rows([TWO, episode(step([8], [9]))])
+    batch = collate(rows, packed=True)
+    assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9]]
+    assert batch.positions.tolist() == [[0, 1, 2, 3, 4, 5, 6, 0, 1]]
+    assert batch.keep.int().tolist() == [[0, 0, 1, 1, 0, 1, 0, 1, 0]]
+    assert batch.target.tolist() == [4, 5, 7, 9]
+    assert batch.row.tolist() == [0, 0, 0, 1]
+    assert collate(rows).positions is None
+
+
+@given(lengths=st.lists(st.integers(2, 50), max_size=30), tokens=st.integers(1, 120))
+def test_packed_microbatches_have_no_padding_in_their_budget(lengths, tokens):
+    rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
+    parts = list(microbatches(rows, tokens, packed=True))
+    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
+    for part in parts:
+        assert len(part) == 1 or sum(lengths[i] for i in part) <= tokens
+    assert len(parts) <= len(list(microbatches(rows, tokens)))
+
+
+def test_microbatches_can_limit_reply_tokens():
+    rows = [Row([0] * 9, list(range(1, n + 1)), [0] * n, [0.0] * n) for n in (2, 2, 8, 1, 1)]
+    assert list(microbatches(rows, 100, replies=4)) == [[0, 1], [2], [3, 4]]

@@ -78,7 +78,7 @@ def replies(episodes):
 def gap(policy, episodes, temperature):
     """Largest difference of recorded log-probabilities from those of whole rows."""
     batch = collate(make_rows(episodes))
-    logprobs, _ = token_logprobs(policy, batch, temperature=temperature)
+    logprobs = token_logprobs(policy, batch, temperature=temperature)
     return (logprobs - batch.logprobs).abs().max().item()
 
 

@@ -329,7 +329,7 @@ def test_families_of_models_sample_what_they_compute(family):
             episode.steps.append(Step("", "", "", ids, reply.ids, reply.logprobs))
     batch = collate(make_rows(played))
     with torch.no_grad():
-        logprobs, _ = token_logprobs(policy, batch)
+        logprobs = token_logprobs(policy, batch)
     assert (logprobs - batch.logprobs).abs().max() < 1e-4
 
 
@@ -350,17 +350,17 @@ def test_smollm2_is_sampled_and_recomputed_exactly():
         ]
         batch = collate(make_rows([Episode("", "", 0, 0, "history", [s]) for s in steps]))
         with torch.no_grad():
-            logprobs, _ = token_logprobs(policy, batch)
+            logprobs = token_logprobs(policy, batch)
         assert (logprobs - batch.logprobs).abs().max() < 1e-4
         assert policy.chat.text(replies[0].ids) == replies[0].text
 
 
 def test_sliding_windows_are_refused():
     tokenizer = tiny_tokenizer()
-    model = tiny_model(len(tokenizer))
-    model.config.layer_types = ["full_attention", "sliding_attention"]
+    policy = Policy(tiny_model(len(tokenizer)), tokenizer)
+    policy.model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
-        OwnEngine(Policy(model, tokenizer))
+        OwnEngine(policy)
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
     with pytest.raises(ValueError, match="has sliding_attention; use another model"):

@@ -141,8 +141,8 @@ def test_freezing_changes_nothing_that_is_said(episodes):
     policy = small(dtype="bfloat16")
     batch = collate(make_rows(episodes))
     with torch.no_grad():
-        before, _ = token_logprobs(policy, batch)
-        after, _ = token_logprobs(policy.freeze(), batch)
+        before = token_logprobs(policy, batch)
+        after = token_logprobs(policy.freeze(), batch)
     assert torch.equal(before, after)
     assert policy.parameters() == []
     assert policy.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
@@ -169,10 +169,10 @@ def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
             assert torch.equal(weight, own[name])
     batch = collate(rows)
     with torch.no_grad():
-        said = [token_logprobs(one, batch)[0] for one in (policy, twin, again)]
+        said = [token_logprobs(one, batch) for one in (policy, twin, again)]
         for one in (policy, again):
             with one.as_reference():
-                said.append(token_logprobs(one, batch)[0])
+                said.append(token_logprobs(one, batch))
     assert torch.equal(said[0], said[1])
     assert torch.equal(said[0], said[2])
     assert torch.equal(said[3], said[4])

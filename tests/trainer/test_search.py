@@ -79,7 +79,7 @@ def test_no_loss_on_what_the_environment_says(name, tasks, tiny_policy):
         states.append(output.last_hidden_state)
 
     hook = tiny_policy.model.model.register_forward_hook(keep)
-    logprobs, _ = token_logprobs(tiny_policy, batch)
+    logprobs = token_logprobs(tiny_policy, batch)
     hook.remove()
     logprobs.sum().backward()
     reached = states[0].grad.abs().sum(-1) > 0

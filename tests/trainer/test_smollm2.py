@@ -81,7 +81,7 @@ def gap(policy, folder, step):
     """Largest distance of a policy's log-probabilities from those recorded at sampling."""
     batch = collate(make_rows(episodes.read(folder / "episodes" / f"step_{step}.parquet")))
     with torch.no_grad():
-        logprobs, _ = token_logprobs(policy, batch)
+        logprobs = token_logprobs(policy, batch)
     return (logprobs - batch.logprobs).abs().max().item()
 
 

@@ -10,7 +10,7 @@ from credit import kl
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import NotFiniteError
 from trainer.policy import FULL, LoRA, Policy
-from trainer.update import Update, token_logprobs
+from trainer.update import Update, token_logprobs, token_logprobs_and_entropies
 
 from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
 
@@ -87,7 +87,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(ratio, tmp_path):
     clipped = gradient(policy, credited(rows, advantage), Update(ratio=ratio), tmp_path)
     policy.model.zero_grad()
     batch = collate(rows)
-    logprobs, _ = token_logprobs(policy, batch)
+    logprobs = token_logprobs(policy, batch)
     (-(torch.tensor(advantage)[batch.turn] * logprobs).mean()).float().backward()
     for one, parameter in zip(clipped, policy.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad, atol=1e-5, rtol=1e-3)
@@ -110,7 +110,7 @@ def test_sequence_mean_weighs_rows_equally(tmp_path):
 def test_constrained_probabilities_sum_to_one_and_entropies_agree(tiny_policy):
     played = rollouts(tiny_policy, decode="admissible", turns=1)
     batch = collate(make_rows(played))
-    logprobs, entropies = token_logprobs(tiny_policy, batch)
+    logprobs, entropies = token_logprobs_and_entropies(tiny_policy, batch)
     forced = [len(a) == 1 for p in played for a in p.steps[0].allowed]
     assert logprobs[forced].abs().max() < 1e-5
     assert entropies[forced].abs().max() < 1e-4
@@ -126,7 +126,7 @@ def test_an_update_makes_rewarded_replies_likelier(tmp_path):
 
     def gain():
         with torch.no_grad():
-            return (torch.tensor(advantage)[batch.turn] * token_logprobs(policy, batch)[0]).mean()
+            return (torch.tensor(advantage)[batch.turn] * token_logprobs(policy, batch)).mean()
 
     before = gain()
     figures = Update(epochs=3, minibatch=2, clip_high=0.28)(
@@ -151,9 +151,9 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
         )
         batch = collate(rows)
         with torch.no_grad():
-            logprobs, entropies = token_logprobs(policy, batch)
+            logprobs, entropies = token_logprobs_and_entropies(policy, batch)
             with policy.as_reference():
-                reference, _ = token_logprobs(policy, batch)
+                reference = token_logprobs(policy, batch)
         return entropies.mean().item(), kl.k3(logprobs, reference).mean().item()
 
     plain = after()

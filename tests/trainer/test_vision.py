@@ -91,16 +91,16 @@ def test_what_is_seen_matters(policy):
     (row,) = make_rows([episode])
     batch = collate([row])
     with torch.no_grad():
-        seen, _ = token_logprobs(policy, batch)
+        seen = token_logprobs(policy, batch)
         other = [Picture.of(255 - image.array) for image in batch.images]
         batch.images[:] = other
-        unseen, _ = token_logprobs(policy, batch)
+        unseen = token_logprobs(policy, batch)
     assert (seen - unseen).abs().max() > 1e-3
 
 
 def test_gradients_reach_the_eyes(policy):
     (episode, *_) = played(policy)
-    logprobs, _ = token_logprobs(policy, collate(make_rows([episode])))
+    logprobs = token_logprobs(policy, collate(make_rows([episode])))
     logprobs.sum().backward()
     eyes = policy.model.model.visual.parameters()
     assert all(parameter.grad is not None for parameter in eyes)

@@ -102,11 +102,15 @@ class Critic:
         with self.policy.training():
             yield
 
+    def store_in_bfloat16(self) -> None:
+        """Store the matrices of a trunk of its own in bfloat16."""
+        if self.own:
+            self.policy.store_in_bfloat16()
+
     def values(self, batch: Batch) -> Tensor:
         """Value before each reply token: -> [P]."""
         with torch.set_grad_enabled(self.own and torch.is_grad_enabled()):
-            seen = self.policy.seen(batch.ids, batch.images)
-            states = self.policy.states(batch.ids, batch.keep, **seen)
+            states = self.policy.states(batch.ids, batch.keep, **self.policy.context(batch))
         values: Tensor = self.head(states)[:, 0]
         return values
 
@@ -160,7 +164,11 @@ class WithCritic(Method):
         rewards = paid(self.estimator, experience.turns, experience.rng)
         critic = self.learner.model
         values = annotated(
-            experience.rows, critic.values, tokens=self.learner.options.tokens, device=critic.device
+            experience.rows,
+            critic.values,
+            tokens=self.update.tokens,
+            packed=self.update.packed,
+            device=critic.device,
         )
         rows = generalized(
             experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam

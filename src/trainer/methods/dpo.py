@@ -55,14 +55,18 @@ class WithPreference(Method):
             self.options = DPOOptions(**options)
         except TypeError as error:
             raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
-        self.tokens, self.temperature = update.tokens, temperature
+        self.update, self.temperature = update, temperature
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the slope of the loss at the current policy."""
-        tokens, temperature = self.tokens, self.temperature
-        now = recomputed(self.policy, experience.rows, tokens=tokens, temperature=temperature)
+        tokens, packed, temperature = self.update.tokens, self.update.packed, self.temperature
+        now = recomputed(
+            self.policy, experience.rows, tokens=tokens, packed=packed, temperature=temperature
+        )
         rows = [replace(row, logprobs=new) for row, new in zip(experience.rows, now, strict=True)]
-        rows = with_reference(self.policy, rows, tokens=tokens, temperature=temperature)
+        rows = with_reference(
+            self.policy, rows, tokens=tokens, packed=packed, temperature=temperature
+        )
         returns = self._returns(rows, experience)
         pairs = implicit.preference_pairs(experience.turns, threshold=self.options.threshold)
         loss = implicit.dpo_loss(returns, pairs)

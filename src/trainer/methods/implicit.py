@@ -135,6 +135,7 @@ class WithPRM(Method):
             self.learner.model,
             rows,
             tokens=self.learner.options.tokens,
+            packed=self.learner.options.packed,
             temperature=self.temperature,
         )
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
@@ -193,8 +194,7 @@ class WithPRM(Method):
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.advantage is not None  # noqa: S101 - rows come from `credited`
-        logprobs, _ = token_logprobs(policy, batch, temperature=self.temperature)
-        return batch.advantage * logprobs, {}
+        return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
 
     def save(self, folder: Path) -> None:
         """Write the model, its optimiser, and the start if that is the reference."""

@@ -1,13 +1,15 @@
 """STAPO: the two selective KL terms on turns of unusual confidence. STAPO Eq. 4-10.
 
 These outliers are scored again: with the full and with the blind prompt, with gradients, and with
-the blind prompt under the reference.
+the blind prompt under the reference. The exact KL needs whole distributions, so a microbatch has at
+most `logprobs.CHUNK` logits, or one turn.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +17,9 @@ import torch
 
 from credit import stapo
 from trainer.batch import collate, credited, microbatches, prompts, scored
+from trainer.logprobs import CHUNK
 from trainer.methods.method import Credited, Method
-from trainer.update import token_scores
+from trainer.update import token_logprobs, token_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +88,8 @@ class _Terms:
         aware = [self.outliers[turn][0] for turn in here]
         longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
         total = 0.0
-        for part in microbatches(longer, self.method.tokens):
+        few = CHUNK // self.method.policy.vocabulary
+        for part in microbatches(longer, self.method.tokens, replies=few):
             full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
             weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
             loss = -self._gain(full, less, weights).sum() / len(turns)
@@ -102,20 +106,14 @@ class _Terms:
     def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
         """Weighted terms of each row: -> [B]."""
         policy, count = self.method.policy, len(weights)
-        temperature = self.method.temperature
-        with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
-            reference = token_scores(policy, blind, temperature=temperature)
-        seeing, guessing = (
-            token_scores(policy, batch, temperature=temperature) for batch in (aware, blind)
+        exact = self.method.stapo.estimator == "exact"
+        score = partial(
+            token_scores if exact else token_logprobs, policy, temperature=self.method.temperature
         )
-        if self.method.stapo.estimator == "exact":
-            reward = stapo.kl_from_logits(seeing, guessing, aware.row, count)
-            penalty = stapo.kl_from_logits(guessing, reference, aware.row, count)
-        else:
-            drawn = [
-                scores.log_softmax(-1).gather(-1, aware.target[:, None])[:, 0]
-                for scores in (seeing, guessing, reference)
-            ]
-            reward = stapo.kl_from_samples(drawn[0], drawn[1], aware.row, count)
-            penalty = stapo.kl_from_samples(drawn[1], drawn[2], aware.row, count)
+        divergence = stapo.kl_from_logits if exact else stapo.kl_from_samples
+        with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
+            reference = score(blind)
+        seeing, guessing = score(aware), score(blind)
+        reward = divergence(seeing, guessing, aware.row, count)
+        penalty = divergence(guessing, reference, aware.row, count)
         return stapo.selective_objective(reward, penalty, (weights[:, 0], weights[:, 1]))

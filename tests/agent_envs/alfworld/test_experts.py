@@ -198,6 +198,13 @@ def test_stands_where_the_episode_does():
             assert not truncated
 
 
+def test_the_explorer_does_without_the_state():
+    env = gym.make("AlfWorld-v0", data="embedded").unwrapped
+    opening, _ = env.reset(seed=0)
+    env.world = object()
+    assert Explorer(env).act() == Searcher(opening).act()
+
+
 def test_the_oracle_solves_the_running_episode():
     env = gym.make("AlfWorld-v0", data="embedded", split="valid_seen")
     _, info = env.reset(options={"task": 7})

@@ -9,6 +9,7 @@ import pytest
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Goal, load_game, parse_game
+from agent_envs.alfworld.world import World
 
 
 def test_numbers_count_down_through_the_sorted_ids(game):
@@ -62,6 +63,14 @@ def test_the_six_goals(data, task, goal, level):
     assert game.level == level
     assert task in LEVELS[level]
     assert game.task == f"{task} the mug."
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_the_treated_object_of_a_goal_must_be_one_that_can_be_treated(data, able):
+    told = data("clean", "(isClean Mug_bar_1)")  # a mug on a countertop, which is the goal's place
+    if not able:
+        told["pddl_problem"] = told["pddl_problem"].replace("(cleanable Mug_bar_1) ", "")
+    assert World(parse_game(told, "a/b/c/d", "toy")).won == able
 
 
 def test_a_goal_in_another_order_with_other_variables_is_the_same(data):

@@ -14,6 +14,7 @@ from agent_envs.appworld.env import AppWorld
 from agent_envs.appworld.experts import Explorer
 from agent_envs.appworld.replies import invalid_reason, read
 from agent_envs.appworld.tasks import task
+from agent_envs.appworld.world import Judged
 from agent_envs.testing import check_agent_env
 
 pytestmark = pytest.mark.slow
@@ -246,6 +247,16 @@ def test_looking_changes_no_anchor():
     assert play(make(), task_id="tick_off-1")[0][4]["anchor"] != looks[0]
 
 
+def test_two_tasks_in_one_state_have_two_anchors(monkeypatch):
+    env = make()
+    starts = set()
+    for task_id in (TASK, "tick_off-1"):
+        env.reset(options={"task_id": task_id})
+        monkeypatch.setattr(type(env.world), "digest", lambda _: "the same")
+        starts.add(env._anchor())
+    assert len(starts) == 2
+
+
 def test_anchors_know_the_apps():
     """Log-ins, rows, and the number that a new row gets next."""
     looked, logged_in, again = anchors(LOOK, LOG_IN, LOG_IN)[1:]
@@ -338,6 +349,37 @@ def test_anchors_know_what_was_asked_for_and_done_and_harm():
     assert [len(step[4]["harm"]) for step in steps[2:]] == [1, 1]
     assert steps[2][4]["harm"][0] == "mail: recipients ['a@b.example'], subject 'x', body ''"
     assert steps[1][4]["anchor"] != steps[2][4]["anchor"]
+
+
+def test_harm_is_told_in_the_turn_that_did_it():
+    enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
+    overwrite = "apis.notes.update_note(access_token=t['access_token'], note_id=101, text='')"
+    steps = play(make(), enter, overwrite, LOOK)
+    assert [len(step[4]["harm"]) for step in steps] == [0, 0, 1, 0]
+
+
+def test_a_success_needs_the_end(monkeypatch):
+    env = make()
+    env.reset(options={"task_id": TASK})
+    monkeypatch.setattr(env.world, "evaluate", lambda: Judged(("all is done",), ()))
+    _, reward, terminated, _, info = env.step(reply("print(apis.supervisor.show_profile())"))
+    assert (reward, terminated, info["success"]) == (0.0, False, False)
+    _, reward, terminated, _, info = env.step(reply("apis.supervisor.complete_task()"))
+    assert (reward, terminated, info["success"]) == (1.0, True, True)
+
+
+def test_35_turns_and_the_failures_at_their_end():
+    env = make()
+    env.reset(options={"task_id": TASK})
+    steps = [env.step("") for _ in range(35)]
+    assert [step[3] for step in steps] == [False] * 34 + [True]
+    assert [bool(step[4]["failures"]) for step in steps] == [False] * 34 + [True]
+
+
+def test_without_progress_it_is_0_also_at_a_wrong_end():
+    (_, step) = play(make(progress="none"), "apis.supervisor.complete_task()")
+    assert (step[4]["success"], step[4]["progress"]) == (False, 0.0)
+    assert play(make(), "apis.supervisor.complete_task()")[-1][4]["progress"] > 0
 
 
 def test_failing():

@@ -133,6 +133,18 @@ def test_a_count_of_other_things_is_no_time(said, asked):
     assert not same(said, Quantity(210, MINUTES, asked))
 
 
+def test_a_denied_number_is_none_also_if_the_request_denies():
+    wanted = Quantity(210, MINUTES, "How many minutes of the week do I not work, nor travel?")
+    assert same("I work 210 minutes of the week", wanted)
+    assert not same("I work not 210 minutes of the week", wanted)
+    assert not same("no, 210 minutes", wanted)
+
+
+def test_true_is_no_number():
+    assert same(1, Quantity(1, PLAIN))
+    assert not same(True, Quantity(1, PLAIN))
+
+
 @pytest.mark.parametrize("asked", ASKED_SUM)
 @pytest.mark.parametrize(
     "said",

@@ -579,6 +579,7 @@ class TestDocuments:
         ids = [passage({"text": text}).id for text in ("a", "b", "a")]
         assert ids[0] == ids[2] != ids[1]
         assert all(ids)
+        assert passage({"title": "t", "text": "a"}).id not in ids
 
     def test_an_id_that_is_a_number(self):
         assert passage({"id": 0, "text": "a"}).id == "0"

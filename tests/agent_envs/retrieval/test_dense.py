@@ -75,6 +75,15 @@ def test_equal_vectors_keep_the_order_of_the_corpus():
     assert Dense(same, Drawn()).search([], 3) == []
 
 
+def test_an_index_that_finds_fewer_passages(numbers):
+    class Few:  # FAISS writes place -1 for what it did not find
+        def search(self, vectors, k):
+            return np.array([[0.5, 0.9, -np.inf]]), np.array([[2, 1, -1]])
+
+    (found,) = Dense(numbers[:3], Drawn(), index=Few()).search(["5"], 3)
+    assert [(passage.id, passage.score) for passage in found] == [("p1", 0.9), ("p2", 0.5)]
+
+
 @pytest.mark.parametrize("kind", INDEXES)
 def test_a_saved_index_is_the_same_and_says_what_it_is_of(numbers, kind, tmp_path):
     dense = Dense(numbers, Drawn(), index=kind)
@@ -166,6 +175,12 @@ def test_prefixes_change_what_is_encoded():
     np.testing.assert_allclose(
         e5.passages([one]), plain.queries(["passage: Cats\nThey purr."]), atol=1e-6
     )
+
+
+def test_a_model_named_e5_gets_its_prefixes(tmp_path):
+    (tmp_path / "multilingual-E5-small").symlink_to(MINILM)
+    assert encoder_of(str(tmp_path / "multilingual-E5-small")).prefixes == E5
+    assert encoder_of(str(MINILM)).prefixes == ("", "")
 
 
 def test_a_long_text_is_cut(minilm):

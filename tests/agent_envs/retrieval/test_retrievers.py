@@ -193,6 +193,14 @@ def test_the_cache_asks_once_for_each_query_and_number():
     assert inner.calls == [(["a", "b"], 3), (["a"], 2), (["a"], 3)]
 
 
+def test_the_memory_keeps_the_latest_queries():
+    inner = Counting()
+    cached = Cached(inner, size=2)
+    for query in "abacab":  # "c" pushes out "b"; "b" pushes out "c"
+        cached.search([query], 3)
+    assert [queries for queries, _ in inner.calls] == [["a"], ["b"], ["c"], ["b"]]
+
+
 def test_what_a_caller_does_to_results_does_not_reach_the_cache():
     cached = Cached(Counting())
     cached.search(["a"], 3)[0].clear()
@@ -205,6 +213,7 @@ def test_the_cache_file_outlives_the_process(tmp_path):
     later = Cached(Scripted({}), file=file)
     assert later.search(["a", 'b"; é'], 3) == told
     assert later.search(["c"], 3) == [[]]
+    assert later.search(["a"], 2) == [[]]  # another number is another search
 
 
 def test_a_file_that_is_no_cache_is_named(tmp_path):

@@ -56,6 +56,7 @@ def test_cases_judged_by_hand(family):
         ("4.46 × 10⁹ years", "4460000000 years"),
         ("1.5e-3 km", "0point0015 kilometres"),
         ("007", "007"),  # a code
+        ("007 123", "007123"),
         ("twenty-six", "26"),
         ("5th", "5th"),
         ("H2O", "h2o"),
@@ -159,6 +160,13 @@ def test_what_squad_accepts_of_names_is_accepted(gold, question):
 def test_an_answer_with_an_accepted_one_in_it(answer, paid):
     accepted = Accepted(["Paris"], "What is the capital of France?")
     assert accepted.paid("sub_em", answer) == paid
+
+
+def test_each_reward_of_a_sentence_with_the_answer():
+    accepted = Accepted(["Paris"], "What is the capital of France?")
+    paid = {reward: accepted.paid(reward, "The capital of France is Paris.") for reward in METRICS}
+    # 1 of the answer's 5 words other than "the" is the only accepted one: 2 * 1 / (5 + 1)
+    assert paid == {"em": 0, "sub_em": 1, "f1": pytest.approx(1 / 3)}
 
 
 def test_numbers_beside_a_number_are_a_list():

@@ -24,6 +24,8 @@ from agent_envs.sotopia.families import scene
         ("[non-verbal communication] smiles", Act("non-verbal communication", "smiles")),
         ("left the conversation", Act("leave")),
         ("Did nothing.", Act("none")),
+        ("I offer $1.\nAda said:\t No.", Act("speak", "I offer $1. Ada said: No.")),
+        ('{"action_type": "action", "argument": "sits\\ndown"}', Act("action", "sits down")),
         ("[thinking] what now", Act("speak", "[thinking] what now")),
     ],
 )
@@ -61,6 +63,7 @@ def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
     ("act", "told"),
     [
         (Act("speak", "Hello."), 'Ada said: "Hello."'),
+        (Act("speak", 'A "good" price.'), "Ada said: \"A 'good' price.\""),
         (Act("action", "sits down"), "Ada [action] sits down"),
         (Act("non-verbal communication", "frowns"), "Ada [non-verbal communication] frowns"),
         (Act("leave", "angrily"), "Ada left the conversation"),

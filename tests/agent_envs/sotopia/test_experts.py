@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs.sotopia.acts import Act
+from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.experts import Explorer, Oracle
 from agent_envs.sotopia.families import FAMILIES, scene
 
@@ -41,6 +43,30 @@ def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
             assert abs(inferred[1 - side] - game.limits[1 - side]) <= 1
             exact.append(inferred == game.limits)
     assert np.mean(exact) > 0.9
+
+
+def bargaining():
+    env = gym.make("Sotopia-v0", family="bargain").unwrapped
+    env.reset(seed=0, options={"task": 0})
+    return env
+
+
+def test_the_explorer_does_not_read_the_others_limit():
+    env = bargaining()
+    told, scene, own = Explorer(env).act(), env.talk.scene, env.talk.scene.game.limits[env.side]
+    for other in (own // 4, own // 2):
+        game = replace(scene.game, limits=(own, other) if env.side == 0 else (other, own))
+        env.talk = env.talk._replace(scene=replace(scene, game=game))
+        assert Explorer(env).act() == told
+
+
+def test_the_explorer_accepts_what_is_worth_enough():
+    env = bargaining()
+    game, talk, side = env.talk.scene.game, env.talk, env.side
+    worst, *_, best = sorted(game.deals, key=lambda deal: game.value(deal, side))
+    for deal, accepts in ((worst, None), (best, True)):
+        env.talk = talk.after(1 - side, Act("speak", "So?", offer=deal))
+        assert read(Explorer(env).act(), game, side).accept == accepts
 
 
 def test_the_explorer_plays_generated_scenes_only(public_folder):

@@ -160,10 +160,21 @@ def test_an_unknown_family_or_split_is_refused():
         ("$1.000", None),
         ("$1 000", None),
         ("my 2nd offer", None),
+        *(("I offer -$80.", None), ("I offer $-80.", None)),
+        *(("I pay $80-90.", None), ("between $80 and $90", None), ("I pay $80 to $90.", None)),
+        ("$1,200 a year", None),
+        ("down from $60 to $45", 45),
     ],
 )
 def test_amounts_are_read(text, amount):
     assert Amount((100, 50)).read(text, 0) == (None if amount is None else (amount,))
+
+
+def test_a_field_divides_no_more_than_there_is_and_not_less_than_nothing():
+    assert THINGS.offered({"keep": {"lamp": 2, "rug": 0}}, 0) == (2, 0)
+    for lamps in (-1, 3, 1.0, True):
+        with pytest.raises(ValueError, match="An offer here is written"):
+            THINGS.offered({"keep": {"lamp": lamps, "rug": 0}}, 0)
 
 
 def test_the_value_of_an_amount():
@@ -222,6 +233,7 @@ WEEK = Week(
     [
         ("Tuesday at 3 pm", (1, 3)),
         ("on Friday at 9", (4, 0)),
+        ("Tuesday at 3", (1, 3)),
         ("tuesday around 15:00", (1, 3)),
         ("Monday 11am", (0, 1)),
         ("Monday at 10", None),
@@ -255,6 +267,7 @@ HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
         ("3 hours and dinner", (3, 1)),
         ("two hours, and I walk your dog", (2, 3)),
         ("one hour", (1, 0)),
+        ("3 hours, but no dinner", (3, 0)),
         ("9 hours", None),
         ("2.5 hours", None),
         ("half an hour", None),

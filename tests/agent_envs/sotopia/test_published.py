@@ -61,6 +61,34 @@ def test_quirks(folder):
     assert "none" not in text
 
 
+def test_sides_are_in_the_order_of_the_pairing(folder):
+    scene = open_published(folder(person={"first_name": "Bea"})).scenes["C1"]
+    assert [one.first_name for one in scene.characters] == ["Ada", "Bea"]
+
+
+def test_the_split_of_a_situation_is_the_same_in_every_folder(tmp_path):
+    def tasks(name):
+        profiles = tmp_path / name / "profiles"
+        profiles.mkdir(parents=True)
+        ids = [f"E{number}" for number in range(60)]
+        rows = {
+            "environment_profiles.jsonl": [SITUATION | {"env_id": one} for one in ids],
+            "agent_profiles.jsonl": [PERSON, PERSON | {"agent_id": "A2"}],
+            "env_agent_combo_storages.jsonl": [
+                PAIRING | {"combo_id": f"C{one}", "env_id": one} for one in ids
+            ],
+        }
+        for file, listed in rows.items():
+            (profiles / file).write_text("\n".join(map(json.dumps, listed)))
+        data = open_published(tmp_path / name)
+        return [data.panel(split).task_ids for split in ("train", "val", "test")]
+
+    one = tasks("one")
+    assert all(one)
+    assert sum(map(len, one)) == 120
+    assert tasks("other") == one
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [

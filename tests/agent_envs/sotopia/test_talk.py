@@ -144,6 +144,13 @@ def test_who_leaves_before_the_other_can_take_back_ends_it_without_a_deal():
     assert after(OFFER, TAKE, Act("leave")).agreed == (300,)
 
 
+@pytest.mark.parametrize("leaves", [0, 1])
+def test_leaving_ends_all_proposals(leaves):
+    talk = after(OFFER, OFFER._replace(offer=(250,)))
+    assert talk.standing == ((300,), (250,))
+    assert talk.after(leaves, Act("leave")).standing == (None, None)
+
+
 def test_a_question_neither_binds_nor_withdraws():
     talk = after(OFFER, "Agreed.", "Fine.", "Can you carry it to my car?")
     assert talk.agreed is None
@@ -187,6 +194,23 @@ def test_there_is_something_to_accept_or_not():
     assert after(OFFER).impossible(0, TAKE)
     assert not after(OFFER, TAKE).impossible(0, TAKE)
     assert not after("Hello.").impossible(0, TAKE._replace(offer=(300,)))
+
+
+def test_an_unclear_line_withdraws_words():
+    talk = after(OFFER, "Agreed.", "Good.", "I won't pay that, ok.")
+    assert (talk.did, talk.pending, talk.agreed) == ("unclear", None, None)
+
+
+def test_two_silences_in_a_row_end_a_talk():
+    assert not after(Act("none")).ended
+    assert not after(Act("none"), "Hello?", Act("none")).ended
+    assert after("Hello?", Act("none"), Act("none")).ended
+
+
+def test_who_says_what_the_other_said_repeats_nothing():
+    talk = after("Good morning!")
+    assert talk.repeats(0, speak("Good morning!"))
+    assert not talk.repeats(1, speak("Good morning!"))
 
 
 def test_an_act_has_a_length():

@@ -86,16 +86,51 @@ def test_a_page_that_refuses_an_attribute_as_often_as_it_states_it(record):
     assert states(page, "dry skin")
 
 
-def test_kinds(record):
-    def shelved(column):
-        category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
-        return product(record, product_category=category, query=query, name=title)
+def shelved(record, column):
+    """A product from "category; name of its search; title"."""
+    category, query, title = (part.strip() for part in f"{column};".split(";")[:3])
+    return product(record, product_category=category, query=query, name=title)
 
+
+@pytest.mark.parametrize(
+    "text", ["It is not only waterproof, it is light.", "Not just waterproof."]
+)
+def test_not_only_denies_nothing(record, text):
+    assert states(product(record, full_description=text), "waterproof")
+    assert not states(product(record, full_description="Not waterproof."), "waterproof")
+
+
+def test_a_list_may_share_a_modifier_and_shares_its_denial(record):
+    for text in ("Artificial colors and flavors.", "No artificial colors and flavors."):
+        assert not states(product(record, full_description=text), "artificial flavors")
+    listed = product(
+        record, attributes=["artificial flavors"], full_description="Artificial colors and flavors."
+    )
+    assert states(listed, "artificial flavors")
+
+
+def test_the_purpose_of_a_product_is_not_its_kind(record):
+    target = shelved(record, "Beauty › Makeup › Eyes; eye shadow; Matte Eye Shadow")
+    for title, right in (("Eye Shadow Palette", True), ("Makeup Brushes for Eye Shadow", False)):
+        bought = shelved(record, f"Beauty › Makeup › Eyes; makeup; {title}")
+        assert same_kind(target, bought) == right
+
+
+def test_kinds(record):
     judged = [
-        (person, same_kind(*map(shelved, sides)), " | ".join(sides))
+        (person, same_kind(*(shelved(record, side) for side in sides)), " | ".join(sides))
         for person, sides in cases("kinds")
     ]
     audit("kinds", judged)
+
+
+def test_a_product_for_other_people_is_of_another_kind(record):
+    target = shelved(record, "Clothing › Men › Shoes › Sneakers; sneakers; Runner")
+    for people, right in (("Men", True), ("Women", False), ("Girls", False)):
+        bought = shelved(record, f"Clothing › {people} › Sneakers; sneakers; Racer")
+        assert same_kind(target, bought) == right
+    for_all = shelved(record, "Clothing › Sneakers; sneakers; Racer")
+    assert same_kind(target, for_all)
 
 
 def test_options(record):

@@ -299,6 +299,13 @@ def test_the_number_of_the_page_is_in_the_anchor():
     assert anchors[3] == anchors[1]
 
 
+def test_upstream_the_query_is_in_the_anchor(shop):
+    for mode, count in (("strict", 1), ("upstream", 2)):
+        env = make(data=shop, split="all", mode=mode)
+        queries = ["search[red shoe]", "search[shoe red]"]  # they find the same
+        assert len({play(env, query)[-1][4]["anchor"] for query in queries}) == count
+
+
 OPTION = st.tuples(st.sampled_from(["a", "b", "a', 'b"]), st.sampled_from(["x", "y", "x'), ('b"]))
 PAGES = st.builds(
     Page,
@@ -666,6 +673,19 @@ def test_the_turn_limit(shop):
     # a purchase on the last turn ends the episode by itself
     steps = play(make(data=shop, split="all", max_turns=5), *BOUGHT)
     assert steps[-1][2:4] == (True, False)
+
+
+def test_an_episode_has_15_turns_if_nothing_is_said(shop):
+    steps = play(make(data=shop, split="all"), *["click[nothing]"] * 15)
+    assert [step[3] for step in steps[1:]] == [False] * 14 + [True]
+
+
+def test_the_price_seed_draws_the_limits(shop):
+    limits = set()
+    for seed in range(8):
+        env = make(data=shop, split="all", price_seed=seed)
+        limits.add(play(env)[0][4]["goal"].rpartition(" than ")[2])
+    assert len(limits) > 1
 
 
 @pytest.mark.parametrize("mode", ["strict", "upstream"])

@@ -513,6 +513,13 @@ def test_limits_of_goals(folder_of, record, wanted, price, limits):
         assert goal.text == (clause if price < 980 else "i need a shoe")
 
 
+def test_the_goals_of_a_product_have_one_limit(shoes):
+    for seed in range(8):
+        shop = open_shop(open_catalogue(shoes(1)), "synthetic", True, seed, False)
+        assert len(shop.goals) == 3
+        assert len({goal.price_upper for goal in shop.goals.values()}) == 1
+
+
 @pytest.mark.parametrize("mode", [STRICT, UPSTREAM])
 def test_nothing_works_after_the_purchase(shoes, mode):
     env = make(shoes(1), mode)
