@@ -180,7 +180,7 @@ class TestRay:
             setting(2)
 
     def test_a_cluster_without_room(self, setting):
-        message = r"no actor started within 3 s .* has 3 free cores for sampling\.actors=1 of 4"
+        message = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"
         with pytest.raises(EngineError, match=message):
             setting(1, "env.processes=4", "engine.patience=3.0")
         assert setting(1) == setting(0)

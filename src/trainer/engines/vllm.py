@@ -107,7 +107,8 @@ class VLLMEngine:
 
     def _canary(self) -> float:
         """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
-        words = len(self.policy.tokenizer)
+        known = self.policy.model.config.get_text_config().vocab_size
+        words = min(len(self.policy.tokenizer), known)  # a tokenizer may have tokens of its own
         prompts = [
             np.random.default_rng([i, words]).integers(words, size=8).tolist()
             for i in range(_CANARIES)
