@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+
+from trainer import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -193,16 +196,17 @@ def annotated(
 ) -> list[list[float]]:
     """Value of each reply token of each row, from a `model` that returns one a token, [P].
 
-    Runs in microbatches of at most `tokens` tokens, without gradients.
+    Runs in microbatches of at most `tokens` tokens, without gradients, divided among the processes.
     """
-    found: list[list[float]] = [[] for _ in rows]
-    for part in microbatches(rows, tokens, packed=packed):
+    found: dict[int, list[float]] = {}
+    for part, counts in passes(rows, tokens, packed=packed):
         with torch.no_grad():
             batch = collate([rows[i] for i in part], device, packed=packed)
             values = iter(model(batch).tolist())
-        for i in part:
-            found[i] = [next(values) for _ in rows[i].at]
-    return found
+        if counts:
+            found |= {i: [next(values) for _ in rows[i].at] for i in part}
+    every = {i: values for part in parallel.gathered(lambda: found) for i, values in part.items()}
+    return [every[i] for i in range(len(rows))]
 
 
 def minibatches(
@@ -234,6 +238,23 @@ def microbatches(
         part.append(i)
     if part:
         yield part
+
+
+def passes(
+    rows: Sequence[Row], tokens: int, *, packed: bool = False, replies: float = math.inf
+) -> list[tuple[list[int], bool]]:
+    """The microbatches of this process, equally many in all, and whether each counts.
+
+    Rows are dealt out by length. A process with fewer microbatches than another repeats the
+    shortest row, which does not count: sharded weights are gathered in all processes at once.
+    """
+    cut = partial(microbatches, tokens=tokens, packed=packed, replies=replies)
+    order = sorted(range(len(rows)), key=lambda i: (-len(rows[i].ids), i))
+    hands = [order[place :: parallel.size()] for place in range(parallel.size())]
+    dealt = [[[hand[i] for i in part] for part in cut([rows[i] for i in hand])] for hand in hands]
+    mine = dealt[parallel.rank()]
+    spare = max(map(len, dealt)) - len(mine)
+    return [(part, True) for part in mine] + [(order[-1:], False)] * spare
 
 
 def collate(

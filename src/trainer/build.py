@@ -17,7 +17,7 @@ import credit
 import credit.validation
 from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
-from trainer import evaluate
+from trainer import evaluate, parallel
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import Sampler
 from trainer.engines.factory import make_engine
@@ -37,6 +37,8 @@ from trainer.rollout import Rollouts, Task
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_envs.panels import Panel
     from credit.segments import Array
     from trainer.engines import Engine
@@ -53,10 +55,11 @@ def derive(seed: int, step: int, purpose: str) -> int:
 
 
 def cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Number of cores for this process: its part of those that it may use."""
+    bound = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel.size() > 1 else 1
+    return max(1, count // beside)
 
 
 def load_policy(model: Model, source: Path | None = None) -> Policy:
@@ -281,10 +284,20 @@ def evaluate_policy(
     return evaluate.summarize(panel, played, decoding=decoding)
 
 
+def play(
+    rollouts: Rollouts, tasks: Sequence[Task], sampler: Sampler, seed: int, *, group: int = 1
+) -> list[Episode]:
+    """Play tasks, divided among the processes by groups of `group`; each gets all episodes."""
+    mine = parallel.share(len(tasks) // group)
+    start, stop = group * mine.start, group * mine.stop
+    parts = parallel.gathered(lambda: rollouts.play(tasks[start:stop], sampler, seed, first=start))
+    return [episode for part in parts for episode in part]
+
+
 def play_panel(recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel) -> list[Episode]:
     """Play one episode of every task of the panel."""
     tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
-    return held_out.play(tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
+    return play(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:

@@ -44,28 +44,40 @@ class Checkpoints:
     def save(self, step: int, write: Callable[[Path], None]) -> Path:
         """Write the checkpoint of `step`: `write(folder)` fills its folder. Returns its path.
 
+        In several processes all call this, and `write` in all of them fills the folder together.
+
         Raises:
             CheckpointError: It could not be written; earlier checkpoints are unchanged.
         """
         from safetensors import SafetensorError
 
+        from trainer import parallel  # here, since reports are read without torch
+
         part, final = self.folder / f".step_{step}.part", self.folder / f"step_{step}"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._clean()
-            part.mkdir()
+            parallel.first(lambda: self._begin(part))
             write(part)
-            (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
-            for path in [*part.rglob("*"), part]:
-                _sync(path)
-            shutil.rmtree(final, ignore_errors=True)
-            part.rename(final)
-            _sync(self.folder)
+            parallel.first(lambda: self._finish(part, final))
         except (OSError, RuntimeError, SafetensorError) as error:  # torch: RuntimeError on write
-            shutil.rmtree(part, ignore_errors=True)
+            if parallel.rank() == 0:
+                shutil.rmtree(part, ignore_errors=True)
             raise CheckpointError(self._unwritten(step, error)) from error
-        self._prune()
+        parallel.first(self._prune)
         return final
+
+    def _begin(self, part: Path) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in self.folder.glob(".step_*.part"):
+            shutil.rmtree(old)
+        part.mkdir()
+
+    def _finish(self, part: Path, final: Path) -> None:
+        (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
+        for path in [*part.rglob("*"), part]:
+            _sync(path)
+        shutil.rmtree(final, ignore_errors=True)
+        part.rename(final)
+        _sync(self.folder)
 
     def latest(self) -> Path | None:
         """The newest valid checkpoint, None if there is none at all; warns about damaged ones.
@@ -102,10 +114,6 @@ class Checkpoints:
             f"checkpoint step_{step} could not be written to {self.folder} ({error}; "
             f"{free:.0f} MiB free); {earlier}. Make room, then continue with --resume"
         )
-
-    def _clean(self) -> None:
-        for part in self.folder.glob(".step_*.part"):
-            shutil.rmtree(part)
 
     def _prune(self) -> None:
         loose = [step for step in self.steps() if step not in self.pinned]

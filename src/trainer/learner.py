@@ -1,12 +1,14 @@
 """Optimiser steps: gradients accumulated over microbatches, clipped, and refused if not finite.
 
 The loss of a step is one weighted sum over reply tokens. Microbatches add to it, so their size
-changes only the memory. Weights, gradients and moments are float32, whatever the dtype of the
-model's matrix products, unless `Optimizer.optimizer` is another than AdamW of torch.
+changes only the memory; several processes divide them. Weights, gradients and moments are float32,
+whatever the dtype of the model's matrix products, unless `Optimizer.optimizer` is another than
+AdamW of torch.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import torch
 from pydantic.dataclasses import dataclass
 
-from trainer.batch import Batch, Row, collate, microbatches
+from trainer import parallel, sharding
+from trainer.batch import Batch, Row, collate, passes
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
 
@@ -124,18 +127,23 @@ class Learner(Generic[_Model]):
 
     def state_dict(self) -> dict[str, Any]:
         """State of the optimiser, for a checkpoint."""
-        return {"steps": self.steps, "optimizer": self.optimizer.state_dict()}
+        return {"steps": self.steps, "optimizer": self.optimizer.state_dict()["state"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`."""
         self.steps = state["steps"]
-        self.optimizer.load_state_dict(state["optimizer"])
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        moments = {
+            number: {name: sharding.like(value, parameters[number]) for name, value in kept.items()}
+            for number, kept in state["optimizer"].items()
+        }
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
-    def batches(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Batch]]:
-        """Microbatches of the rows, each with the indices of its rows."""
+    def batches(self, rows: Sequence[Row]) -> Iterator[tuple[Batch, bool]]:
+        """This process's microbatches of the rows, and whether each counts; see `batch.passes`."""
         packed = self.options.packed
-        for part in microbatches(rows, self.options.tokens, packed=packed):
-            yield part, collate([rows[i] for i in part], self.model.device, packed=packed)
+        for part, counts in passes(rows, self.options.tokens, packed=packed):
+            yield collate([rows[i] for i in part], self.model.device, packed=packed), counts
 
     def step(
         self,
@@ -150,7 +158,8 @@ class Learner(Generic[_Model]):
         The loss is minus the weighted sum of the objective over reply tokens. `aggregate` sets the
         weights: equal for all tokens ("token-mean"), equal for all rows and within each row
         ("sequence-mean"), or 1 ("sum"). `more` adds further gradients before the step and returns
-        its loss.
+        its loss. In several processes each takes a part of the same rows; sums and
+        gradients are those of all rows, and `more` returns this process's part of its loss.
 
         Raises:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
@@ -158,25 +167,26 @@ class Learner(Generic[_Model]):
         total = sum(len(row.at) for row in rows)
         sums: dict[str, float] = defaultdict(float)
         with self.model.training():
-            for _, batch in self.batches(rows):
+            for batch, counts in self.batches(rows):
                 each = 1.0 if aggregate == "sum" else 1 / total
                 weight = torch.full_like(batch.logprobs, each)
                 if aggregate == "sequence-mean":
                     weight = 1 / (len(rows) * torch.bincount(batch.row)[batch.row])
                 gain, report = objective(batch)
-                loss = -(weight * gain).sum()
-                self._guard(loss, "loss", rows)
+                loss = -(weight * counts * gain).sum()
                 torch.autograd.backward(loss)
                 sums["loss"] += loss.item()
                 for name, values in report.items():
-                    sums[name] += values.sum().item() / total
+                    sums[name] += counts * values.sum().item() / total
             if more is not None:
                 sums["loss"] += more()
-        return sums | self._apply(rows)
+        figures = parallel.totals(sums)
+        self._guard(figures["loss"], "loss", rows)
+        return figures | self._apply(rows)
 
     def _apply(self, rows: Sequence[Row]) -> dict[str, float]:
         """Apply the gradients; returns `grad_norm` before clipping, and `learning_rate`."""
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.grad_norm)
+        norm = sharding.clip(self.model.parameters(), self.options.grad_norm).item()
         self._guard(norm, "gradient", rows)
         options = self.options
         rate = options.learning_rate * min(1.0, (self.steps + 1) / max(options.warmup, 1))
@@ -188,7 +198,7 @@ class Learner(Generic[_Model]):
         self._move()
         self.optimizer.zero_grad()
         self.steps += 1
-        return {"grad_norm": norm.item(), "learning_rate": rate}
+        return {"grad_norm": norm, "learning_rate": rate}
 
     def _move(self) -> None:
         """Step of the optimiser; stochastic rounding has a seed, so that a resumed run is equal."""
@@ -200,15 +210,17 @@ class Learner(Generic[_Model]):
             torch.manual_seed(self.steps)
             self.optimizer.step()
 
-    def _guard(self, value: Tensor, what: str, rows: Sequence[Row]) -> None:
-        if torch.isfinite(value):
+    def _guard(self, value: float, what: str, rows: Sequence[Row]) -> None:
+        """Refuse a value that is not finite; all processes have the same."""
+        if math.isfinite(value):
             return
         self.optimizer.zero_grad()
-        self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"not_finite_step_{self.steps}.pt"
-        torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
+        if parallel.rank() == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
         raise NotFiniteError(
-            f"the {what} of optimiser step {self.steps} is {value.item()}; its batch is in {file} "
+            f"the {what} of optimiser step {self.steps} is {value}; its batch is in {file} "
             "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
             "probabilities and advantages, and resume from the last checkpoint"
         )
@@ -218,7 +230,13 @@ def _optimizer(model: Trained, options: Optimizer) -> torch.optim.Optimizer:
     """The optimiser of these options, for the weights of the model."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adamw":
-        return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+        groups = sharding.groups(model.parameters())
+        return torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
+    if parallel.size() > 1:
+        raise RecipeError(
+            f"update.optimizer={options.optimizer!r} works in one process, but torchrun started "
+            f'{parallel.size()}; use update.optimizer="adamw", whose moments they divide'
+        )
     try:
         from torchao.optim import AdamW8bit
     except ImportError as error:

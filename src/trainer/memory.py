@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from trainer import parallel
 from trainer.batch import Row, collate
 from trainer.logprobs import CHUNK
 
@@ -122,8 +123,10 @@ def named(part: str, remedy: str, policy: Policy, recipe: Recipe) -> Iterator[No
         if not isinstance(error, torch.OutOfMemoryError) and "allocate" not in said:
             raise
         policy.model.zero_grad()
-        parts = estimate(policy, recipe, reference=recipe.update.kl != "none")
+        needs = "`agent-envs doctor` says what the recipe needs in one process"
+        if parallel.size() == 1:  # the estimate runs the model, which is sharded otherwise
+            parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
+            needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
         raise OutOfMemory(
-            f"out of memory while {part} ({said.splitlines()[0]:.120}); {remedy}. The recipe needs "
-            f"about {told(parts)}; `agent-envs doctor` checks it beforehand"
+            f"out of memory while {part} ({said.splitlines()[0]:.120}); {remedy}. {needs}"
         ) from error

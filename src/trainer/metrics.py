@@ -145,6 +145,16 @@ class Metrics:
             self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
 
 
+class Silent:
+    """The log of a process that writes none: that of process 0 is the log of the run."""
+
+    def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
+        """Write nothing."""
+
+    def say(self, text: str) -> None:
+        """Print nothing."""
+
+
 def describe(played: Sequence[Episode]) -> dict[str, float]:
     """Statistics of the rollouts of a step.
 

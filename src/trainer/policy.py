@@ -3,7 +3,7 @@
 Dropout is always off, so that a ratio of probabilities compares the same function. Trained weights
 are float32, whatever the dtype of the matrix products, unless an optimiser rounds stochastically:
 at the learning rates of reinforcement learning an update is smaller than the distance between two
-bfloat16 numbers. Left out: quantised training and sharding.
+bfloat16 numbers. Left out: quantised training.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
 
+from trainer import parallel, sharding
 from trainer.chat import Chat
 from trainer.logprobs import NEVER, Finish, Head
 from trainer.options import STRICT, Count, Positive
@@ -26,7 +27,7 @@ from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _PACKING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
 """Difference of packed from single rows that rounding explains, by the dtype of the products."""
 
@@ -110,10 +112,7 @@ class Policy:
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
         self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
-        _without_dropout(model.float())
-        if gradient_checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
-            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        _prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
         self.model = _adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
@@ -249,13 +248,77 @@ class Policy:
             with _without_peft_warning(), torch.random.fork_rng(devices=[]):
                 self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
             other.adapter = name
+        elif self.sharded:
+            other.model = self._untrained(self.device)
+            other.shard()
         else:
             other.model = copy.deepcopy(self.model)
         other.set_weights(self.weights())
         return other
 
+    def replica(self) -> Self:
+        """A copy that is not trained, to sample from, or this policy if nothing in it is trained.
+
+        Make it before `shard`; `update` brings it up to date.
+        """
+        if not self.parameters():
+            return self
+        other = copy.copy(self)
+        other._reference = None  # noqa: SLF001 - same class
+        other.model = copy.deepcopy(self.model)
+        return other.freeze()
+
+    @torch.no_grad()
+    def update(self, other: Self) -> None:
+        """Take over the trained weights of the policy that this one is a `replica` of."""
+        own = dict(self.model.named_parameters())
+        for name, parameter in other.model.named_parameters():
+            if f".{self.adapter}." in name if self.adapted else parameter.requires_grad:
+                own[name].copy_(sharding.full(parameter))
+
+    @property
+    def sharded(self) -> bool:
+        """Whether this process has only a part of the weights."""
+        return any(map(sharding.is_sharded, self.model.parameters()))
+
+    def shard(self) -> None:
+        """Divide the weights among the processes, see `trainer.sharding`; adapters stay whole.
+
+        Raises:
+            ValueError: It is a vision-language model or a mixture of experts.
+        """
+        config = self.model.config.get_text_config()
+        experts = any(getattr(config, name, None) for name in _EXPERTS)
+        if self.vision or experts:
+            kind = "a vision-language model" if self.vision else "a mixture of experts"
+            raise ValueError(
+                f"{self.name!r} is {kind}, which is trained in one process: in several, each "
+                "must run the same layers; start it without torchrun"
+            )
+        base = self.model.get_base_model() if self.adapted else self.model
+        whole = self.parameters() if self.adapted else []
+        half = self.dtype == torch.bfloat16 and not self.adapted
+        blocks = set(base._no_split_modules or ())  # noqa: SLF001 - its only public place
+        sharding.shard(self.model, blocks, whole, half=half)
+        if self._reference is not None:
+            trained = self._trained()
+            self._reference = {
+                name: sharding.like(kept, trained[name]) for name, kept in self._reference.items()
+            }
+
+    def _untrained(self, device: torch.device | str) -> Any:
+        """A model of this architecture with other weights."""
+        from torch.distributed.fsdp import FSDPModule
+
+        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
+        with torch.random.fork_rng(devices=[]), torch.device(device):
+            model = kind(self.model.config).float()
+        model.tie_weights()
+        _prepare(model, gradient_checkpointing=self.gradient_checkpointing)
+        return model
+
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the trained weights."""
+        """A copy of the trained weights; of a sharded policy, this process's part of them."""
         return {name: p.detach().clone() for name, p in self._trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -269,7 +332,7 @@ class Policy:
             raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
         with torch.no_grad():
             for name, parameter in own.items():
-                parameter.copy_(weights[name])
+                parameter.copy_(sharding.like(weights[name], parameter))
 
     def merged(self) -> dict[str, Tensor]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them."""
@@ -456,6 +519,14 @@ class Policy:
                 yield
             return
         trained = self._trained()
+        if any(map(sharding.is_sharded, trained.values())):  # gathered from where they are
+            mine = self.weights()
+            self.set_weights(self._reference)
+            try:
+                yield
+            finally:
+                self.set_weights(mine)
+            return
         current = {name: p.data for name, p in trained.items()}
         try:
             for name, parameter in trained.items():
@@ -477,18 +548,27 @@ class Policy:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
 
         `load` reads the folder. So does transformers, or peft if the base of the adapter is a
-        folder or a hub name.
+        folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
         """
+        whole = _on_cpu(self.model.named_parameters()) if self.sharded and not self.adapted else {}
+        reference = _on_cpu((self._reference or {}).items())
+        parallel.first(lambda: self._write(folder, whole, reference))
+
+    def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
+        """Write the files of `save`; `whole` has the gathered weights of a sharded model."""
         from safetensors.torch import save_file
 
         # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
-        self.model.save_pretrained(folder, **one if self.adapted else {})
+        if whole:
+            self._untrained("meta").save_pretrained(folder, state_dict=whole)
+        else:
+            self.model.save_pretrained(folder, **one if self.adapted else {})
         self.tokenizer.save_pretrained(folder)
         if self.vision:
             self.vision.processor.save_pretrained(folder)
-        if self._reference is not None:
-            save_file(self._reference, folder / REFERENCE)
+        if reference:
+            save_file(reference, folder / REFERENCE)
 
     def restore(self, folder: Path) -> None:
         """Restore, bit for bit, the weights and the reference that `save` wrote to `folder`.
@@ -563,6 +643,20 @@ def _without_peft_warning() -> Iterator[None]:
     with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
+
+
+def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Whole tensors for process 0 to write, gathered one after the other."""
+    whole = ((name, sharding.full(tensor.detach())) for name, tensor in tensors)
+    return {name: tensor.cpu() for name, tensor in whole if parallel.rank() == 0}
+
+
+def _prepare(model: Any, *, gradient_checkpointing: bool) -> None:
+    """Turn dropout off, and gradient checkpointing on where it is wanted."""
+    _without_dropout(model)
+    if gradient_checkpointing:
+        enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
+        (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
 def _without_dropout(model: Any) -> None:

@@ -47,7 +47,7 @@ class Run:
     Attributes:
         seed: Seed of everything random in the run.
         steps: Reinforcement-learning steps.
-        threads: Threads of torch, at most 1024; 0 uses all available cores.
+        threads: Threads of torch in each process, at most 1024; 0 divides all available cores.
         save_every: Steps between checkpoints.
         keep: How many of the newest checkpoints are kept; the start of reinforcement learning is
             always kept.

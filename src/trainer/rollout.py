@@ -188,7 +188,7 @@ class Rollouts:
             ValueError: A task's first prompt leaves no room for a reply.
         """
         seeds = conversation_seeds(seed, first, len(tasks))
-        size = self.rows or len(tasks)
+        size = self.rows or len(tasks) or 1
         played: list[Episode] = []
         for at in range(0, len(tasks), size):
             wave = self._wave(tasks[at : at + size], sampler, seeds[at : at + size])

@@ -91,7 +91,7 @@ def _told(name: str, call: Callable[[], Any]) -> Any:
 def demonstrate(
     rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
 ) -> list[Episode]:
-    """Episodes of an expert, without those that it did not solve.
+    """Episodes of an expert, without those that it did not solve; the processes divide the tasks.
 
     Args:
         rollouts: Rollouts whose environments are played.
@@ -102,14 +102,18 @@ def demonstrate(
     Raises:
         ValueError: There is no such expert, or it solved none of the tasks.
     """
+    from trainer import parallel  # torch: workers do without
+
     (first,) = rollouts.envs(1)
-    envs = rollouts.envs(len(tasks)) if waits(first) else [first] * len(tasks)
+    mine = [tasks[number] for number in parallel.share(len(tasks))]
+    envs = rollouts.envs(len(mine)) if waits(first) else [first] * len(mine)
     context = rollouts.prompt.context
     plays = [
         partial(applied, env, _play, task, expert, context, task=task.task_id)
-        for env, task in zip(envs, tasks, strict=True)
+        for env, task in zip(envs, mine, strict=True)
     ]
-    played = [one for one in together(envs, plays) if one.info["success"]]
+    parts = parallel.gathered(partial(together, envs, plays))
+    played = [one for part in parts for one in part if one.info["success"]]
     if not played:
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "

@@ -8,8 +8,8 @@ A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and 
     policy     <- clipped surrogate over the sampled tokens
 
 Everything random derives from (seed, step, purpose), so a checkpoint needs no random state, and a
-resumed run equals one that was not interrupted. Left out: sampling ahead of training, and more
-than one process.
+resumed run equals one that was not interrupted. Several processes (`trainer.parallel`) divide the
+tasks and the rows, and take the same steps as one. Left out: sampling ahead of training.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import credit
 from agent_envs import endpoint
 from agent_envs.vector import in_thread
 from trainer import episodes as recorded
-from trainer import evaluate, memory, report, sft
+from trainer import evaluate, memory, parallel, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -40,13 +40,14 @@ from trainer.build import (
     make_method,
     make_rollouts,
     make_sampler,
+    play,
 )
 from trainer.checkpoint import Checkpoints
 from trainer.correction import corrected, fill_entropies
 from trainer.engines.factory import make_engine
 from trainer.learner import Learner
 from trainer.methods import Experience
-from trainer.metrics import Metrics, concentration, describe
+from trainer.metrics import Metrics, Silent, concentration, describe
 from trainer.rollout import draw_tasks
 from trainer.update import update_mask
 
@@ -83,6 +84,8 @@ FREE = {
 """Options that may change when a run is resumed."""
 ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
 """Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
+STATE = "training.pt"
+"""File of a checkpoint with the step and the optimiser."""
 _REDRAW = 10**6  # larger than any step
 _WATCHED, _MOST = 5, 0.8  # a run warns if more than this share of groups is dead for so many steps
 
@@ -138,16 +141,34 @@ def train(
     Raises:
         RunError: The folder or the recipe cannot be used.
         CheckpointError: A checkpoint cannot be written, or all existing ones are damaged.
+        RankError: Another process of the run failed.
     """
-    check_folder(recipe, folder, resume=resume)
-    torch.set_num_threads(recipe.run.threads or cores())
-    run = _Run(recipe, folder)  # refuses a bad recipe before anything is written
+    with parallel.joined(recipe.policy.device):
+        parallel.check_alike("recipe", repr(recipe))
+        parallel.first(lambda: check_folder(recipe, folder, resume=resume))
+        torch.set_num_threads(recipe.run.threads or cores())
+        run = _Run(recipe, folder)  # refuses a bad recipe before anything is written
+        parallel.first(lambda: _prepare(recipe, folder))
+        parallel.check_shared(folder)
+        if parallel.rank():
+            run.go(Silent())
+            return
+        totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
+        with Metrics(folder, totals, console=console) as log:
+            run.go(log)
+            report.write(folder)
+
+
+def _prepare(recipe: Recipe, folder: Path) -> None:
+    """Make the run folder, with its recipe."""
     folder.mkdir(parents=True, exist_ok=True)
     recipes.save(recipe, folder / "config.toml")
-    totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-    with Metrics(folder, totals, console=console) as log:
-        run.go(log)
-        report.write(folder)
+
+
+def _write_episodes(path: Path, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    np.save(path.with_suffix(".npy"), advantage)
+    recorded.write(path, played)  # written last: if this file exists, its credit does, too
 
 
 class _Run:
@@ -180,19 +201,19 @@ class _Run:
         self.step = 0
         self.ahead: Future[list[Episode]] | None = None
         self.used = endpoint.used()
-        self.learner = self._learner()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
 
-    def go(self, log: Metrics) -> None:
+    def go(self, log: Metrics | Silent) -> None:
         """Run all remaining steps."""
         self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
-        self._resume()
+        found = self._restored()
         self.engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
         try:
+            self._begin(found)
             self._steps(warm, total)
         finally:
             self.engine.close()
@@ -316,7 +337,7 @@ class _Run:
             )
             purpose = f"play {attempt}" if attempt else "play"
             seed = derive(self.recipe.run.seed, step, purpose)
-            last = self.training.play(drawn, sampler, seed)
+            last = play(self.training, drawn, sampler, seed, group=sampling.rollouts)
             if not sampling.redraws:
                 return last
             informative = credit.filters.informative(credit.Turns.from_episodes(last))
@@ -352,7 +373,7 @@ class _Run:
         temperature = self.recipe.eval.temperature
         sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
         result = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
-        result.save(self.folder / "eval" / f"step_{self.step}.json")
+        parallel.first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
         self.log.say(f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}")
@@ -375,9 +396,10 @@ class _Run:
     def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
         """Log a step, with its use of endpoints if there was any."""
         before, self.used = self.used, endpoint.used()
-        if before != self.used:
-            spent = zip(self.used._fields, before, self.used, strict=True)
-            values |= {f"endpoint_{name}": now - then for name, then, now in spent}
+        spent = zip(self.used._fields, before, self.used, strict=True)
+        used = parallel.totals({f"endpoint_{name}": now - then for name, then, now in spent})
+        if any(used.values()):
+            values |= used
         self.log.log(self.step, stage, done, values)
 
     def _due(self, every: int, *always: int) -> bool:
@@ -396,34 +418,42 @@ class _Run:
         return derive(self.recipe.run.seed, self.step, purpose)
 
     def _record(self, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
+        """Write the episodes of a step and their credit."""
         every, done = self.recipe.run.episodes_every, self.step - self.recipe.sft.steps
         if every and ((done - 1) % every == 0 or done == self.recipe.run.steps):
             path = self.folder / "episodes" / f"step_{self.step}.parquet"
-            path.parent.mkdir(exist_ok=True)
-            np.save(path.with_suffix(".npy"), advantage)
-            recorded.write(path, played)  # written last: if this file exists, its credit does, too
+            parallel.first(lambda: _write_episodes(path, played, advantage))
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
         if self.step >= self.recipe.sft.steps:
             self.method.save(folder)
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
-        torch.save(state | {"learner": self.learner.state_dict()}, folder / "training.pt")
+        sharding.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
 
-    def _resume(self) -> None:
-        """Restore the newest valid checkpoint, if there is one."""
-        path = self.checkpoints.latest()
+    def _restored(self) -> tuple[Path, dict[str, Any]] | None:
+        """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
+        path = parallel.first(self.checkpoints.latest)
         if path is None:
-            return
-        state: dict[str, Any] = torch.load(path / "training.pt", weights_only=True)
-        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+            return None
         self.policy.restore(path)
+        state = sharding.load(path / STATE)
+        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+        self.log.say(f"continuing after step {self.step} from {path}")
+        return path, state
+
+    def _begin(self, found: tuple[Path, dict[str, Any]] | None) -> None:
+        """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
+        if parallel.size() > 1:
+            self.policy.shard()
         self.learner = self._learner()
+        if found is None:
+            return
+        path, state = found
         self.learner.load_state_dict(state["learner"])
         if self.step >= self.recipe.sft.steps:
             self.method.begin(self.policy, self.folder)
             self.method.restore(path)
-        self.log.say(f"continuing after step {self.step} from {path}")
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from credit import kl, surrogate
-from trainer import logprobs
+from trainer import logprobs, parallel
 from trainer.batch import annotated, minibatches
 from trainer.learner import Optimizer
 from trainer.logprobs import Replies
@@ -155,7 +155,7 @@ class Update(Optimizer):
             figures.append({"logprob_gap": max(gaps), **step})
         means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
         return means | {
-            "logprob_gap": figures[0]["logprob_gap"],
+            "logprob_gap": parallel.most(figures[0]["logprob_gap"]),
             "learning_rate": figures[-1]["learning_rate"],
             "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
         }

@@ -136,7 +136,9 @@ def test_chunks_change_nothing_for_adapters_and_mixed_precision(monkeypatch, dty
             values = token_logprobs(policy, batch, temperature=TEMPERATURE)
             found.append((values.detach(), gradient(policy, values.square().sum())))
     torch.testing.assert_close(found[0][0], found[1][0], atol=1e-5, rtol=0)
-    assert (found[0][1] - found[1][1]).norm() < 1e-6 * found[0][1].norm()
+    # In bfloat16 a last bit of float32 may round a product to the next number.
+    tolerance = 1e-6 if dtype == "float32" else 1e-2
+    assert (found[0][1] - found[1][1]).norm() < tolerance * found[0][1].norm()
 
 
 @pytest.mark.usefixtures("chunks")

@@ -87,5 +87,5 @@ def test_the_option_reaches_every_learner(tmp_path):
     assert loaded.update.packed
     taught = Learner(made(), Optimizer(packed=True), folder=tmp_path)
     rows = make_rows(rollouts(taught.model))
-    ((_, batch),) = taught.batches(rows)
+    ((batch, _),) = taught.batches(rows)
     assert batch.positions is not None

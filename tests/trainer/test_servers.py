@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from trainer.engines import EngineError, StaleWeights
 from trainer.engines.factory import make_engine
 from trainer.engines.options import EngineOptions
-from trainer.policy import Policy
+from trainer.policy import LoRA, Policy
 from trainer.recipes import RecipeError
 from trainer.sampling import Decoding
 
@@ -71,6 +73,16 @@ def test_a_server_that_stays_as_it_is_is_found_out_at_once(policy, standin, tmp_
     assert all((before[name] == w).all() for name, w in policy.weights().items())
 
 
+def test_a_server_that_ignores_an_adapter_is_found_out(policy, standin, tmp_path):
+    """A new adapter changes nothing until it is disturbed."""
+    tokenizer = tiny_tokenizer()
+    adapted = Policy(tiny_model(len(tokenizer)), tokenizer, lora=LoRA(rank=2))
+    engine(adapted, tmp_path, standin).close()
+    standin.stale = True
+    with pytest.raises(StaleWeights):
+        engine(adapted, tmp_path, standin)
+
+
 def test_a_server_that_becomes_stale_is_found_out(policy, standin, tmp_path):
     made = engine(policy, tmp_path, standin)
     standin.stale = True
@@ -104,6 +116,45 @@ def test_a_restarted_server_gets_the_weights_again(policy, tmp_path):
     second.close()
 
 
+def test_a_server_restarted_between_two_turns_gets_the_weights_first(policy, tmp_path, monkeypatch):
+    """Also if no request was on its way to the old one."""
+    monkeypatch.setattr("trainer.engines.servers.RESTART", 0.0)
+    one, port, other = Standin(policy), free_port(), policy.twin("fresh")
+    other.set_weights({name: -weight for name, weight in policy.weights().items()})
+    first = Standin(policy, port=port)
+    made = engine(policy, tmp_path, one, first)
+    expected = talk(made, policy, turns=4)
+    started = []
+
+    def replaced():
+        first.close()
+        started.append(Standin(other, port=port))
+
+    timer = Timer(0.05, replaced)
+    timer.start()
+    assert talk(made, policy, turns=4) == expected
+    timer.join()
+    assert talk(made, policy, turns=4) == expected
+    for standin in (one, *started):
+        standin.close()
+
+
+def test_a_sync_goes_on_without_a_server_that_is_away(policy, tmp_path):
+    one, other = Standin(policy), Standin(policy)
+    made = engine(policy, tmp_path, one, other)
+    other.close()
+    made.sync(policy, 1)
+    assert made.version == 1
+    assert len(talk(made, policy)) == 6
+    one.close()
+
+
+def test_a_relative_run_folder_is_told_in_full(policy, standin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    engine(policy, Path("run"), standin)
+    assert Path(standin.folder).is_absolute()
+
+
 def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_path):
     one, other = Standin(policy), Standin(policy)
     made = engine(policy, tmp_path, one, other)
@@ -125,9 +176,9 @@ def test_no_answer_ends_in_an_error_that_names_the_servers(policy, standin, tmp_
 
 
 def test_a_server_that_is_too_slow(policy, standin, tmp_path):
-    made = engine(policy, tmp_path, standin, patience=0.0, seconds=0.2)
-    standin.delay = 1.0
-    with pytest.raises(EngineError, match=r"timed out.*0\.2 s"):
+    made = engine(policy, tmp_path, standin, patience=0.0, seconds=1.5)
+    standin.delay = 4.0
+    with pytest.raises(EngineError, match=r"timed out.*1\.5 s"):
         talk(made, policy)
 
 

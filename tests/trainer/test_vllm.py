@@ -101,6 +101,23 @@ def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):
         make_engine(EngineOptions(name="vllm"), policy, tmp_path)
 
 
+def test_a_failure_of_vllm_reaches_everyone_and_nothing_hangs(monkeypatch, tmp_path):
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+    engine = make_engine(EngineOptions(name="vllm"), policy, tmp_path)
+
+    def breaks():
+        raise RuntimeError("no blocks left")
+
+    monkeypatch.setattr(engine._backend._engine, "step", breaks)
+    for _ in range(2):
+        with pytest.raises(EngineError, match="no blocks left"):
+            talk(engine, policy)
+    with pytest.raises(EngineError, match="no blocks left"):
+        engine.sync(policy, 1)
+    engine.close()
+
+
 @pytest.mark.parametrize("words", TEXT)
 def test_recipes_take_two_steps(words, qwen, server, tmp_path):
     options = [*SHORT, *TEXT[words], f"policy.model={qwen}", f"engine.urls=['{server.url}']"]

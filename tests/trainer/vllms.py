@@ -115,7 +115,7 @@ class Standin:
     def __init__(self, policy, *, name="standin", limit=2048, port=0):
         self.policy, self.name, self.limit = policy.twin("standin"), name, limit
         self.label, self.loads, self.asked, self.moods = "default", 0, Counter(), []
-        self.stale, self.delay = False, 0.0
+        self.stale, self.delay, self.folder = False, 0.0, ""
         self.lock = Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", port), partial(_Routes, self))
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -133,9 +133,9 @@ class Standin:
     def post(self, path, body):
         if path == "/collective_rpc":
             assert body["method"] == "take_folder"
-            self.loads += 1
+            self.loads, self.folder = self.loads + 1, body["kwargs"]["folder"]
             if not self.stale:
-                found = load_file(f"{body['kwargs']['folder']}/model.safetensors")
+                found = load_file(f"{self.folder}/model.safetensors")
                 self.policy.set_weights(found)
         elif path == "/update_weight_version":
             self.label = body["new_version"]

@@ -1,5 +1,6 @@
 """The command line: all commands, and the options of `agent-envs` itself."""
 
+import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -42,8 +43,9 @@ def _print_version(given: bool) -> None:
 
 @app.callback()
 def command_line(
+    context: typer.Context,
     *,
-    show_version: Annotated[
+    show_version: Annotated[  # noqa: ARG001 - it exits
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
@@ -51,3 +53,9 @@ def command_line(
     ] = False,
 ) -> None:
     """Environments, credit and a reference trainer for language-model agents."""
+    several = os.environ.get("WORLD_SIZE", "1") != "1"
+    if several and context.invoked_subcommand not in {None, "train"}:
+        raise ValueError(
+            f"`{context.invoked_subcommand}` runs in one process, but $WORLD_SIZE is "
+            f"{os.environ['WORLD_SIZE']}: only `train` runs under torchrun"
+        )

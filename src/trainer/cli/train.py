@@ -1,5 +1,6 @@
 """The commands `agent-envs train`, `eval`, `study` and `report`."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,8 @@ def train(
     except KeyboardInterrupt:
         page.print(f"stopped; continue with: agent-envs train {folder} --resume")
         raise typer.Exit(130) from None
-    _summary(folder, page)
+    if os.environ.get("RANK", "0") == "0":
+        _summary(folder, page)
 
 
 def evaluate(

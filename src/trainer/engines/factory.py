@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainer import parallel
 from trainer.engines.own import OwnEngine
 from trainer.recipes import RecipeError
 
@@ -30,6 +31,11 @@ def make_engine(
                 'engine.urls and engine.options belong to engine.name="vllm", got name="own"'
             )
         return OwnEngine(policy, version)
+    if parallel.size() > 1:
+        raise RecipeError(
+            f'engine.name="vllm" samples for one process, but torchrun started {parallel.size()}; '
+            'use engine.name="own", or start without torchrun'
+        )
     from trainer.engines.vllm import VLLMEngine
 
     return VLLMEngine(policy, options, folder, version)

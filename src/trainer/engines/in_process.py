@@ -34,6 +34,7 @@ class InProcess:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._waiting: dict[str, Callable[[Any], None]] = {}
         self._names = map(str, count())
+        self._failed: EngineError | None = None
         self._params: Any = vllm.SamplingParams
         try:
             with TemporaryDirectory() as folder:  # weights come from the policy
@@ -83,6 +84,9 @@ class InProcess:
 
         def add() -> None:
             name = next(self._names)
+            if self._failed is not None:
+                tell(self._failed)
+                return
             try:
                 params = self._params(**parameters(request), detokenize=False)
                 self._engine.add_request(name, {"prompt_token_ids": request.ids}, params)
@@ -119,6 +123,9 @@ class InProcess:
         done: Future[None] = Future()
 
         def work() -> None:
+            if self._failed is not None:
+                done.set_exception(self._failed)
+                return
             try:
                 call()
                 done.set_result(None)
@@ -131,19 +138,27 @@ class InProcess:
     def _drive(self) -> None:
         """Add requests and step while there are any; ends at None."""
         while True:
-            busy = self._engine.has_unfinished_requests()
-            while not busy or not self._calls.empty():
+            while self._calls.qsize() or not self._engine.has_unfinished_requests():
                 if (call := self._calls.get()) is None:
                     return
                 call()
-                busy = self._engine.has_unfinished_requests()
             try:
                 outputs = self._engine.step()
             except Exception as error:  # noqa: BLE001 - raised by whoever awaits
-                waiting, self._waiting = self._waiting, {}
-                for tell in waiting.values():
-                    tell(EngineError(f"vLLM failed: {type(error).__name__}: {error}"))
+                self._fail(error)
                 return
             for output in outputs:
                 if output.finished:
                     self._waiting.pop(output.request_id)(output)
+
+    def _fail(self, error: Exception) -> None:
+        """Answer everything with an error from now on."""
+        failed = EngineError(
+            f"vLLM failed in this process: {type(error).__name__}: {error}; continue with --resume"
+        )
+        waiting, self._waiting = self._waiting, {}
+        for tell in waiting.values():
+            tell(failed)
+        self._failed = failed
+        while (call := self._calls.get()) is not None:
+            call()

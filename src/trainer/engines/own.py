@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
+from trainer import parallel
 from trainer.engines import Reply
 from trainer.engines.cache import RaggedCache
 from trainer.engines.gather import Gather
@@ -35,7 +36,7 @@ Trie: TypeAlias = "dict[int, Trie]"
 
 
 class OwnEngine:
-    """Samples from the policy itself, in this process.
+    """Samples from the policy itself, in this process; in several, from a whole copy in each.
 
     Raises:
         ValueError: The model has sliding-window or recurrent layers.
@@ -51,7 +52,7 @@ class OwnEngine:
                 f"sampling needs full-attention layers, but {policy.name!r} has "
                 f"{', '.join(sorted(kinds))}; use another model"
             )
-        self.policy = policy
+        self.policy = policy if parallel.size() == 1 else policy.replica()
         self.version = version
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> LockStep:
@@ -63,8 +64,12 @@ class OwnEngine:
         return Batch(self.policy, rows, decoding, self.version)
 
     def sync(self, policy: Policy, version: int) -> None:
-        """Sample from `policy` under this version."""
-        self.policy, self.version = policy, version
+        """Sample from the weights of `policy` under this version."""
+        if parallel.size() == 1:
+            self.policy = policy
+        else:
+            self.policy.update(policy)
+        self.version = version
 
     def close(self) -> None:
         """Nothing is held."""

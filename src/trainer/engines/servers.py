@@ -6,8 +6,8 @@ import asyncio
 import json
 import os
 import shutil
-from contextlib import suppress
-from itertools import cycle
+import time
+from itertools import count, cycle
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _LARGEST = 1 << 26  # bytes of an answer
+RESTART = 1.0
+"""Seconds in which no server can be restarted."""
 _OK, _TOO_MANY, _STARTING = 200, 429, (502, 503, 504)
 
 
@@ -40,9 +42,12 @@ class Servers:
     """
 
     def __init__(self, options: EngineOptions, folder: Path) -> None:
-        self._options, self._folder = options, folder
+        self._options, self._folder = options, folder.resolve()  # servers run elsewhere
         self._urls = [url.rstrip("/") for url in options.urls]
         self.sent: Path | None = None
+        self._doubted: set[str] = set()  # servers that may have other weights
+        self._seen: dict[str, float] = {}  # when they had the newest weights
+        self._locks: dict[str, asyncio.Lock] = {}
         cards = [self._do(self._json("GET", url, "/v1/models")) for url in self._urls]
         try:
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
@@ -54,9 +59,14 @@ class Servers:
 
     def prepare(self) -> None:
         """Give the weights again to servers that were restarted; those that are away come later."""
-        for url in self._urls:
-            with suppress(_NoAnswer):
-                run(self._current(url))
+        self._doubted = set(self._urls)
+        self._locks = {url: asyncio.Lock() for url in self._urls}  # of the next loop
+
+        async def checked() -> None:
+            await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)
+
+        run(checked())
+        self._locks = {url: asyncio.Lock() for url in self._urls}
 
     async def answer(self, request: Request) -> Answer:
         """The reply to a request."""
@@ -70,8 +80,12 @@ class Servers:
         end, servers = loop.time() + self._options.patience, self._of(request.conversation)
         for tried, url in enumerate(servers, start=1):
             try:
-                return _answer(url, await self._json("POST", url, "/v1/completions", body))
+                await self._check(url)
+                given = await self._json("POST", url, "/v1/completions", body)
+                if await self._same(url):
+                    return _answer(url, given)
             except _NoAnswer as error:
+                self._doubted.add(url)
                 if loop.time() > end:
                     raise EngineError(
                         f"no answer for {self._options.patience:g} s (engine.patience) from "
@@ -80,22 +94,19 @@ class Servers:
                     ) from None
             if tried % len(self._urls) == 0:
                 await asyncio.sleep(delay(tried // len(self._urls)))
-            with suppress(_NoAnswer):
-                await self._current(url)
         raise AssertionError
 
     def take(self, policy: Policy, version: int) -> None:
         """Write the policy's weights to the folder and have all servers load them."""
         from safetensors.torch import save_file
 
-        made = self._folder.absolute() / f"{version}-{os.getpid()}-{token_hex(4)}"
+        made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
         made.mkdir(parents=True)
         weights = policy.merged()
         save_file({n: w.to(policy.dtype).contiguous() for n, w in weights.items()},
                   made / "model.safetensors")  # fmt: skip
         before, self.sent = self.sent, made
-        for url in self._urls:
-            self._do(self._load(url, made))
+        self._do(self._taken())
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
 
@@ -109,19 +120,56 @@ class Servers:
         first = conversation % len(self._urls)
         return cycle([*self._urls[first:], *self._urls[:first]])
 
-    async def _current(self, url: str) -> None:
-        """Check that a server has the newest weights, and send them if it has not."""
-        known = await self._json("GET", url, "/weight_info")
-        if self.sent is not None and known.get("weight_version") != self.sent.name:
-            await self._load(url, self.sent)
+    def _label(self) -> str:
+        """What a server calls the newest weights."""
+        return "default" if self.sent is None else self.sent.name
 
-    async def _load(self, url: str, sent: Path) -> None:
-        folder = {"folder": str(sent)}
+    async def _taken(self) -> None:
+        """Have all servers load the weights; those that are away, when they are asked again."""
+        self._doubted = set(self._urls)
+        self._locks = {url: asyncio.Lock() for url in self._urls}
+        end = time.monotonic() + self._options.patience
+        for tried in count(1):
+            loads = await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)
+            failed = [error for error in loads if isinstance(error, BaseException)]
+            for error in failed:
+                if not isinstance(error, _NoAnswer) or time.monotonic() > end:
+                    raise error
+            if len(failed) < len(self._urls):
+                return
+            await asyncio.sleep(delay(tried))
+
+    async def _same(self, url: str) -> bool:
+        """Whether a server that answered has the newest weights, and so had them all the time.
+
+        One that did a moment ago cannot have been restarted since.
+        """
+        if time.monotonic() - self._seen.get(url, 0.0) > RESTART:
+            known = await self._json("GET", url, "/weight_info")
+            if known.get("weight_version") != self._label():
+                self._doubted.add(url)
+                return False
+            self._seen[url] = time.monotonic()
+        return True
+
+    async def _check(self, url: str) -> None:
+        """Send the newest weights to a server that may have others, if it has."""
+        async with self._locks[url]:
+            if url not in self._doubted:
+                return
+            known = await self._json("GET", url, "/weight_info")
+            if known.get("weight_version") != self._label():
+                await self._load(url)
+            self._seen[url] = time.monotonic()
+            self._doubted.discard(url)
+
+    async def _load(self, url: str) -> None:
+        folder = {"folder": str(self.sent)}
         await self._json(
             "POST", url, "/collective_rpc", {"method": "take_folder", "kwargs": folder}
         )
         await self._json("POST", url, "/reset_prefix_cache")
-        await self._json("POST", url, "/update_weight_version", {"new_version": sent.name})
+        await self._json("POST", url, "/update_weight_version", {"new_version": self._label()})
 
     def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
         """The result of a call outside of a rollout."""

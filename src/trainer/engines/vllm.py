@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
 _CANARIES = 4
 _TOKENS = 1 << 16  # of the canary's one batch
-_NOISE = 0.5  # of the weights' deviation, in the proof that the servers follow
+_NOISE, _LEAST = 0.5, 0.05  # of the weights' deviation, in the proof that the servers follow
 
 
 class VLLMEngine:
@@ -138,7 +138,7 @@ class VLLMEngine:
         rng = torch.Generator().manual_seed(0)
         weights = self.policy.weights()
         disturbed = {
-            name: w + _NOISE * w.std() * torch.randn(w.shape, generator=rng).to(w)
+            name: w + _noise(w) * torch.randn(w.shape, generator=rng).to(w)
             for name, w in weights.items()
         }
         self.policy.set_weights(disturbed)
@@ -146,3 +146,8 @@ class VLLMEngine:
             self.sync(self.policy, self.version)
         finally:
             self.policy.set_weights(weights)
+
+
+def _noise(weight: torch.Tensor) -> float:
+    """Deviation of what is added to a weight; those of an adapter may all be 0."""
+    return max(_NOISE * float(weight.std(correction=0)), _LEAST)

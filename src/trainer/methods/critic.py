@@ -20,6 +20,7 @@ from torch import nn
 import credit
 from credit import gae
 from credit.surrogate import value_loss
+from trainer import sharding
 from trainer.batch import annotated, minibatches
 from trainer.learner import Learner
 from trainer.methods.method import Credited, Method, of_turns
@@ -187,11 +188,11 @@ class WithCritic(Method):
     def save(self, folder: Path) -> None:
         """Write the critic and its optimiser."""
         state = self.learner.model.state_dict() | {"learner": self.learner.state_dict()}
-        torch.save(state, folder / STATE)
+        sharding.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
         """Restore the critic and its optimiser."""
-        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
+        state = sharding.load(folder / STATE)
         self.learner.model.load_state_dict(state)
         self.learner.load_state_dict(state["learner"])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 import credit
 from credit import implicit
 from credit.tokens import segment_sum
+from trainer import sharding
 from trainer.batch import credited
 from trainer.learner import Learner, NotFiniteError
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
@@ -204,11 +205,11 @@ class WithPRM(Method):
             "start": self.start,
             "lost": self.lost,
         }
-        torch.save(state, folder / STATE)
+        sharding.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
         """Restore what `save` wrote."""
-        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
+        state = sharding.load(folder / STATE)
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
         self.start, self.lost = state["start"], state["lost"]

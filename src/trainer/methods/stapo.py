@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from credit import stapo
-from trainer.batch import collate, credited, microbatches, prompts, scored
+from trainer.batch import collate, credited, passes, prompts, scored
 from trainer.logprobs import CHUNK
 from trainer.methods.method import Credited, Method
 from trainer.update import token_logprobs, token_scores
@@ -80,7 +80,7 @@ class _Terms:
     figures: dict[str, float]
 
     def __call__(self, rows: Sequence[Row]) -> float:
-        """Add the gradients of minus the terms; returns their loss."""
+        """Add the gradients of minus the terms; returns their loss in this process."""
         began = time.monotonic()
         turns = {turn for row in rows for turn in row.turn}
         here = sorted(turns & self.outliers.keys())
@@ -89,10 +89,10 @@ class _Terms:
         longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
         total = 0.0
         few = CHUNK // self.method.policy.vocabulary
-        for part in microbatches(longer, self.method.tokens, replies=few):
+        for part, counts in passes(longer, self.method.tokens, replies=few):
             full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
             weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
-            loss = -self._gain(full, less, weights).sum() / len(turns)
+            loss = -self._gain(full, less, counts * weights).sum() / len(turns)
             torch.autograd.backward(loss)
             total += loss.item()
         self.figures["selective_seconds"] += time.monotonic() - began

@@ -11,13 +11,15 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from pydantic.dataclasses import dataclass
 
 from credit.turnrd import TurnRDDecomposer, TurnRDLoss
-from trainer.batch import collate, credited, microbatches
+from trainer import parallel, sharding
+from trainer.batch import collate, credited, passes
 from trainer.checkpoint import write_text
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method
@@ -26,6 +28,8 @@ from trainer.options import STRICT, AboveZero, Positive, Share
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from credit import HAS
@@ -105,20 +109,27 @@ class WithTurnRD(Method):
             start=self.start,
             options=asdict(self.options),
         )
-        write_text(folder / "rounds" / "stage.json", json.dumps(asdict(self.stage), indent=1))
+        settings = json.dumps(asdict(self.stage), indent=1)
+        parallel.first(lambda: write_text(folder / "rounds" / "stage.json", settings))
 
     def credit(self, experience: Experience) -> Credited:
         """HAS with the model of the round before; the rollouts are added to the replay."""
         states = hidden_states(self.policy, experience, self.tokens)
         goals = goal_embeddings(self.policy, experience) if self.options.goal else None
+        advantage, figures = parallel.first(lambda: self._credited(experience, states, goals))
+        return Credited(credited(experience.rows, advantage), advantage, figures)
+
+    def _credited(
+        self, experience: Experience, states: Tensor, goals: Tensor | None
+    ) -> tuple[NDArray[np.float64], dict[str, float]]:
+        """Advantages and values to log; one process has the replay and the model."""
         replay.append(self.folder, experience.step, experience.turns, states, goals)
         number = (experience.step - self.start - 1) // self.options.round
         if not number:
             has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
         else:
             has, figures = self._trained(number, states, goals)
-        advantage = has(experience.turns, experience.rng)
-        return Credited(credited(experience.rows, advantage), advantage, figures)
+        return has(experience.turns, experience.rng), figures
 
     def _trained(
         self, number: int, states: Tensor, goals: Tensor | None
@@ -160,22 +171,26 @@ def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor
     states = torch.zeros(
         len(experience.turns), int(policy.model.config.get_text_config().hidden_size)
     )
-    for part in microbatches(experience.rows, tokens):
+    for part, counts in passes(experience.rows, tokens):
         batch = collate([experience.rows[i] for i in part], policy.device)
         final = torch.ones_like(batch.turn, dtype=torch.bool)
         final[:-1] = (batch.turn[1:] != batch.turn[:-1]) | (batch.row[1:] != batch.row[:-1])
         hidden = policy.states(batch.ids, batch.keep, **policy.context(batch))
-        states[batch.turn[final].cpu()] = hidden[final].cpu()
-    return states
+        if counts:
+            states[batch.turn[final].cpu()] = hidden[final].cpu()
+    return parallel.summed(states)
 
 
 @torch.no_grad()
 def goal_embeddings(policy: Policy, experience: Experience) -> Tensor:
     """Mean input embedding of the goal of each trajectory: -> [M, E]."""
-    embed = policy.model.get_input_embeddings()
+    embed = partial(torch.func.functional_call, policy.model.get_input_embeddings())
+    table = {"weight": sharding.full(policy.model.get_input_embeddings().weight)}
     known: dict[str, Tensor] = {}
     for goal in experience.turns.goal.tolist():
         if goal not in known:
             ids = policy.chat.plain(f" {goal}")
-            known[goal] = embed(torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
+            known[goal] = (
+                embed(table, torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
+            )
     return torch.stack([known[goal] for goal in experience.turns.goal.tolist()])

@@ -57,7 +57,8 @@ def commands():
         rest = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
         lines += re.findall(rf"`((?:{PROGRAMS}) [^`]+)`", rest)
         for line in lines:
-            for command in re.split(r"\s+&&\s+", re.sub(r"\s+#.*", "", line)):
+            alone = re.sub(r"^(srun )?torchrun .* --no-python ", "", re.sub(r"\s+#.*", "", line))
+            for command in re.split(r"\s+&&\s+", alone):
                 if re.match(rf"({PROGRAMS})(\s|$)", command) and command not in found:
                     found[" ".join(command.split())] = page
     return found
