@@ -31,6 +31,7 @@ from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.partner import PolicyPartner
 from trainer.policy import FULL, Policy
+from trainer.pool import Pool, PooledRollouts
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import Decoding
@@ -88,9 +89,27 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
-    """Rollouts of the recipe's environment on the tasks of a split."""
+    """Rollouts of the recipe's environment on the tasks of a split.
+
+    Raises:
+        RecipeError: A policy as partner, which samples in this process, with other processes; or
+            actors of Ray without servers.
+    """
     sampling = recipe.sampling
-    return Rollouts(
+    for option, count in (("env.processes", recipe.env.processes),
+                          ("sampling.actors", sampling.actors)):  # fmt: skip
+        if recipe.partner.model and count:
+            raise RecipeError(
+                f"{option}={count} does not go with partner.model={recipe.partner.model!r}, which "
+                f"samples in this process; set {option}=0"
+            )
+    if sampling.actors and not recipe.engine.urls:
+        raise RecipeError(
+            f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
+            "engine.name=vllm and engine.urls, or sampling.actors=0"
+        )
+    made = partial(PooledRollouts, pool=load_pool(sampling.actors)) if sampling.actors else Rollouts
+    return made(
         recipe.env,
         recipe.prompt,
         split,
@@ -99,6 +118,12 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
         blind=blind,
         partner=load_partner(recipe.partner, recipe.policy),
     )
+
+
+@lru_cache(maxsize=1)
+def load_pool(actors: int) -> Pool:
+    """The actors of Ray, shared by training and evaluation."""
+    return Pool(actors)
 
 
 def make_sampler(recipe: Recipe, engine: Engine, policy: Policy, temperature: float) -> Sampler:

@@ -12,13 +12,14 @@ of the token, or of all reply tokens of its row. It is a constant in the gradien
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from trainer.batch import annotated
-from trainer.options import STRICT, AboveZero
+from trainer.options import STRICT
 from trainer.update import recomputed, token_logprobs_and_entropies
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ class Correction:
         level: One weight for each "token", one for each "sequence" (row), "none", or "auto": "none"
             with the own engine, which samples from the policy itself, and "token" with others.
         above: What becomes of a weight above the cap: "truncate" sets it to the cap, "mask" to 0.
-        cap: Largest weight.
+        cap: Largest weight, at least 1.
     """
 
     level: Literal["auto", "none", "token", "sequence"] = "auto"
     above: Literal["truncate", "mask"] = "truncate"
-    cap: AboveZero = 2.0
+    cap: Annotated[float, Field(ge=1)] = 2.0
 
     def weights(self, gaps: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Weights of the reply tokens of a row, and which were cut: [P] -> [P], [P].

@@ -22,7 +22,7 @@ import agent_envs
 from agent_envs.imports import imported, named, parameters, takes, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
-from trainer.options import STRICT, Count, NotAboveZero, Positive
+from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
@@ -46,9 +46,15 @@ class Env:
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
         max_turns: Turn limit.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
+        processes: Worker processes that hold the environments, for steps that compute for long; 0
+            for this process. Training and evaluation have their own.
+        step_seconds: Time limit of one reset or step in a worker process; 0 for none.
         options: Further keyword arguments of the environment, e.g. `task_types` of AlfWorld.
         wrappers: Reward wrappers by "package.module:Name", the innermost first, each with its
             options, e.g. {"credit.wrappers:ProgressReward" = {scale = 0.5}}.
+
+    Raises:
+        ValueError: `step_seconds` without `processes`.
     """
 
     id: str = "AlfWorld-v0"
@@ -57,8 +63,17 @@ class Env:
     games: Count = 0
     max_turns: Positive = 50
     invalid_penalty: NotAboveZero = 0.0
+    processes: Count = 0
+    step_seconds: NonNegative = 0.0
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     wrappers: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.step_seconds and not self.processes:
+            raise ValueError(
+                f"env.step_seconds={self.step_seconds:g} needs worker processes, which can be "
+                "killed; set env.processes, e.g. to the number of cores"
+            )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,15 +1,15 @@
 """Rollouts: all episodes run at the same time, each as fast as its replies and environment allow.
 
-The engine decides which replies are sampled together. Environments that wait for a server are
-stepped in threads at the same time. The environment's last reward is the outcome of the episode;
-every other reward belongs to its turn.
+The engine decides which replies are sampled together. Environments that wait for a server or are in
+worker processes are stepped in threads at the same time. The environment's last reward is the
+outcome of the episode; every other reward belongs to its turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_en
 from trainer.episodes import Episode, Step
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
+from trainer.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,12 +144,22 @@ class Rollouts:
     _pool: list[gym.Env[str, str]] = field(default_factory=list, repr=False, compare=False)
 
     def envs(self, count: int) -> list[gym.Env[str, str]]:
-        """The first `count` environments of the pool."""
+        """The first `count` environments of the pool.
+
+        Raises:
+            RecipeError: One cannot be made, see `make_env`.
+        """
+        if self.env.processes:
+            self._pool.extend(self._workers.make(len(self._pool), count))
         while len(self._pool) < count:
             self._pool.append(
                 make_env(self.env, self.prompt, split=self.split, partner=self.partner)
             )
         return self._pool[:count]
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(self.env, self.prompt, self.split, self.blind)
 
     @property
     def panel(self) -> Panel:
@@ -185,6 +196,7 @@ class Rollouts:
                 played += run(wave)
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
+                self._workers.kill()
                 raise
         return played
 
@@ -206,7 +218,7 @@ class Rollouts:
             _, rest = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
             for one in rest:
                 one.cancel()
-            await asyncio.gather(*rest, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)  # no error is left unread
         return [one.result() for one in running if not one.cancelled()]
 
 
@@ -333,7 +345,9 @@ class _Actor:
 
     def _check_turn_reward(self) -> None:
         """Check the turn rewards of wrappers, too, and that every turn has the same ones."""
-        source = f"the environment {type(self.env.unwrapped).__name__} with its wrappers"
+        inner = self.env.unwrapped
+        name = getattr(inner, "kind", type(inner).__name__)  # of one in a worker process
+        source = f"the environment {name} with its wrappers"
         check_turn_reward(self.info, source)
         names = set(self.info.get("turn_reward", {}))
         if self.episode.steps and names != (before := set(self.episode.steps[-1].turn_reward)):

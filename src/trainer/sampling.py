@@ -39,7 +39,9 @@ class Sampling(Decoding):
         temperature: Above 0.
         tasks: Task groups of a step.
         rollouts: Rollouts of each task, K.
-        rows: Episodes played at the same time, 0 for all.
+        rows: Episodes played at the same time, 0 for all; with `actors`, in each of them.
+        actors: Actors of Ray that play the episodes (extra [ray]), 0 for this process; needs
+            engine.urls.
         max_tokens: An episode ends as truncated if prompt and reply would exceed this length.
         redraws: How often groups with equal outcomes are replaced by other tasks (DAPO's dynamic
             sampling).
@@ -53,6 +55,7 @@ class Sampling(Decoding):
     tasks: Positive = 16
     rollouts: Positive = 8
     rows: Count = 0
+    actors: Count = 0
     max_tokens: Positive = 4096
     redraws: Count = 0
     ahead: Annotated[int, Field(ge=0, le=1)] = 0

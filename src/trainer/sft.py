@@ -15,14 +15,13 @@ from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
 from agent_envs.imports import told
 from agent_envs.vector import waits
-from trainer import parallel
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
 from trainer.rollout import expanded, opening, reset, shown, together
 from trainer.sampling import FORM
-from trainer.update import token_logprobs_and_entropies
+from trainer.workers import applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,11 +64,16 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
         RecipeError: It has none; the message lists those it has.
     """
     (env,) = rollouts.envs(1)
+    applied(env, _check_expert, name, rollouts.partner is None)
+
+
+def _check_expert(env: gym.Env[str, str], name: str, alone: bool) -> None:
+    """Check an expert's name, and make one of a user's own if that asks nobody."""
     try:
         expert_class(env, name)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
-    if ":" in name and rollouts.partner is None and not waits(env):
+    if ":" in name and alone and not waits(env):
         env.reset(seed=0, options={"task": 0})
         _told(name, partial(expert_of, env, name))
 
@@ -98,11 +102,16 @@ def demonstrate(
     Raises:
         ValueError: There is no such expert, or it solved none of the tasks.
     """
+    from trainer import parallel  # torch: workers do without
+
     (first,) = rollouts.envs(1)
     mine = [tasks[number] for number in parallel.share(len(tasks))]
     envs = rollouts.envs(len(mine)) if waits(first) else [first] * len(mine)
     context = rollouts.prompt.context
-    plays = [partial(_play, *one, expert, context) for one in zip(envs, mine, strict=True)]
+    plays = [
+        partial(applied, env, _play, task, expert, context, task=task.task_id)
+        for env, task in zip(envs, mine, strict=True)
+    ]
     parts = parallel.gathered(partial(together, envs, plays))
     played = [one for part in parts for one in part if one.info["success"]]
     if not played:
@@ -226,5 +235,7 @@ def imitate(
 
 
 def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    from trainer.update import token_logprobs_and_entropies  # torch: workers do without
+
     logprobs, entropies = token_logprobs_and_entropies(policy, batch)
     return logprobs, {"entropy": entropies}

@@ -72,6 +72,9 @@ FREE = {
     "run.save_every",
     "run.keep",
     "run.episodes_every",
+    "env.processes",
+    "env.step_seconds",
+    "sampling.actors",
     "engine.urls",
     "engine.memory",
     "engine.seconds",
@@ -299,15 +302,19 @@ class _Run:
 
         `staleness` is the number of updates since the oldest weights that sampled.
         """
-        if not self.recipe.engine.corrects:
+        engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
+        if engine.name == "own" and not engine.corrects:
             return rows, {}
-        policy, tokens = self.policy, self.recipe.update.tokens
         temperature = self.recipe.sampling.temperature
         fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
-        correction = self.recipe.engine.correction
-        rows, values = corrected(policy, rows, correction, tokens=tokens, temperature=temperature)
         oldest = min(step.version for episode in played for step in episode.steps)
-        return rows, values | {"staleness": self.step - 1 - oldest}
+        stale: dict[str, float] = {"staleness": self.step - 1 - oldest}
+        if not engine.corrects:
+            return rows, stale
+        rows, values = corrected(
+            policy, rows, engine.correction, tokens=tokens, temperature=temperature
+        )
+        return rows, values | stale
 
     def _sampled(self) -> list[Episode]:
         """Rollouts of this step; with `sampling.ahead`, those of the next are started."""

@@ -43,7 +43,7 @@ def test_a_hopeless_gap_stays_finite():
     np.testing.assert_allclose(weights, [2.0, 2.0])
 
 
-@pytest.mark.parametrize("options", [{"cap": 0.0}, {"level": "turn"}, {"above": "drop"}])
+@pytest.mark.parametrize("options", [{"cap": 0.9}, {"level": "turn"}, {"above": "drop"}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ValidationError):
         Correction(**options)

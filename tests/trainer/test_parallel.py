@@ -150,6 +150,7 @@ def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
     """With a stand-in for the server; one process draws the same replies."""
     standin = Standin(Policy.load(str(tiny_folder)))
     options = ["engine.name=vllm", f"engine.urls=['{standin.url}']", "sft.steps=0"]
+    options += ["update.skip_dead_groups=false", "update.entropy=0.05"]  # else nothing changes
     alone(tiny_folder, tmp_path / "one", *options)
     finish(start(tmp_path / "two", *options))
     assert_equal(tmp_path / "one", tmp_path / "two")

@@ -88,7 +88,7 @@ def test_a_server_that_becomes_stale_is_found_out(policy, standin, tmp_path):
     standin.stale = True
     other = policy.twin("other")
     other.set_weights({name: -weight for name, weight in policy.weights().items()})
-    with pytest.raises(StaleWeights, match=r"weights 3 .* such as 0.*allowed 0\.001"):
+    with pytest.raises(StaleWeights, match=r"weights 3 .*before: 0.*allowed 0\.001"):
         made.sync(other, 3)
 
 

@@ -18,7 +18,7 @@ from trainer.pretrained import resolve
 from trainer.sampling import Decoding
 from trainer.train import train
 
-from .conftest import figures, quiet, tiny_qwen, tiny_tokenizer
+from .conftest import figures, quiet, tiny_model, tiny_qwen, tiny_tokenizer
 from .vllms import REASON, THERE, served
 
 pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not THERE, reason=REASON)]
@@ -90,6 +90,19 @@ def test_in_this_process_and_ahead(qwen, tmp_path):
     assert [line["staleness"] for line in now] == [0, 0, 0]
     assert [line["staleness"] for line in ahead] == [0, 1, 1]
     assert ahead[0]["logprob_gap"] < 1e-3 < ahead[2]["logprob_gap"]
+
+
+def test_weights_of_another_shape_are_refused_before_they_break_a_server(tmp_path):
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+    wrong = Policy(tiny_model(len(tokenizer)), tokenizer)
+    with served(policy, tmp_path, "--worker-extension-cls", WORKER) as running:
+        options = EngineOptions(name="vllm", urls=(running.url,))
+        with pytest.raises(EngineError, match="hidden_size 128, the policy's is 32"):
+            make_engine(options, wrong, tmp_path)
+        assert not any((tmp_path / "weights").iterdir())
+        engine = make_engine(options, policy, tmp_path)  # it works as before
+        engine.close()
 
 
 def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):

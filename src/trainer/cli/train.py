@@ -24,7 +24,8 @@ DEFAULT = "alfworld mgr pocket"
 READ = (
     *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
     *("policy.lora", "policy.dtype", "policy.device"),
-    *("sampling.rows", "sampling.max_tokens", "sampling.max_reply_tokens", "sampling.decode"),
+    *("sampling.rows", "sampling.actors", "sampling.decode"),
+    *("sampling.max_tokens", "sampling.max_reply_tokens"),
 )
 """Sections and options that an evaluation reads."""
 UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")

@@ -37,13 +37,15 @@ class Servers:
 
     A request that got no answer is sent again, to the next server, for as long as
     `engine.patience`. A server that was restarted gets the weights again first.
+
+    Attributes:
+        sent: Folder of the weights that the servers were given; its name is their label.
     """
 
     def __init__(self, options: EngineOptions, folder: Path) -> None:
         self._options, self._folder = options, folder.resolve()  # servers run elsewhere
-        self._urls = [url.rstrip("/") for url in options.urls]
-        self._sent: Path | None = None
-        self._label = ""
+        self._urls = [url.rstrip("/").removesuffix("/v1") for url in options.urls]
+        self.sent: Path | None = None
         self._doubted: set[str] = set()  # servers that may have other weights
         self._seen: dict[str, float] = {}  # when they had the newest weights
         self._locks: dict[str, asyncio.Lock] = {}
@@ -111,27 +113,34 @@ class Servers:
         }
 
         def write() -> Path:
+            shutil.rmtree(self._folder, ignore_errors=True)  # also what a run before left
             made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
             made.mkdir(parents=True)
+            policy.model.config.save_pretrained(made)
             save_file(weights, made / "model.safetensors")
             return made
 
-        before, self._sent = self._sent, parallel.first(write)
-        self._label = self._sent.name
+        self.sent = parallel.first(write)
         self._renew()
-        parallel.first(lambda: self._do(self._taken()))
-        if before is not None and mine:
-            shutil.rmtree(before, ignore_errors=True)
+        try:
+            parallel.first(lambda: self._do(self._taken()))
+        except Exception:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Delete the weights on their way."""
-        if self._sent is not None and parallel.rank() == 0:
-            shutil.rmtree(self._sent, ignore_errors=True)
+        if self.sent is not None and parallel.rank() == 0:
+            shutil.rmtree(self.sent, ignore_errors=True)
 
     def _of(self, conversation: int) -> Iterator[str]:
         """The servers in turn, beginning with that of the conversation."""
         first = conversation % len(self._urls)
         return cycle([*self._urls[first:], *self._urls[:first]])
+
+    def _label(self) -> str:
+        """What a server calls the newest weights."""
+        return "default" if self.sent is None else self.sent.name
 
     async def _taken(self) -> None:
         """Have all servers load the weights; those that are away, when they are asked again."""
@@ -153,7 +162,7 @@ class Servers:
         """
         if time.monotonic() - self._seen.get(url, 0.0) > RESTART:
             known = await self._json("GET", url, "/weight_info")
-            if known.get("weight_version") != self._label:
+            if known.get("weight_version") != self._label():
                 self._doubted.add(url)
                 return False
             self._seen[url] = time.monotonic()
@@ -165,18 +174,18 @@ class Servers:
             if url not in self._doubted:
                 return
             known = await self._json("GET", url, "/weight_info")
-            if known.get("weight_version") != self._label:
+            if known.get("weight_version") != self._label():
                 await self._load(url)
             self._seen[url] = time.monotonic()
             self._doubted.discard(url)
 
     async def _load(self, url: str) -> None:
-        folder = {"folder": str(self._sent)}
+        folder = {"folder": str(self.sent)}
         await self._json(
             "POST", url, "/collective_rpc", {"method": "take_folder", "kwargs": folder}
         )
         await self._json("POST", url, "/reset_prefix_cache")
-        await self._json("POST", url, "/update_weight_version", {"new_version": self._label})
+        await self._json("POST", url, "/update_weight_version", {"new_version": self._label()})
 
     def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
         """The result of a call outside of a rollout."""
@@ -205,7 +214,7 @@ class Servers:
             raise _NoAnswer(f"{url}: {error}") from None
         except web.BadAnswerError as error:
             raise EngineError(f"{url}: {error}") from error
-        said = reply.data[:500].decode(errors="replace")
+        said = " ".join(reply.data[:2000].decode(errors="replace").split())[:300]
         if reply.status == _TOO_MANY or reply.status in _STARTING:
             raise _NoAnswer(f"{url}{path}: HTTP {reply.status} {said}")
         if reply.status != _OK:

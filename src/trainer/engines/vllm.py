@@ -1,10 +1,8 @@
 """vLLM as engine: in this process, or servers started by `vllm serve`.
 
-Prompts and replies are tokens. Conversations are sent whole; vLLM's prefix cache encodes what is
-new. There is no lock step: a reply is drawn as soon as it is asked for. The seed of a request
-derives from those of its conversation and turn. After each sync a canary compares vLLM's
-log-probabilities with the policy's. Left out: images, and constrained decoding, whose choices vLLM
-cuts into other tokens than training does.
+Prompts and replies are tokens. After each sync a canary compares vLLM's log-probabilities with the
+policy's. Left out: images, and constrained decoding, whose choices vLLM cuts into other tokens than
+training does.
 """
 
 from __future__ import annotations
@@ -17,11 +15,12 @@ import torch
 
 from trainer import parallel
 from trainer.batch import Row
-from trainer.engines import Reply, StaleWeights
+from trainer.engines import StaleWeights
 from trainer.engines.gather import run
 from trainer.engines.in_process import InProcess
 from trainer.engines.request import WORKER, Answer, Backend, Request
 from trainer.engines.servers import Servers
+from trainer.engines.talks import Talks
 from trainer.sampling import Decoding
 from trainer.update import recomputed
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from trainer.engines.options import EngineOptions
     from trainer.policy import Policy
-    from trainer.vision import Picture
 
 _CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
 _CANARIES = 4
@@ -65,20 +63,20 @@ class VLLMEngine:
         self._backend: Backend
         if options.urls:
             self._backend = Servers(options, folder / "weights")
-            self._prove()
         else:
             self._backend = InProcess(policy, options)
-        self.sync(policy, version)
+        try:
+            if options.urls:
+                self._prove()
+            self.sync(policy, version)
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
         """Start a conversation for each seed; see `trainer.engines.Engine.open`."""
-        if decoding.decode != "free":
-            raise ValueError(
-                f'decode={decoding.decode!r} needs engine.name="own": vLLM would cut a choice into '
-                "other tokens than training computes"
-            )
-        self._backend.prepare()
-        return Talks(self, self._backend, seeds, decoding, fresh=fresh)
+        chat, version = self.policy.chat, self.version
+        return Talks(self._backend, chat, version, seeds, decoding, fresh=fresh)
 
     def sync(self, policy: Policy, version: int) -> None:
         """Take over the weights of the policy; the canary must agree with it.
@@ -91,12 +89,24 @@ class VLLMEngine:
         gap = self._canary()
         if not gap <= self._tolerance:
             raise StaleWeights(
-                f"vLLM was given weights {version} and answers with others, such as {before}: mean "
-                f"difference of log-probabilities {gap:.2g}, allowed {self._tolerance:g} "
-                "(engine.tolerance). Restart the engine; check that it has the policy's model and "
-                f"dtype, and, for servers, --worker-extension-cls {WORKER}"
+                f"vLLM was given weights {version} and does not answer with them (before: "
+                f"{before}): mean difference of log-probabilities {gap:.2g}, allowed "
+                f"{self._tolerance:g} (engine.tolerance). Check that it has the policy's model and "
+                f"dtype and, for servers, --logprobs-mode processed_logprobs --worker-extension-cls {WORKER}; "
+                "then restart it"
             )
         self.version = version
+
+    @property
+    def sent(self) -> Path:
+        """Folder of the weights that the servers were given.
+
+        Raises:
+            ValueError: There are no servers.
+        """
+        if not isinstance(self._backend, Servers) or self._backend.sent is None:
+            raise ValueError("vLLM in this process has no folder of weights; set engine.urls")
+        return self._backend.sent
 
     def close(self) -> None:
         """Free the engine."""
@@ -104,7 +114,8 @@ class VLLMEngine:
 
     def _canary(self) -> float:
         """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
-        words = len(self.policy.tokenizer)
+        known = self.policy.model.config.get_text_config().vocab_size
+        words = min(len(self.policy.tokenizer), known)  # a tokenizer may have tokens of its own
         prompts = [
             np.random.default_rng([i, words]).integers(words, size=8).tolist()
             for i in range(_CANARIES)
@@ -142,80 +153,6 @@ class VLLMEngine:
             self.sync(self.policy, self.version)
         finally:
             self.policy.set_weights(weights)
-
-
-class Talks:
-    """Conversations that are drawn each at its own pace."""
-
-    def __init__(
-        self,
-        engine: VLLMEngine,
-        backend: Backend,
-        seeds: Sequence[int],
-        decoding: Decoding,
-        *,
-        fresh: bool,
-    ) -> None:
-        self.engine, self.backend, self.decoding, self.fresh = engine, backend, decoding, fresh
-        self._seeds = list(seeds)
-        self._turns = [0] * len(seeds)
-        self._ids: list[list[int] | None] = [[] for _ in seeds]
-        self._ends = list(engine.policy.chat.ends)
-
-    def room(self, row: int) -> int:
-        """Tokens that still fit into vLLM's longest sequence after conversation `row`."""
-        return self.backend.limit - (0 if self.fresh else len(self._ids[row] or ()))
-
-    async def reply(
-        self,
-        row: int,
-        new_ids: Sequence[int],
-        *,
-        images: Sequence[Picture] = (),
-        admissible: Sequence[str] | None = None,
-    ) -> Reply:
-        """The next reply of conversation `row`; see `trainer.engines.Session.reply`."""
-        prompt = self._prompt(row, new_ids, images, admissible)
-        seed = np.random.SeedSequence([self._seeds[row], self._turns[row]]).generate_state(1)[0]
-        version = self.engine.version
-        answer = await self.backend.answer(
-            Request(row, prompt, int(seed), self.decoding, self._ends)
-        )
-        self._turns[row] += 1
-        self._ids[row] = [] if self.fresh else [*prompt, *answer.ids]
-        text = self.engine.policy.chat.text(answer.ids)
-        return Reply(answer.ids, answer.logprobs, [], text, version=version)
-
-    def leave(self, row: int) -> None:
-        """End conversation `row`."""
-        self._ids[row] = None
-
-    def _prompt(
-        self,
-        row: int,
-        new_ids: Sequence[int],
-        images: Sequence[Picture],
-        admissible: Sequence[str] | None,
-    ) -> list[int]:
-        past = self._ids[row]
-        if past is None:
-            raise ValueError(f"conversation {row} cannot ask: it was left")
-        if not new_ids:
-            raise ValueError(f"rows [{row}] got no new token; give each at least one")
-        if images or admissible is not None:
-            raise ValueError(
-                'admissible actions are needed with decode="admissible" and only there, got some '
-                'with decode="free"'
-                if admissible is not None
-                else "vLLM is given no images here"
-            )
-        prompt = [*past, *new_ids]
-        if len(prompt) + 1 > self.backend.limit:
-            raise ValueError(
-                f"a conversation of {len(prompt) + 1} tokens is longer than the model's "
-                f"{self.backend.limit} positions; lower max_turns or use context='turn'"
-            )
-        return prompt
 
 
 def _noise(weight: torch.Tensor) -> float:

@@ -6,6 +6,7 @@ where the layer is tied to the embeddings; here it is packed anew.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torch import Tensor
+
+
+_SHAPE = (
+    *("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
+    *("num_attention_heads", "num_key_value_heads", "tie_word_embeddings"),
+)
 
 
 class Take:
@@ -29,12 +36,23 @@ class Take:
         """Load the `*.safetensors` of a folder that this machine can read."""
         from safetensors.torch import load_file
 
+        self._compare(json.loads((Path(folder) / "config.json").read_text()))
         files = sorted(Path(folder).glob("*.safetensors"))
         if not files:
             raise FileNotFoundError(
                 f"no *.safetensors in {folder}; trainer and server need a folder that both see"
             )
         self.take_weights(pair for file in files for pair in load_file(file).items())
+
+    def _compare(self, given: dict[str, Any]) -> None:
+        """Refuse weights of another shape before they break the model that is served."""
+        served = self.model_runner.model_config.hf_config.to_dict()
+        for name in _SHAPE:
+            if name in given and given[name] != served.get(name):
+                raise ValueError(
+                    f"this server has a model of {name} {served.get(name)}, the policy's is "
+                    f"{given[name]}; give engine.urls of the policy's model"
+                )
 
     def _pack(self) -> None:
         head = getattr(self.model_runner.get_model(), "lm_head", None)

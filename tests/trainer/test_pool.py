@@ -1,0 +1,198 @@
+"""Whole groups of episodes in actors of Ray, with a stand-in for vLLM."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainer import recipe
+from trainer.build import load_pool, make_rollouts, make_sampler
+from trainer.engines import EngineError
+from trainer.engines.factory import make_engine
+from trainer.policy import Policy
+from trainer.pool import divided
+from trainer.recipes import RecipeError
+from trainer.rollout import Task, draw_tasks
+from trainer.train import train
+
+from .conftest import figures, quiet, short, tiny_model, tiny_tokenizer
+from .vllms import Standin
+
+THERE = importlib.util.find_spec("ray") is not None
+WITH_RAY = [
+    pytest.mark.ray,
+    pytest.mark.skipif(not THERE, reason="needs Ray in an environment of its own; see .ci/ray"),
+]
+OWN = """
+import os, time
+from pathlib import Path
+
+from agent_envs import AgentEnv, Panel, Turn
+
+
+class Odd(AgentEnv):
+    def __init__(self, split="train", max_turns=3):
+        super().__init__(Panel("train", tuple(f"odd/{n}" for n in range(6))), max_turns=max_turns)
+
+    def begin(self, task_id):
+        here = Path(os.environ["ODD"])
+        with (here / "played").open("a") as file:
+            file.write(f"{os.getpid()} {task_id}\\n")
+        kill = here / "kill"
+        if kill.is_file() and task_id in kill.read_text():
+            if "once" in kill.read_text():
+                kill.unlink()
+            os._exit(1)
+        if (here / "fail").is_file():
+            raise ValueError("odd")
+        self.task = task_id
+        return f"Do {task_id}.", Turn("Go on.", anchor=task_id)
+
+    def act(self, action):
+        return Turn(f"You said {action!r}.", anchor=action, reward=len(action) / 100)
+"""
+
+
+@pytest.fixture(scope="module")
+def policy():
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer)), tokenizer)
+
+
+@pytest.fixture
+def standin(policy):
+    made = Standin(policy)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory):
+    """The current folder of trainer and actors, with an environment of a user's own."""
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "odd.py").write_text(OWN)
+    before = Path.cwd()
+    os.chdir(folder)
+    os.environ |= {"ODD": str(folder), "RAY_USAGE_STATS_ENABLED": "0"}
+    sys.path.append(str(folder))
+    if THERE:
+        import ray
+
+        ray.init(num_cpus=3, include_dashboard=False, object_store_memory=100 * 2**20)
+    yield folder
+    if THERE:
+        load_pool.cache_clear()
+        ray.shutdown()
+    os.chdir(before)
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def setting(where, policy, standin, tmp_path):
+    """A function: episodes in so many actors, and the processes that played."""
+    for name in ("played", "kill", "fail"):
+        (where / name).unlink(missing_ok=True)
+
+    def play(actors, *options):
+        chosen = recipe.load(
+            "alfworld mgr pocket",
+            ["env.id=odd:Odd", "env.data=auto", "env.max_turns=3", "engine.name=vllm",
+             f'engine.urls=["{standin.url}"]', f"sampling.actors={actors}",
+             "sampling.max_reply_tokens=8", "sampling.decode=free", "engine.patience=60.0",
+             *options],
+        )  # fmt: skip
+        engine = make_engine(chosen.engine, policy, tmp_path, version=7)
+        player = make_rollouts(chosen, "train", blind=("goal",))
+        tasks = draw_tasks(player.panel, tasks=4, rollouts=2, seed=1, step=1)
+        try:
+            return player.play(tasks, make_sampler(chosen, engine, policy, 1.0), 5, first=3)
+        finally:
+            engine.close()
+
+    def players():
+        lines = (where / "played").read_text().splitlines()
+        return {pid for pid, _ in map(str.split, lines)}, len(lines)
+
+    play.players = players
+    return play
+
+
+def group(number, size):
+    return [Task(f"t{number}", number, 0)] * size
+
+
+def test_groups_are_not_divided():
+    tasks = [*group(0, 4), *group(1, 4), *group(2, 4)]
+    # 12 tasks: groups begin at 0, 4 and 8; with two parts those before 6 are the first
+    assert [(part.first, len(part.tasks)) for part in divided(tasks, 2)] == [(0, 8), (8, 4)]
+    assert [part.first for part in divided(tasks, 8)] == [0, 4, 8]
+    assert [part.tasks for part in divided(tasks, 1)] == [tasks]
+
+
+def test_what_does_not_go_together():
+    chosen = short("mine", "sampling.actors=2")
+    with pytest.raises(RecipeError, match=r"sampling\.actors=2 needs servers .* engine\.urls, or"):
+        make_rollouts(chosen, "train")
+    chosen = recipe.load("sotopia grpo", ["partner.model=mine", "sampling.actors=2"])
+    with pytest.raises(RecipeError, match=r"sampling\.actors=2 does not go with partner\.model"):
+        make_rollouts(chosen, "train")
+
+
+@pytest.mark.skipif(THERE, reason="Ray is here")
+def test_without_ray_the_extra_is_named():
+    chosen = short("mine", "sampling.actors=2", "engine.name=vllm", 'engine.urls=["http://a:1"]')
+    with pytest.raises(ImportError, match=r"pip install 'agent-envs\[ray\]'"):
+        make_rollouts(chosen, "train")
+
+
+class TestRay:
+    pytestmark = WITH_RAY
+
+    def test_actors_play_the_same_episodes(self, setting):
+        here, there = setting(0), setting(2)
+        assert there == here
+        assert {step.version for episode in there for step in episode.steps} == {7}
+        pids, _ = setting.players()
+        assert len(pids) == 3  # this one and two actors
+
+    def test_what_a_dead_actor_was_playing_is_played_by_another(self, setting, where):
+        expected = setting(0)
+        (where / "played").unlink()
+        (where / "kill").write_text(f"once {expected[-1].task_id}")
+        assert setting(2) == expected
+        assert not (where / "kill").is_file()
+        assert setting(2) == expected  # with an actor in place of the dead one
+        pool = load_pool(2)
+        assert len(pool._idle) + len(pool._busy) == 2
+
+    def test_a_task_that_kills_all_actors(self, setting, where):
+        (where / "kill").write_text(setting(0)[0].task_id)
+        with pytest.raises(EngineError, match=r"all 2 actors of Ray died.*--resume"):
+            setting(2)
+
+    def test_an_error_of_the_environment_is_the_trainers(self, setting, where):
+        (where / "fail").touch()
+        with pytest.raises(ValueError, match=r"^odd$"):
+            setting(2)
+
+    def test_a_cluster_without_room(self, setting):
+        message = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"
+        with pytest.raises(EngineError, match=message):
+            setting(1, "env.processes=4", "engine.patience=3.0")
+        assert setting(1) == setting(0)
+
+    @pytest.mark.usefixtures("where", "unreported")
+    def test_a_run(self, tiny_folder, tmp_path, corridor, monkeypatch):
+        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        standin = Standin(Policy.load(str(tiny_folder)))
+        options = ["env.id=corridor:Corridor", "sampling.decode=free", "run.steps=2", "sft.steps=1",
+                   "engine.name=vllm", f'engine.urls=["{standin.url}"]']  # fmt: skip
+        for actors in (0, 2):
+            loaded = short(tiny_folder, *options, f"sampling.actors={actors}")
+            train(loaded, tmp_path / str(actors), console=quiet())
+        assert figures(tmp_path / "0") == figures(tmp_path / "2")
+        standin.close()
