@@ -103,6 +103,11 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
                 f"{option}={count} does not go with partner.model={recipe.partner.model!r}, which "
                 f"samples in this process; set {option}=0"
             )
+    if sampling.actors and parallel.size() > 1:
+        raise RecipeError(
+            f"sampling.actors={sampling.actors} works with one process, but torchrun started "
+            f"{parallel.size()}; set it to 0: each process then plays its share"
+        )
     if sampling.actors and not recipe.engine.urls:
         raise RecipeError(
             f"sampling.actors={sampling.actors} needs servers that all machines reach; set "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer import recipe
+from trainer import parallel, recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
 from trainer.engines import EngineError
 from trainer.engines.factory import make_engine
@@ -133,10 +133,14 @@ def test_groups_are_not_divided():
     assert [part.tasks for part in divided(tasks, 1)] == [tasks]
 
 
-def test_what_does_not_go_together():
+def test_what_does_not_go_together(monkeypatch):
     chosen = short("mine", "sampling.actors=2")
     with pytest.raises(RecipeError, match=r"sampling\.actors=2 needs servers .* engine\.urls, or"):
         make_rollouts(chosen, "train")
+    monkeypatch.setattr(parallel, "size", lambda: 2)
+    with pytest.raises(RecipeError, match=r"sampling\.actors=2 works with one process"):
+        make_rollouts(chosen, "train")
+    monkeypatch.undo()
     chosen = recipe.load("sotopia grpo", ["partner.model=mine", "sampling.actors=2"])
     with pytest.raises(RecipeError, match=r"sampling\.actors=2 does not go with partner\.model"):
         make_rollouts(chosen, "train")

@@ -92,8 +92,8 @@ class VLLMEngine:
                 f"vLLM was given weights {version} and does not answer with them (before: "
                 f"{before}): mean difference of log-probabilities {gap:.2g}, allowed "
                 f"{self._tolerance:g} (engine.tolerance). Check that it has the policy's model and "
-                f"dtype and, for servers, --logprobs-mode processed_logprobs --worker-extension-cls {WORKER}; "
-                "then restart it"
+                "dtype and, for servers, --logprobs-mode processed_logprobs "
+                f"--worker-extension-cls {WORKER}; then restart it"
             )
         self.version = version
 
