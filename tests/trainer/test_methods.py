@@ -552,6 +552,7 @@ def stepped(rollout, step):
     return replace(rollout, step=step, rng=np.random.default_rng(step))
 
 
+@pytest.mark.long
 def test_the_first_round_is_grpo_and_the_second_has_a_model(tmp_path):
     policy = tiny()
     method, rollout = filmed(policy, tmp_path), play(policy)
@@ -603,6 +604,7 @@ def recorded_run(tmp_path, steps=6, *, options=()):
     return method
 
 
+@pytest.mark.long
 def test_return_prediction_beats_the_mean_and_uses_the_goal(tmp_path):
     recorded_run(tmp_path, options=["turnrd.learning_rate=5e-3", "turnrd.epochs=60"])
     for number in range(3):
@@ -671,6 +673,7 @@ replay.main()
 """
 
 
+@pytest.mark.long
 def test_a_stage_that_was_killed_is_done_again(tmp_path, forked):
     """Killed when its model is written, and its manifest is not."""
     recorded_run(tmp_path)

@@ -79,6 +79,7 @@ def call(folder):
     return run
 
 
+@pytest.mark.long
 def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_folder):
     code, told = call(
         ("train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF, *CHOSEN),

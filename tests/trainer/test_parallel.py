@@ -146,6 +146,7 @@ def whole(corridor, tiny_folder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
     """With a stand-in for the server; one process draws the same replies."""
     standin = Standin(Policy.load(str(tiny_folder)))

@@ -207,6 +207,7 @@ def test_self_chat_repeats_itself(tiny_folder, policy):
     assert played[0] == played[1]
 
 
+@pytest.mark.long
 def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     loaded = chat(
         "pocket-talk", "env.max_turns=3", "sampling.tasks=2", "sampling.rollouts=4", "run.steps=1",

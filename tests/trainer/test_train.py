@@ -98,6 +98,7 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     assert [line["step"] for line in figures(tmp_path)] == list(range(1, 13))
 
 
+@pytest.mark.long
 def test_adapters_and_prompts_of_turns_go_on_too(corridor, tiny_folder, tmp_path):
     options = ["policy.lora.rank=2", "prompt.context=turn", "sft.steps=2", "run.steps=3"]
     options += ["eval.every=0", "sampling.tasks=2"]
@@ -364,6 +365,7 @@ def test_every_variant_of_a_method_takes_a_step(variant, corridor, tiny_folder, 
     take_a_step(f"alfworld {method}", tiny_folder, tmp_path, endpoint, *ROOM, *options)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unreported")
 def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint, tmp_path):
     partner = [f"partner.model={tiny_folder}", "partner.max_reply_tokens=8"]

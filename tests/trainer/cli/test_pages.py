@@ -128,6 +128,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(train, "train", start.train)
     monkeypatch.setattr(study, "run", start.study)
     monkeypatch.setattr("trainer.doctor.examine", start.doctor)
+    monkeypatch.setattr(build, "load_pool", lambda _: None)  # needs Ray
     for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
     monkeypatch.setattr(game, "browse", start.stop)
