@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from contextlib import suppress
 from itertools import count, cycle
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,7 +50,7 @@ class Servers:
         self._doubted: set[str] = set()  # servers that may have other weights
         self._seen: dict[str, float] = {}  # when they had the newest weights
         self._locks: dict[str, asyncio.Lock] = {}
-        cards = [self._do(self._json("GET", url, "/v1/models")) for url in self._urls]
+        cards = [self._do(self._card(url)) for url in self._urls]
         try:
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
         except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -196,6 +197,12 @@ class Servers:
                 f"{error}; start it with VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "
                 f"--logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
             ) from None
+
+    async def _card(self, url: str) -> dict[str, Any]:
+        """What a server says of its model; asked twice, as a kept connection may be a dead one."""
+        with suppress(_NoAnswer):
+            return await self._json("GET", url, "/v1/models")
+        return await self._json("GET", url, "/v1/models")
 
     async def _json(self, method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON of an answer.
