@@ -149,6 +149,14 @@ def test_a_sync_goes_on_without_a_server_that_is_away(policy, tmp_path):
     one.close()
 
 
+def test_only_weights_are_cleared_away(policy, standin, tmp_path):
+    kept, left = tmp_path / "weights" / "mine", tmp_path / "weights" / "0-123-0a1b2c3d"
+    for folder in (kept, left):
+        folder.mkdir(parents=True)
+    engine(policy, tmp_path, standin).close()
+    assert [one.name for one in (tmp_path / "weights").iterdir()] == ["mine"]
+
+
 def test_a_relative_run_folder_is_told_in_full(policy, standin, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     engine(policy, Path("run"), standin)

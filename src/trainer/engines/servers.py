@@ -114,7 +114,8 @@ class Servers:
         }
 
         def write() -> Path:
-            shutil.rmtree(self._folder, ignore_errors=True)  # also what a run before left
+            for old in self._folder.glob("[0-9]*-[0-9]*-????????"):  # also what a run before left
+                shutil.rmtree(old, ignore_errors=True)
             made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
             made.mkdir(parents=True)
             policy.model.config.save_pretrained(made)
