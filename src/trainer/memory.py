@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import torch
@@ -118,15 +118,17 @@ def named(part: str, remedy: str, policy: Policy, recipe: Recipe) -> Iterator[No
     """
     try:
         yield
-    except (torch.OutOfMemoryError, RuntimeError) as error:
+    except RuntimeError as error:  # also torch.OutOfMemoryError
         said = str(error)
         if not isinstance(error, torch.OutOfMemoryError) and "allocate" not in said:
             raise
         policy.model.zero_grad()
         needs = "`agent-envs doctor` says what the recipe needs in one process"
-        if parallel.size() == 1:  # the estimate runs the model, which is sharded otherwise
-            parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
-            needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
+        # The estimate runs the model, which several processes share, and needs a little memory.
+        with suppress(RuntimeError):
+            if parallel.size() == 1:
+                parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
+                needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
         raise OutOfMemory(
             f"out of memory while {part} ({said.splitlines()[0]:.120}); {remedy}. {needs}"
         ) from error

@@ -230,7 +230,8 @@ class _Run:
             values = self.imitate() if self.step <= warm else self.improve()
             if self.ahead is not None:
                 wait([self.ahead])  # nothing is sampled while weights change
-            self.engine.sync(self.policy, self.step)
+            if self.step >= warm:  # before, nothing is sampled at all
+                self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()

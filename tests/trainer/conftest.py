@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,42 +132,35 @@ def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
     )
 
 
-def tiny_model(vocabulary: int, seed: int = 0) -> Qwen2ForCausalLM:
+def tiny_model(vocabulary: int, seed: int = 0, **changed: Any) -> Qwen2ForCausalLM:
     """Two layers with grouped heads and weights large enough that logits differ."""
     torch.manual_seed(seed)
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "initializer_range": 0.3,
+        "eos_token_id": 2,
+    }
     config = Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=2,
+        vocab_size=vocabulary, tie_word_embeddings=True, bos_token_id=None, **(sizes | changed)
     )
     return Qwen2ForCausalLM(config).eval()
 
 
-def tiny_qwen(vocabulary: int) -> Qwen2ForCausalLM:
+def tiny_qwen(vocabulary: int, **changed: Any) -> Qwen2ForCausalLM:
     """Qwen2.5 with few layers; its heads are as wide as vLLM's kernels need them."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=128,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        initializer_range=0.2,
-        bos_token_id=None,
-        eos_token_id=2,
-    )
-    return Qwen2ForCausalLM(config).eval()
+    sizes = {
+        "hidden_size": 128,
+        "intermediate_size": 96,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "initializer_range": 0.2,
+    }
+    return tiny_model(vocabulary, **(sizes | changed))
 
 
 def tiny_llama(vocabulary: int) -> LlamaForCausalLM:

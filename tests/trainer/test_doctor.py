@@ -6,7 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from trainer import memory, recipe
+from trainer import cli, memory, recipe
 from trainer.cli.app import app
 from trainer.doctor import examine
 from trainer.memory import GIB, OutOfMemory
@@ -112,6 +112,30 @@ def test_a_lack_of_memory_names_the_part(corridor, tiny_folder, tmp_path, monkey
     monkeypatch.setattr("trainer.update.token_logprobs", fails)
     with pytest.raises(OutOfMemory, match=r"while updating .*lower update\.tokens.*activations"):
         train(short(tiny_folder), tmp_path, console=quiet())
+
+
+def test_no_memory_is_left_for_the_estimate_either(tiny_policy, tiny_folder, monkeypatch):
+    def fails(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("trainer.memory.estimate", fails)
+    with (
+        pytest.raises(OutOfMemory, match=r"while sampling .*lower it\. `agent-envs doctor`"),
+        memory.named("sampling", "lower it", tiny_policy, short(tiny_folder)),
+    ):
+        fails()
+
+
+def test_a_lack_of_memory_is_one_line(corridor, tiny_folder, tmp_path, monkeypatch, capsys):
+    def fails(*_, **__):
+        raise OutOfMemory("out of memory while updating; lower update.tokens")
+
+    monkeypatch.setattr("trainer.train.train", fails)
+    monkeypatch.setattr("sys.argv", ["agent-envs", "train", "alfworld", "mgr", "pocket",
+                                     "--out", str(tmp_path / "run")])  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert str(ended.value.code).startswith("agent-envs: out of memory while updating; lower")
 
 
 def test_other_errors_stay_as_they_are(tiny_policy, tiny_folder):

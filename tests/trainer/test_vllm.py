@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 import torch
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoTokenizer
 
 from trainer import recipe
 from trainer.engines import EngineError, StaleWeights
@@ -48,20 +48,13 @@ def qwen(tmp_path_factory):
     """A folder with a random model of Qwen2.5's shape, and a tokenizer for it."""
     folder = tmp_path_factory.mktemp("qwen") / "model"
     tokenizer = AutoTokenizer.from_pretrained(resolve("pocket"))
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
+    model = tiny_qwen(
+        len(tokenizer),
         max_position_embeddings=16384,
-        tie_word_embeddings=True,
-        bos_token_id=None,
+        initializer_range=0.02,
         eos_token_id=tokenizer.eos_token_id,
     )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -36,7 +36,7 @@ def main() -> None:
 
 def _of_the_user(error: Exception) -> bool:
     """Whether an error is the user's; any other is a bug and keeps its traceback."""
-    if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
+    if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError, MemoryError)):
         return True
     from gymnasium.error import Error as GymError
 
