@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from trainer import episodes, evaluate, metrics, recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
 from trainer.metrics import concentration, describe
 from trainer.train import RunError, check_folder, train
@@ -75,6 +76,17 @@ def test_recomputed_logprobs_are_the_sampled_ones(whole):
     gaps = [line["logprob_gap"] for line in figures(whole) if "logprob_gap" in line]
     assert gaps  # steps in which some group was alive
     assert max(gaps) < 1e-4
+
+
+def test_the_engine_gets_weights_when_something_is_sampled(
+    corridor, tiny_folder, tmp_path, monkeypatch
+):
+    """After the warm start and after each step that follows, with the number of the step."""
+    versions = []
+    monkeypatch.setattr(OwnEngine, "sync", lambda _, policy, version: versions.append(version))
+    options = ["sft.steps=3", "run.steps=2", "eval.every=0"]
+    train(short(tiny_folder, *options), tmp_path, console=quiet())
+    assert versions == [3, 4, 5]
 
 
 def test_the_same_seed_is_the_same_run(whole, tiny_folder, tmp_path):
