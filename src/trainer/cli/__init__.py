@@ -30,7 +30,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK) or not _of_the_user(error):
             raise
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()) or type(error).__name__
         sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
 
 

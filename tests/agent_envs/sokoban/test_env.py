@@ -64,7 +64,7 @@ def test_the_contract(env_id, action_space, reward, wall):
             for one in (
                 {"height": 7, "width": 7, "boxes": 2, "layout": "spaced", "render_mode": "ansi"},
                 {"height": 8, "width": 8, "boxes": 3, "rooms": 8},
-                {"height": 10, "width": 10, "boxes": 4, "max_solution": 60, "rooms": 5},
+                {"height": 10, "width": 10, "boxes": 4, "max_turns": 60, "rooms": 5},
                 {"boxes": 2, "solver_budget": 0},
             )
         ),

@@ -93,13 +93,17 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
     assert "Traceback" not in said
 
 
-def test_an_error_of_many_lines_is_printed_in_one(call, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(ValueError("one\n  two\n\nthree"), "one two three"), (MemoryError(), "MemoryError")],
+)
+def test_an_error_is_printed_in_one_line(call, monkeypatch, tmp_path, error, line):
     def fail(*_, **__):
-        raise ValueError("one\n  two\n\nthree")
+        raise error
 
     monkeypatch.setattr("trainer.report.write", fail)
     said = call("report", tmp_path)[2]
-    assert said == f"agent-envs: one two three ({cli.TRACEBACK}=1 shows the traceback)"
+    assert said == f"agent-envs: {line} ({cli.TRACEBACK}=1 shows the traceback)"
 
 
 def test_a_wrong_call_exits_with_2(call):
