@@ -29,8 +29,9 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 from trainer import metrics, recipe, recipes  # noqa: E402
 from trainer.build import make_rollouts  # noqa: E402
 from trainer.environments import make_env  # noqa: E402
+from trainer.integrations.episode import opening  # noqa: E402
 from trainer.policy import Policy  # noqa: E402
-from trainer.rollout import draw_tasks, opening  # noqa: E402
+from trainer.rollout import draw_tasks  # noqa: E402
 from trainer.train import train  # noqa: E402
 
 if TYPE_CHECKING:

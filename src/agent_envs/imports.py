@@ -73,7 +73,9 @@ def told(error: BaseException) -> str:
     calls = [
         call
         for call in traceback.extract_tb(error.__traceback__)
-        if not call.filename.startswith("<frozen ") and call.filename != __file__
+        if not call.filename.startswith("<frozen ")
+        and call.filename != __file__
+        and call.name != "__getattr__"  # what reads a missing attribute is of interest
     ]
     return f"{said} ({calls[-1].filename}:{calls[-1].lineno})" if calls else said
 

@@ -21,10 +21,12 @@ from credit.istar import IStar, Prime
 from credit.judge import Judge
 from credit.mgr import MGR
 from credit.multi_turn import MTGRPO, MTRLOO
+from credit.records import TurnRecord, rows_of
+from credit.rows import Rows, rows
 from credit.segments import Array
 from credit.stapo import STAPO
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
-from credit.turns import Turns
+from credit.turns import MissingColumn, Turns
 from credit.validation import nearest
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
@@ -48,16 +50,21 @@ __all__ = [
     "IStar",
     "Judge",
     "MergedGRPO",
+    "MissingColumn",
     "Prime",
     "Progressive",
     "Reinforce",
     "ReinforcePP",
+    "Rows",
+    "TurnRecord",
     "Turns",
     "anchors",
     "decomposers",
     "filters",
     "make",
     "names",
+    "rows",
+    "rows_of",
     "segments",
 ]
 

@@ -1,7 +1,7 @@
 """Turns: a batch of trajectories as columns, the input of every estimator."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,16 +22,27 @@ _PER_TURN: dict[str, Any] = {
 }
 OPTIONAL = ("turn_reward", "entropy")
 """The columns that a batch may lack."""
+_ALWAYS = ("group", "outcome", "trajectory")
 _NUMBERS = ("outcome", "reward", "progress", "turn_reward", "entropy")
 _PREFIX = "turn_reward."
 
 
-@dataclass(frozen=True, eq=False)
+class MissingColumn(ValueError, AttributeError):
+    """A method reads a column that the batch was made without."""
+
+
+def _absent() -> Any:
+    """Default of a column, which leaves no attribute of the class in the way of `__getattr__`."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Turns:
     """A batch of M trajectories with N turns in total.
 
     The rows of a trajectory are contiguous and in order. Columns may be any sequences. They are
     copied, checked and made read-only. Text columns hold str; a column of integers is converted.
+    Only `group`, `outcome` and `trajectory` must be given. Reading a column that was left out, as a
+    method does that needs it, raises `MissingColumn`.
 
     Args:
         group: [M] int, task group; trajectories of a group share the task and its initial state.
@@ -60,13 +71,13 @@ class Turns:
 
     group: NDArray[np.int64]
     outcome: NDArray[np.float64]
-    goal: NDArray[np.object_]
     trajectory: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    valid: NDArray[np.bool_]
-    progress: NDArray[np.float64]
-    anchor: NDArray[np.object_]
-    action: NDArray[np.object_]
+    goal: NDArray[np.object_] = field(default_factory=_absent)
+    reward: NDArray[np.float64] = field(default_factory=_absent)
+    valid: NDArray[np.bool_] = field(default_factory=_absent)
+    progress: NDArray[np.float64] = field(default_factory=_absent)
+    anchor: NDArray[np.object_] = field(default_factory=_absent)
+    action: NDArray[np.object_] = field(default_factory=_absent)
     turn_reward: NDArray[np.float64] | None = None
     turn_reward_names: tuple[str, ...] = ()
     entropy: NDArray[np.float64] | None = None
@@ -78,11 +89,17 @@ class Turns:
                 f"outcome_in_reward must be True, False or None, got {outcome_in_reward!r}"
             )
         for name, value in self._converted().items():
-            object.__setattr__(self, name, value)
+            if value is None and name not in OPTIONAL:
+                object.__delattr__(self, name)  # so that reading it calls __getattr__
+            else:
+                object.__setattr__(self, name, value)
         self._check_lengths()
         self._check_order()
         self._check_numbers()
-        if outcome_in_reward:
+        if not self.has("reward"):
+            if outcome_in_reward is not None:
+                raise ValueError(f"outcome_in_reward={outcome_in_reward}, but there is no reward")
+        elif outcome_in_reward:
             paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
             object.__setattr__(self, "reward", as_vector("reward", paid, np.float64))
         elif outcome_in_reward is None:
@@ -91,6 +108,27 @@ class Turns:
     def __len__(self) -> int:
         """Number of turns N."""
         return len(self.trajectory)
+
+    def __repr__(self) -> str:
+        held = ", ".join(
+            name for name in (*_PER_TRAJECTORY, *_PER_TURN, *OPTIONAL) if self.has(name)
+        )
+        return f"Turns({len(self.group)} trajectories, {len(self)} turns: {held})"
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse to read a column that was left out."""
+        if name in _PER_TRAJECTORY | _PER_TURN:
+            each = "trajectory" if name in _PER_TRAJECTORY else "turn"
+            zeros = ", zeros if turns are not paid" if name == "reward" else ""
+            raise MissingColumn(
+                f"this method reads the column {name!r}, which the batch was made without; give "
+                f"the {name} of each {each}{zeros}"
+            )
+        raise AttributeError(f"'Turns' object has no attribute {name!r}", name=name, obj=self)
+
+    def has(self, name: str) -> bool:
+        """Whether the batch has a column."""
+        return self.__dict__.get(name) is not None
 
     @property
     def group_of_turn(self) -> NDArray[np.int64]:
@@ -200,10 +238,10 @@ class Turns:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = {name: getattr(self, name) for name in _PER_TURN}
-        columns |= {name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY}
-        if self.entropy is not None:
-            columns["entropy"] = self.entropy
+        columns = {name: getattr(self, name) for name in (*_PER_TURN, "entropy") if self.has(name)}
+        columns |= {
+            name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY if self.has(name)
+        }
         columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
         texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
         arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
@@ -217,21 +255,25 @@ class Turns:
         table = pq.read_table(path)
         columns = {n: table[n].to_numpy() for n in table.column_names}
         first = np.unique(columns["trajectory"], return_index=True)[1]
-        given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY}
+        given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY if n in columns}
         given |= {n: columns[n] for n in (*_PER_TURN, "entropy") if n in columns}
         names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
         if names:
             given["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
-        return cls(**given, turn_reward_names=names, outcome_in_reward=False)
+        counted = False if "reward" in columns else None
+        return cls(**given, turn_reward_names=names, outcome_in_reward=counted)
 
     def _converted(self) -> dict[str, Any]:
         """The given columns in their types, read-only."""
-        columns = {
-            name: _column(name, getattr(self, name), kind)
-            for name, kind in (_PER_TRAJECTORY | _PER_TURN).items()
+        kinds = _PER_TRAJECTORY | _PER_TURN | {"entropy": np.float64}
+        given = {name: getattr(self, name) for name in kinds}
+        for name in _ALWAYS:
+            if given[name] is None:
+                raise TypeError(f"{name} must be a sequence, got None")
+        columns: dict[str, Any] = {
+            name: None if column is None else _column(name, column, kinds[name])
+            for name, column in given.items()
         }
-        if self.entropy is not None:
-            columns["entropy"] = as_vector("entropy", self.entropy, np.float64)
         names = as_names("turn_reward_names", self.turn_reward_names)
         if self.turn_reward is not None:
             columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
@@ -245,9 +287,8 @@ class Turns:
             ("trajectory", (*_PER_TURN, "turn_reward", "entropy")),
         ):
             rows = len(getattr(self, like))
-            for name in names:
-                column = getattr(self, name)
-                if column is not None and len(column) != rows:
+            for name in filter(self.has, names):
+                if len(column := getattr(self, name)) != rows:
                     raise ValueError(f"{name} has {len(column)} rows, {like} has {rows}")
 
     def _check_order(self) -> None:
@@ -267,10 +308,10 @@ class Turns:
             raise ValueError(f"trajectory row {row} is {owners[row]}, group has {expected} rows")
 
     def _check_numbers(self) -> None:
-        for name in _NUMBERS:
-            if getattr(self, name) is not None:
-                as_finite(name, getattr(self, name))
-        outside = np.flatnonzero((self.progress < 0) | (self.progress > 1))
+        for name in filter(self.has, _NUMBERS):
+            as_finite(name, getattr(self, name))
+        progress = self.progress if self.has("progress") else np.zeros(0)
+        outside = np.flatnonzero((progress < 0) | (progress > 1))
         if len(outside):
             row = outside[0]
             raise ValueError(f"progress row {row} must lie in [0, 1], got {self.progress[row]}")

@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from agent_envs.prompt import IMAGE, unmarked, without_goal
-from agent_envs.vector import at_once, in_thread, waits
+from agent_envs.prompt import unmarked, without_goal
+from agent_envs.vector import at_once, waits
 from trainer.engines import conversation_seeds
 from trainer.engines.gather import run
-from trainer.environments import OWN_REWARD, check_turn_reward, form_of, make_env
+from trainer.environments import make_env
 from trainer.episodes import Episode, Step
-from trainer.recipes import RecipeError
-from trainer.vision import Picture
+from trainer.integrations.episode import TextEpisode, called
 from trainer.workers import Workers
 
 if TYPE_CHECKING:
@@ -32,17 +31,12 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.engines import Reply, Sampler, Session
     from trainer.environments import Env, PromptOptions
+    from trainer.integrations.episode import Result
     from trainer.partner import Listening, PolicyPartner
     from trainer.policy import Policy
+    from trainer.vision import Picture
 
 _Made = TypeVar("_Made")
-_Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-
-INSTRUCTION = (
-    "Solve the task, one action per reply. "
-    "Reply with <think>your thoughts</think><action>your action</action>."
-)
-"""Text before the first observation with context "history"."""
 
 
 @dataclass(frozen=True)
@@ -68,27 +62,6 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
         for group, row in enumerate(rows.tolist())
         for _ in range(rollouts)
     ]
-
-
-def opening(env: gym.Env[str, str], observation: str) -> str:
-    """The first message of a conversation.
-
-    An environment that parses whole replies gives the instruction itself.
-    """
-    return observation if form_of(env) else f"{INSTRUCTION}\n\n{observation}"
-
-
-def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str, list[Picture]]:
-    """An observation as text, with `<image>` for each image, and the images.
-
-    An observation that is an image does not say the `goal`, so the text begins with it.
-    """
-    if isinstance(observation, str):
-        images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
-        if images is None:
-            return unmarked(observation), []
-        return observation, [Picture.of(image) for image in images]
-    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
 def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> list[int]:
@@ -236,21 +209,21 @@ class _Wave:
         decoding, context = self.sampler.decoding, self.rollouts.prompt.context
         # A policy as partner may speak first; it samples in this thread.
         start = partial(reset, env, task)
-        opened = await _called(env, start) if self.listening is None else start()
+        opened = await called(env, start) if self.listening is None else start()
         blind, policy = self.rollouts.blind, self.sampler.policy
         actor = _Actor(env, task, opened, policy, context=context, blind=blind)
-        while not actor.done and self._fits(actor, self.session.room(row)):
-            actions = actor.info["admissible_actions"]
+        while not actor.played.done and self._fits(actor, self.session.room(row)):
+            actions = actor.played.info["admissible_actions"]
             reply = await self.session.reply(
                 row,
                 actor.prompt,
-                images=actor.images,
+                images=actor.played.images,
                 admissible=actions if decoding.decode == "admissible" else None,
             )
             if self.listening is not None:
                 await self.listening.ask(row, (env, reply.text))
             blinded = actor.blinded()
-            actor.take(reply, blinded, await _called(env, partial(env.step, reply.text)))
+            actor.take(reply, blinded, await called(env, partial(env.step, reply.text)))
         self.session.leave(row)
         if self.listening is not None:
             self.listening.leave(row)
@@ -271,16 +244,8 @@ class _Wave:
         return False
 
 
-async def _called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
-    """The result of a call; if the environment waits for a server, made in a thread.
-
-    The thread does not hold up an exit.
-    """
-    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
-
-
 class _Actor:
-    """One running episode: its environment, its next prompt, and the record so far."""
+    """One running episode with the tokens of its prompts and replies."""
 
     def __init__(
         self,
@@ -294,115 +259,81 @@ class _Actor:
     ) -> None:
         self.env, self.context, self.blind = env, context, blind
         self.policy = policy
-        observation, self.info = opened
-        goal = self.info["goal"] if context == "history" else ""
-        self.observation, self.images = shown(env, observation, goal)
-        self.done = False
+        self.played = TextEpisode(env, opened, context=context)
         self.used = 0  # tokens of the conversation so far
-        self.first = self.observation, self.images
-        self.prompt = self._opening(self.observation, self.images)
+        self.first = self.played.observation, self.played.images
+        self.prompt = self._tokens(self.played.message, self.played.images)
         self.episode = Episode(
-            task_id=self.info["task_id"],
-            goal=self.info["goal"],
+            task_id=self.played.task_id,
+            goal=self.played.goal,
             group=task.group,
             seed=task.seed,
             context=context,
             steps=[],
-            task_type=self.info.get("task_type", ""),
+            task_type=self.played.info.get("task_type", ""),
         )
 
-    def _opening(self, text: str, images: Sequence[Picture]) -> list[int]:
-        """Tokens of the first message, or of a turn's whole prompt."""
-        message = opening(self.env, text) if self.context == "history" else text
+    def _tokens(self, message: str, images: Sequence[Picture]) -> list[int]:
+        """Tokens of the first message of a conversation, or of a turn's whole prompt."""
         return expanded(self.policy, self.policy.chat.opening(message), images)
 
     def blinded(self) -> dict[str, list[int]]:
         """Blind prompts of the turn, by the part that they leave out."""
         return {what: self._without(what) for what in self.blind}
 
-    def take(self, reply: Reply, blind: dict[str, list[int]], result: _Result) -> None:
+    def take(self, reply: Reply, blind: dict[str, list[int]], result: Result) -> None:
         """Record one turn: the reply, its blind prompts, and the result of `env.step`."""
-        before, seen, images = self.info, self.observation, self.images
-        observation, reward, terminated, truncated, self.info = result
-        self.observation, self.images = shown(self.env, observation)
-        self.done = terminated or truncated
-        paid = float(reward)
-        if self.done:  # what the environment itself pays last is the outcome
-            self.episode.outcome = self.info[OWN_REWARD]
-            paid -= self.episode.outcome
-            self.episode.partner_outcome = self.info.get("partner_reward")
-        self.episode.success = self.info["success"]
-        self.episode.truncated = truncated and not terminated
-        self._check_turn_reward()
-        step = self._step(reply, seen=seen, images=images, before=before, paid=paid, blind=blind)
-        self.episode.steps.append(step)
+        played, episode = self.played, self.episode
+        seen, images = played.observation, played.images
+        record = played.took(result)
+        episode.outcome, episode.partner_outcome = played.outcome, played.partner_outcome
+        episode.success, episode.truncated = played.success, played.truncated
+        episode.steps.append(
+            Step(
+                observation=seen,
+                reply=reply.text,
+                action=record.action,
+                prompt_ids=self.prompt,
+                reply_ids=reply.ids,
+                logprobs=reply.logprobs,
+                entropies=reply.entropies,
+                allowed=reply.allowed,
+                version=reply.version,
+                blind_ids=blind,
+                reward=record.reward,
+                valid=record.valid,
+                invalid_reason=record.invalid_reason,
+                progress=record.progress,
+                anchor=record.anchor,
+                turn_reward=dict(record.turn_reward),
+                images=images,
+            )
+        )
         if self.context == "history":
             self.used += len(self.prompt) + len(reply.ids)
-            after = self.policy.chat.after(reply.ids, self.observation)
-            self.prompt = expanded(self.policy, after, self.images)
+            after = self.policy.chat.after(reply.ids, played.message)
+            self.prompt = expanded(self.policy, after, played.images)
         else:
-            self.prompt = self._opening(self.observation, self.images)
-
-    def _check_turn_reward(self) -> None:
-        """Check the turn rewards of wrappers, too, and that every turn has the same ones."""
-        inner = self.env.unwrapped
-        name = getattr(inner, "kind", type(inner).__name__)  # of one in a worker process
-        source = f"the environment {name} with its wrappers"
-        check_turn_reward(self.info, source)
-        names = set(self.info.get("turn_reward", {}))
-        if self.episode.steps and names != (before := set(self.episode.steps[-1].turn_reward)):
-            raise RecipeError(
-                f"{source} reports info['turn_reward'] of {sorted(names)} after one of "
-                f"{sorted(before)}; every turn needs the same names"
-            )
+            self.prompt = self._tokens(played.message, played.images)
 
     def _without(self, what: str) -> list[int]:
         """The prompt of the turn without goal, history, both or observation."""
         if self.context == "turn":
-            images = [] if what == "observation" else self.images
-            return self._opening(self.env.blind(what), images)  # type: ignore[attr-defined]
-        seen, goal, steps = self.observation, unmarked(self.info["goal"]), self.episode.steps
+            images = [] if what == "observation" else self.played.images
+            return self._tokens(self.env.blind(what), images)  # type: ignore[attr-defined]
+        seen, goal = self.played.observation, unmarked(self.played.goal)
+        steps = self.episode.steps
         past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
         if what == "goal":
             length = len(steps[0].prompt_ids) if steps else len(self.prompt)
             first, images = self.first
-            aimless = self._opening(without_goal(first, goal), images)
+            aimless = self._tokens(without_goal(first, goal), images)
             return [*aimless, *[*past, *self.prompt][length:]]
         if what == "observation":
             ending = self.policy.chat.after(steps[-1].reply_ids, "...") if steps else []
-            return [*past, *ending] or self._opening(goal, [])
+            return [*past, *ending] or self._tokens(goal, [])
         if what == "both":
             seen = without_goal(seen, goal)
         elif goal not in seen:
             seen = f"{goal}\n\n{seen}"
-        return self._opening(seen, self.images)
-
-    def _step(
-        self,
-        reply: Reply,
-        *,
-        seen: str,
-        images: list[Picture],
-        before: dict[str, Any],
-        paid: float,
-        blind: dict[str, list[int]],
-    ) -> Step:
-        return Step(
-            observation=seen,
-            reply=reply.text,
-            action=self.info["action"],
-            prompt_ids=self.prompt,
-            reply_ids=reply.ids,
-            logprobs=reply.logprobs,
-            entropies=reply.entropies,
-            allowed=reply.allowed,
-            version=reply.version,
-            blind_ids=blind,
-            reward=paid,
-            valid=self.info["valid"],
-            invalid_reason=self.info["invalid_reason"],
-            progress=self.info["progress"],
-            anchor=before["anchor"],
-            turn_reward=self.info.get("turn_reward", {}),
-            images=images,
-        )
+        return self._tokens(seen, self.played.images)

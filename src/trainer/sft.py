@@ -17,9 +17,10 @@ from agent_envs.imports import told
 from agent_envs.vector import waits
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
+from trainer.integrations.episode import opening, shown
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
-from trainer.rollout import expanded, opening, reset, shown, together
+from trainer.rollout import expanded, reset, together
 from trainer.sampling import FORM
 from trainer.workers import applied
 

@@ -1,0 +1,165 @@
+"""Turn records: what a turn was, in a form that crosses processes and networks as JSON.
+
+All adapters of `trainer.integrations` carry these. `rows_of` makes rows for credit of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from credit.rows import Rows, rows
+from credit.validation import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VERSION = 1
+"""Version of the schema; records of another version are refused."""
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("task_id", "goal", "action", "anchor", "invalid_reason"), (str,)),
+    **dict.fromkeys(("progress", "reward"), (int, float)),
+    **dict.fromkeys(("entropy", "outcome"), (int, float, type(None))),
+    **dict.fromkeys(("step", "version"), (int,)),
+    "valid": (bool,),
+    "success": (bool, type(None)),
+    "turn_reward": (dict,),
+    "span": (tuple, list, type(None)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One turn of an agent.
+
+    Attributes:
+        task_id: Task of the environment.
+        goal: Goal text.
+        step: Number of the turn in its trajectory, from 0.
+        action: Environment action, without the model's thinking.
+        anchor: Key of the state in which the action was taken.
+        valid: Whether the reply was well-formed and the environment accepted the action.
+        invalid_reason: Why it was invalid, "" if valid.
+        progress: Progress after the turn, in [0, 1].
+        reward: Reward of the turn, without the outcome.
+        turn_reward: Rewards of verifiers by name.
+        entropy: Mean token entropy of the reply in nats, None if it is not known.
+        span: First token of the reply and the token after its last, in the tokens of the
+            trajectory; None if the record knows no tokens.
+        outcome: Terminal score on the last turn of a trajectory, None before.
+        success: Whether the task was solved, on the last turn; None before.
+        version: Version of this schema.
+
+    Raises:
+        TypeError: A value of another type.
+        ValueError: Another version.
+    """
+
+    task_id: str
+    goal: str
+    step: int
+    action: str
+    anchor: str
+    valid: bool
+    invalid_reason: str = ""
+    progress: float = 0.0
+    reward: float = 0.0
+    turn_reward: Mapping[str, float] = field(default_factory=dict)
+    entropy: float | None = None
+    span: tuple[int, int] | None = None
+    outcome: float | None = None
+    success: bool | None = None
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
+                raise TypeError(
+                    f"{name} of a turn record must be {wanted}, got {value!r:.60} "
+                    f"({type(value).__name__})"
+                )
+        if self.version != VERSION:
+            raise ValueError(
+                f"a turn record of version {self.version}, this is version {VERSION}; install the "
+                "same agent-envs on both sides"
+            )
+        if self.span is not None:
+            object.__setattr__(self, "span", tuple(self.span))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | TurnRecord) -> TurnRecord:
+        """The record of a mapping that `to_dict` made, e.g. after JSON.
+
+        Raises:
+            TypeError: A value of another type, or one is missing.
+            ValueError: Another version, or an unknown key.
+        """
+        if isinstance(given, TurnRecord):
+            return given
+        if not hasattr(given, "keys"):
+            raise TypeError(f"a turn record is a mapping, got {given!r:.80}")
+        if given.get("version", VERSION) == VERSION:
+            names = [one.name for one in fields(cls)]
+            for name in given:
+                if name not in names:
+                    raise ValueError(f"a turn record has no {name!r}{nearest(name, names)}")
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as values that JSON has."""
+        return asdict(self)
+
+
+def rows_of(
+    episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
+    uid: Sequence[Any],
+    *,
+    trajectory: Sequence[Any] | None = None,
+) -> Rows:
+    """Rows for credit of recorded episodes; the B rows are their turns, one episode after another.
+
+    Args:
+        episodes: The turns of each of M episodes, as records or as mappings.
+        uid: [M] text or int, task group of each episode.
+        trajectory: [M] text or int, id of each episode; by default its number. Parts of one episode
+            that have the same id are put together.
+
+    Raises:
+        ValueError: An episode has no turn or no outcome; and what `rows` refuses.
+        TypeError: What is no turn record.
+    """
+    names = range(len(episodes)) if trajectory is None else trajectory
+    if not len(episodes) == len(uid) == len(names):
+        raise ValueError(
+            f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
+            "give one of each for every episode"
+        )
+    table = [
+        (TurnRecord.of(record), group, name)
+        for turns, group, name in zip(episodes, uid, names, strict=True)
+        for record in turns
+    ]
+    ended = {name: record.outcome for record, _, name in table if record.outcome is not None}
+    for name in names:
+        if name not in ended:
+            raise ValueError(
+                f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
+                "stopped; a cut-off episode ends with TextEpisode.stop()"
+            )
+    known = [record.entropy is not None for record, _, _ in table]
+    return rows(
+        uid=[group for _, group, _ in table],
+        trajectory=[name for _, _, name in table],
+        step=[record.step for record, _, _ in table],
+        outcome=[ended[name] for _, _, name in table],
+        goal=[record.goal for record, _, _ in table],
+        turn_reward=[record.turn_reward for record, _, _ in table],
+        outcome_in_reward=False,
+        **{
+            name: [getattr(record, name) for record, _, _ in table]
+            for name in ("reward", "valid", "progress", "anchor", "action")
+        },
+        entropy=[record.entropy for record, _, _ in table] if any(known) else None,
+    )

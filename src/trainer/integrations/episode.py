@@ -1,0 +1,285 @@
+"""An episode behind plain text, with a record of every turn: the core of all adapters.
+
+The trainer's own rollouts play through it, too. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
+
+from gymnasium.error import ResetNeeded
+
+from agent_envs.prompt import IMAGE, unmarked
+from agent_envs.vector import in_thread, waits
+from credit.records import TurnRecord
+from trainer.environments import (
+    OWN_REWARD,
+    Env,
+    PromptOptions,
+    check_turn_reward,
+    form_of,
+    make_env,
+)
+from trainer.recipes import RecipeError
+from trainer.vision import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import gymnasium as gym
+
+    from agent_envs.panels import Panel
+
+_Made = TypeVar("_Made")
+Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+"""What `env.step` returns."""
+
+INSTRUCTION = (
+    "Solve the task, one action per reply. "
+    "Reply with <think>your thoughts</think><action>your action</action>."
+)
+"""Text before the first observation with context "history"."""
+
+
+def opening(env: gym.Env[str, str], observation: str) -> str:
+    """The first message of a conversation.
+
+    An environment that parses whole replies gives the instruction itself.
+    """
+    return observation if form_of(env) else f"{INSTRUCTION}\n\n{observation}"
+
+
+def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str, list[Picture]]:
+    """An observation as text, with `<image>` for each image, and the images.
+
+    An observation that is an image does not say the `goal`, so the text begins with it.
+    """
+    if isinstance(observation, str):
+        images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
+        if images is None:
+            return unmarked(observation), []
+        return observation, [Picture.of(image) for image in images]
+    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+
+
+async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
+    """The result of a call; if the environment waits for a server, made in a thread.
+
+    The thread does not hold up an exit.
+    """
+    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
+
+
+class TextEpisode:
+    """One running episode: what the model reads next, and the records of its turns.
+
+    Args:
+        env: Environment of `make_env`.
+        opened: What its `reset` returned.
+        context: "history" for one conversation, "turn" for a new prompt at every turn.
+
+    Attributes:
+        message: What the model reads next. With context "history" the first message also says the
+            form of a reply.
+        images: Images in `message`, in the order of its `<image>` marks.
+        info: The environment's last `info`.
+        done: Whether the episode has ended.
+        success: Whether the task is solved.
+        truncated: Whether it was cut off, by the limit on turns or by `stop`.
+        outcome: Terminal reward of the environment, without reward wrappers; 0 before the end.
+        partner_outcome: Outcome of the other side of a conversation; None without one.
+        records: The turns so far; the last one has the outcome when the episode has ended.
+    """
+
+    def __init__(
+        self, env: gym.Env[str, str], opened: tuple[Any, dict[str, Any]], *, context: str
+    ) -> None:
+        self.env, self.context = env, context
+        seen, self.info = opened
+        self.goal: str = self.info["goal"]
+        self.task_id: str = self.info["task_id"]
+        talk = context == "history"
+        self.observation, self.images = shown(env, seen, self.goal if talk else "")
+        self.message = opening(env, self.observation) if talk else self.observation
+        self.done = self.success = self.truncated = False
+        self.outcome = 0.0
+        self.partner_outcome: float | None = None
+        self.records: list[TurnRecord] = []
+        self._names: set[str] = set()
+
+    def step(self, reply: str) -> tuple[str, bool]:
+        """Step with a model's whole reply: the next message, and whether the episode has ended.
+
+        Raises:
+            gymnasium.error.ResetNeeded: The episode has ended.
+        """
+        self._check_running()
+        self.took(self.env.step(reply))
+        return self.message, self.done
+
+    async def astep(self, reply: str) -> tuple[str, bool]:
+        """`step` that lets others run while the environment waits for a server."""
+        self._check_running()
+        self.took(await called(self.env, partial(self.env.step, reply)))
+        return self.message, self.done
+
+    def took(self, result: Result) -> TurnRecord:
+        """Record a turn from what `env.step` returned.
+
+        Raises:
+            RecipeError: The environment or a wrapper reports turn rewards of other names, or what
+                are no numbers.
+        """
+        anchor = self.info["anchor"]
+        observation, reward, terminated, truncated, self.info = result
+        self.observation, self.images = shown(self.env, observation)
+        self.message = self.observation
+        self.done = terminated or truncated
+        self.success = self.info["success"]
+        self.truncated = truncated and not terminated
+        paid = float(reward)
+        if self.done:  # what the environment itself pays last is the outcome
+            self.outcome = self.info[OWN_REWARD]
+            paid -= self.outcome
+            self.partner_outcome = self.info.get("partner_reward")
+        self._check_turn_reward()
+        record = TurnRecord(
+            task_id=self.task_id,
+            goal=self.goal,
+            step=len(self.records),
+            action=self.info["action"],
+            anchor=anchor,
+            valid=self.info["valid"],
+            invalid_reason=self.info["invalid_reason"],
+            progress=self.info["progress"],
+            reward=paid,
+            turn_reward=dict(self.info.get("turn_reward", {})),
+            outcome=self.outcome if self.done else None,
+            success=self.success if self.done else None,
+        )
+        self.records.append(record)
+        return record
+
+    def stop(self) -> None:
+        """End the episode where it is, as truncated, e.g. because the tokens are used up."""
+        if not self.done:
+            self.done = self.truncated = True
+            if self.records:
+                last = replace(self.records[-1], outcome=self.outcome, success=self.success)
+                self.records[-1] = last
+
+    def _check_running(self) -> None:
+        if self.done:
+            raise ResetNeeded(f"the episode of {self.task_id!r} has ended; start another one")
+
+    def _check_turn_reward(self) -> None:
+        """Check the turn rewards of wrappers, too, and that every turn has the same ones."""
+        inner = self.env.unwrapped
+        name = getattr(inner, "kind", type(inner).__name__)  # of one in a worker process
+        source = f"the environment {name} with its wrappers"
+        check_turn_reward(self.info, source)
+        names = set(self.info.get("turn_reward", {}))
+        if self.records and names != self._names:
+            raise RecipeError(
+                f"{source} reports info['turn_reward'] of {sorted(names)} after one of "
+                f"{sorted(self._names)}; every turn needs the same names"
+            )
+        self._names = names
+
+
+class Episodes:
+    """Starts episodes of one environment; the environments of ended ones are used again.
+
+    Safe to use from several threads, and to pickle: a copy makes environments of its own.
+
+    Args:
+        env: Registered id ("AlfWorld-v0", "package:Id-v0"), or "package.module:Class" of an
+            `agent_envs.AgentEnv`.
+        context: "history" for one conversation, or "turn" for a new prompt at every turn.
+        template: With context "turn", the template as "package.module:NAME"; "" for the
+            environment's own.
+        history: With context "turn", past turns that the prompt shows.
+        options: `split`, `data`, `max_turns`, `invalid_penalty` and `wrappers` as in a recipe's
+            section `env`; anything else goes to the environment.
+
+    Raises:
+        RecipeError: The environment, a wrapper or the template does not exist or does not fit.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        *,
+        context: str = "history",
+        template: str = "",
+        history: int = 2,
+        **options: Any,
+    ) -> None:
+        ours = {
+            name: options.pop(name)
+            for name in ("split", "data", "max_turns", "invalid_penalty", "wrappers")
+            if name in options
+        }
+        self.env = Env(id=env, **ours, options=options)
+        self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+        self._idle = deque([self._made()])
+        self._lent: dict[int, TextEpisode] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"env": self.env, "prompt": self.prompt}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _idle=deque(), _lent={})
+
+    @property
+    def panel(self) -> Panel:
+        """The tasks of the split."""
+        env = self._taken()
+        self._idle.append(env)
+        panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
+        return panel
+
+    def start(self, *, task: int | str | None = None, seed: int | None = None) -> TextEpisode:
+        """Start an episode; `release` it when it has ended.
+
+        Args:
+            task: Number or id of the task; None draws one by the seed.
+            seed: Seed of the episode.
+
+        Raises:
+            ValueError: There is no such task.
+        """
+        env = self._taken()
+        named = {"task_id": task} if isinstance(task, str) else {"task": task}
+        try:
+            opened = env.reset(seed=seed, options=named if task is not None else None)
+            episode = TextEpisode(env, opened, context=self.prompt.context)
+        except Exception:
+            self._idle.append(env)
+            raise
+        self._lent[id(episode)] = episode
+        return episode
+
+    def release(self, episode: TextEpisode) -> None:
+        """Take an episode's environment back; the episode is stopped if it still runs."""
+        episode.stop()
+        if self._lent.pop(id(episode), None) is not None:
+            self._idle.append(episode.env)
+
+    def close(self) -> None:
+        """Close the environments that no episode uses."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _taken(self) -> gym.Env[str, str]:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._made()
+
+    def _made(self) -> gym.Env[str, str]:
+        return make_env(self.env, self.prompt, split=self.env.split)
