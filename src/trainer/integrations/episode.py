@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
+import numpy as np
 from gymnasium.error import ResetNeeded
 
 from agent_envs.prompt import IMAGE, unmarked
@@ -242,6 +243,22 @@ class Episodes:
         self._idle.append(env)
         panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
         return panel
+
+    def tasks(self, count: int = 0, *, seed: int = 0) -> list[dict[str, Any]]:
+        """Tasks for a trainer's data set, as keyword arguments of `start` and JSON values.
+
+        Args:
+            count: Number of tasks, drawn without repeats until all have occurred; 0 takes the
+                panel in its order.
+            seed: Seed of the draw and of the episodes' seeds.
+        """
+        rng, ids = np.random.default_rng(seed), self.panel.task_ids
+        order = list(range(len(ids)))
+        if count:
+            rounds = [rng.permutation(len(ids)) for _ in range(-(-count // len(ids)))]
+            order = np.concatenate(rounds)[:count].tolist()
+        seeds = rng.integers(2**31, size=len(order)).tolist()
+        return [{"task": ids[row], "seed": one} for row, one in zip(order, seeds, strict=True)]
 
     def start(self, *, task: int | str | None = None, seed: int | None = None) -> TextEpisode:
         """Start an episode; `release` it when it has ended.
