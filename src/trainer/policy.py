@@ -204,11 +204,18 @@ class Policy:
 
     def _shrink(self, *, trained: bool = False) -> None:
         """Store matrices in the dtype of the matrix products, by default those not trained."""
-        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
-        for module in self.model.modules():
-            plain = isinstance(module, nn.Linear) and module not in head
-            if plain and (trained or not any(p.requires_grad for p in module.parameters())):
+        for module in self.matrices():
+            if trained or not any(p.requires_grad for p in module.parameters()):
                 module.to(self.dtype)
+
+    def matrices(self) -> list[nn.Linear]:
+        """The linear layers whose products are in `dtype`: all but the output layer."""
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
+        return [
+            module
+            for module in self.model.modules()
+            if isinstance(module, nn.Linear) and module not in head
+        ]
 
     @contextmanager
     def computing(self) -> Iterator[None]:
