@@ -62,12 +62,12 @@ def serve(
         ImportError: The packages of the extra [search] are not installed.
         ValueError: `topk` or `port` is out of range. OSError: The port is taken.
     """
-    with _listening(host, port) as listening, _server(retriever, topk) as server:
+    with listen(host, port) as listening, _server(retriever, topk) as server:
         # uvicorn raises the signal that ended it again; both signals end this call.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with suppress(KeyboardInterrupt):
-                ready(_address(listening))
+                ready(address_of(listening) + PATH)
                 server.run([listening])
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -81,11 +81,11 @@ def serving(
 
     Arguments and errors are as in `serve`.
     """
-    with _listening(host, port) as listening, _server(retriever, topk) as server:
+    with listen(host, port) as listening, _server(retriever, topk) as server:
         thread = Thread(target=server.run, args=([listening],), name="retrieval-server")
         thread.start()
         try:
-            yield _address(listening)
+            yield address_of(listening) + PATH
         finally:
             server.should_exit = True
             thread.join()
@@ -220,13 +220,18 @@ def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(json.dumps(content), status, headers, "application/json")
 
 
-def _address(listening: socket.socket) -> str:
+def address_of(listening: socket.socket) -> str:
+    """The address of a listening socket, such as http://127.0.0.1:8000."""
     host, port, *_ = listening.getsockname()
-    return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY."""
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY.
+
+    Raises:
+        ValueError: `port` is out of range. OSError: The port is taken.
+    """
     if not 0 <= port <= _LAST_PORT:
         raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

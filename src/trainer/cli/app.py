@@ -12,6 +12,7 @@ from trainer.cli.audit import audit
 from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
+from trainer.cli.serve import serve
 from trainer.cli.train import evaluate, report, study, train
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.command()(study)
 app.command()(report)
 app.command()(recipes)
 app.command()(play)
+app.command()(serve)
 app.command()(audit)
 app.command()(doctor)
 app.command()(assets)

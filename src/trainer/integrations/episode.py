@@ -6,6 +6,7 @@ The trainer's own rollouts play through it, too. Nothing here needs torch.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -173,6 +174,21 @@ class TextEpisode:
                 last = replace(self.records[-1], outcome=self.outcome, success=self.success)
                 self.records[-1] = last
 
+    def fork(self) -> TextEpisode:
+        """A copy that continues as this episode would; neither changes the other.
+
+        Use `Episodes.fork`, which takes the copy's environment back.
+
+        Raises:
+            gymnasium.error.ResetNeeded: The episode has ended.
+            TypeError: The environment cannot be copied.
+        """
+        self._check_running()
+        copied = copy.copy(self)
+        copied.env, copied.info = copy.deepcopy((self.env, self.info))
+        copied.records = [*self.records]
+        return copied
+
     def _check_running(self) -> None:
         if self.done:
             raise ResetNeeded(f"the episode of {self.task_id!r} has ended; start another one")
@@ -280,6 +296,12 @@ class Episodes:
             raise
         self._lent[id(episode)] = episode
         return episode
+
+    def fork(self, episode: TextEpisode) -> TextEpisode:
+        """A copy of a running episode, as `TextEpisode.fork`; `release` it when it has ended."""
+        copied = episode.fork()
+        self._lent[id(copied)] = copied
+        return copied
 
     def release(self, episode: TextEpisode) -> None:
         """Take an episode's environment back; the episode is stopped if it still runs."""

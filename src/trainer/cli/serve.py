@@ -1,0 +1,67 @@
+"""The command `agent-envs serve`."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from trainer.assignment import assignment
+from trainer.cli.console import console
+
+
+def serve(
+    env: Annotated[
+        str, typer.Argument(help="An environment by id, name, or package.module:Class.")
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="max_turns, data, invalid_penalty, wrappers, context, template, history, and "
+            "arguments of the environment.",
+        ),
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(help="A split that is served, the default one first; several times."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port, 0 for a free one.")] = 8000,
+    sessions: Annotated[int, typer.Option(help="Sessions at the same time.")] = 64,
+    message: Annotated[int, typer.Option(help="Bytes of a message.")] = 256 * 1024,
+    idle: Annotated[
+        float, typer.Option(help="Seconds without a message that end a session.")
+    ] = 600.0,
+    *,
+    public: Annotated[
+        bool, typer.Option("--public", help="Let other machines connect without a token.")
+    ] = False,
+) -> None:
+    """Serve an environment with OpenEnv's protocol until Ctrl-C.
+
+    Clients send the token in $AGENT_ENVS_TOKEN, if it is set.
+    """
+    from trainer.cli.game import find
+    from trainer.integrations import openenv
+    from trainer.integrations.gate import Limits
+
+    given = dict(map(assignment, options or ()))
+    if "split" in given:
+        raise ValueError(f"a server may have several splits: --split {given['split']}")
+    name = env if ":" in env else find(env)
+    limits = Limits(sessions=sessions, message=message, idle=idle)
+    app = openenv.make_app(
+        name,
+        splits=split or ["train"],
+        limits=limits,
+        token=os.environ.get(openenv.TOKEN, ""),
+        **given,
+    )
+    page = console()
+    openenv.serve(
+        app,
+        host,
+        port,
+        public=public,
+        ready=lambda url: page.print(f"serving {name} at {url}", highlight=False),
+    )

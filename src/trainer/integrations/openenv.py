@@ -1,0 +1,452 @@
+"""OpenEnv: a server of any environment, with sessions, splits, turn records and forks.
+
+A session is a WebSocket connection of OpenEnv's protocol; `GenericEnvClient` of openenv and
+`trainer.integrations.remote.Remote` play it. Needs no torch. `trainer.integrations.gate` has the
+checks of callers and messages.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import signal
+import struct
+import zlib
+from base64 import b64encode
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from socket import AI_PASSIVE, getaddrinfo
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.error import Error, ResetNeeded
+
+from agent_envs.panels import nearest
+from agent_envs.retrieval.server import address_of, listen
+from trainer.integrations import check_version
+from trainer.integrations.episode import Episodes, TextEpisode
+from trainer.integrations.gate import WHOLE, Gate, Limits
+
+check_version("openenv", "0.10")
+
+from fastapi import HTTPException  # noqa: E402
+from openenv.core.env_server import (  # noqa: E402
+    Action,
+    Environment,
+    Observation,
+    State,
+    create_fastapi_app,
+)
+from openenv.core.env_server.types import EnvironmentMetadata  # noqa: E402
+from pydantic import Field  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from agent_envs.panels import Panel
+    from trainer.vision import Picture
+
+TOKEN = "AGENT_ENVS_TOKEN"  # noqa: S105  a name
+"""Environment variable of the command's token."""
+_log = logging.getLogger(__name__)
+_GRACE = 10  # seconds that running steps may still take when the server stops
+
+
+class Reply(Action):
+    """A model's whole reply."""
+
+    reply: str = Field(description="The model's whole reply, with its thinking")
+
+
+class Told(Observation):
+    """What the model reads next, and the record of the turn.
+
+    `reward` is all reward of the turn: that of the record, and on the last turn the outcome.
+    """
+
+    session: str = Field(description="Id of the session; reset(fork=...) of another copies it")
+    text: str = Field(description="What the model reads next")
+    images: list[str] = Field(description="PNG data URLs, in the order of <image> in the text")
+    task_id: str
+    goal: str
+    turn: int = Field(description="Number of turns so far")
+    success: bool
+    truncated: bool
+    record: dict[str, Any] | None = Field(description="credit.TurnRecord of the turn; None at first")
+
+
+class Episode(State):
+    """The running episode of a session with all its turn records."""
+
+    session: str = ""
+    split: str = ""
+    task_id: str = ""
+    goal: str = ""
+    done: bool = False
+    success: bool = False
+    truncated: bool = False
+    outcome: float = 0.0
+    records: list[dict[str, Any]] = Field(default_factory=list)
+
+
+@dataclass
+class Served:
+    """What all sessions of a server share.
+
+    Attributes:
+        env: Id of the environment.
+        episodes: By split, what sessions copy to start episodes of their own.
+        panels: The tasks by split; the first split is the default.
+        sessions: Sessions with an episode, by their id.
+    """
+
+    env: str
+    episodes: dict[str, Episodes] = field(default_factory=dict)
+    panels: dict[str, Panel] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def panel(self, split: str) -> Panel:
+        """The tasks of a split.
+
+        Raises:
+            ValueError: It is not served.
+        """
+        if split not in self.panels:
+            raise ValueError(
+                f"split {split!r:.60} is not served{nearest(split, self.panels)}; there are "
+                f"{', '.join(self.panels)}, and the server adds others with --split"
+            )
+        return self.panels[split]
+
+    def task(self, split: str, task_id: str) -> str:
+        """Check that a task is in a split, and return its id.
+
+        Raises:
+            ValueError: It is in another split, or in none.
+        """
+        panel = self.panel(split)
+        if task_id in panel.task_ids:
+            return task_id
+        for other, tasks in self.panels.items():
+            if task_id in tasks.task_ids:
+                raise ValueError(
+                    f"task {task_id!r} is in split {other!r}, not in {split!r}: "
+                    f"reset(split={other!r}, task_id=...)"
+                )
+        raise ValueError(
+            f"no task {task_id!r:.200} in split {split!r} of {len(panel)} tasks"
+            f"{nearest(task_id, panel.task_ids)}; POST /{self.env}/tasks lists them"
+        )
+
+
+class Session(Environment[Reply, Told, Episode]):
+    """One client's episodes, one after another.
+
+    OpenEnv makes one for each connection and calls it in a thread of its own, so that a slow step
+    does not hold up other sessions.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self.served, self.id, self.split, self.episode_id = served, token_urlsafe(16), "", ""
+        self.episode: TextEpisode | None = None
+        self._episodes: dict[str, Episodes] = {}
+        self._lock = Lock()  # a fork copies the episode in the thread of another session
+
+    def reset(  # type: ignore[override]  # the gate refuses other arguments
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        task_id: str | None = None,
+        fork: str | None = None,
+    ) -> Told:
+        """Start an episode, or continue that of the session `fork` from where it is.
+
+        Raises:
+            ValueError: No such split, task or session, or arguments that exclude each other.
+            gymnasium.error.ResetNeeded: The episode to fork has ended.
+        """
+        if fork is not None:
+            if any(given is not None for given in (seed, split, index, task_id)):
+                raise ValueError("a fork has the task and seed of its session; give fork alone")
+            task, (split, copied) = None, self._forked(fork)
+        else:
+            split = split or next(iter(self.served.panels))
+            copied, task = None, self._task(split, index, task_id)
+        with self._lock:
+            self._release()
+            self.split, self.episode_id = split, episode_id or ""
+            with _reported("reset"):
+                self.episode = copied or self._source(split).start(task=task, seed=seed)
+            self.served.sessions[self.id] = self
+            return self._told(None)
+
+    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+        """Take a turn with a model's reply.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode runs.
+        """
+        with self._lock:
+            if self.episode is None:
+                raise ResetNeeded(
+                    "no episode runs in this session: reset first; a new connection is a new "
+                    "session"
+                )
+            if self.episode.done:
+                raise ResetNeeded(
+                    f"the episode of {self.episode.task_id!r} has ended: reset starts another one"
+                )
+            with _reported("step"):
+                self.episode.step(action.reply)
+            record = self.episode.records[-1]
+            return self._told(record.reward + (record.outcome or 0.0))
+
+    @property
+    def state(self) -> Episode:
+        """The running episode with its records."""
+        if self.episode is None:
+            return Episode(episode_id=None, step_count=0, session=self.id)
+        played = self.episode
+        return Episode(
+            episode_id=self.episode_id or None,
+            step_count=len(played.records),
+            session=self.id,
+            split=self.split,
+            **{name: getattr(played, name) for name in ("task_id", "goal", "done", "success")},
+            truncated=played.truncated,
+            outcome=played.outcome,
+            records=[record.to_dict() for record in played.records],
+        )
+
+    def close(self) -> None:
+        """Close the environments of the session; forks of it go on."""
+        with self._lock:
+            self.served.sessions.pop(self.id, None)
+            self._release()
+            for episodes in self._episodes.values():
+                episodes.close()
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Name and purpose of the environment."""
+        about = f"{self.served.env} of agent-envs, splits {', '.join(self.served.panels)}"
+        with suppress(PackageNotFoundError):
+            return EnvironmentMetadata(
+                name=self.served.env, description=about, version=version("agent-envs")
+            )
+        return EnvironmentMetadata(name=self.served.env, description=about)
+
+    def list_splits(self) -> list[str]:
+        """The served splits; the first is the default."""
+        return [*self.served.panels]
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """All tasks of a split, with the arguments of `reset`."""
+        return self.get_task_range(split)
+
+    def num_tasks(self, split: str) -> int:
+        """Number of tasks of a split."""
+        return len(self._listed(split))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """One task of a split."""
+        panel = self._listed(split)
+        try:
+            return {"split": split, "index": index, "task_id": panel.at(index)}
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from None
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Tasks of a split, as Python slices them."""
+        ids = self._listed(split).task_ids
+        places = range(len(ids))[start:stop]
+        return [{"split": split, "index": one, "task_id": ids[one]} for one in places]
+
+    def _listed(self, split: str) -> Panel:
+        try:
+            return self.served.panel(split)
+        except ValueError as error:
+            raise HTTPException(404, str(error)) from None
+
+    def _task(self, split: str, index: int | None, task_id: str | None) -> int | str | None:
+        if index is not None and task_id is not None:
+            raise ValueError("give index or task_id of a task, not both")
+        panel = self.served.panel(split)
+        if index is not None:
+            return panel.at(index)
+        return None if task_id is None else self.served.task(split, task_id)
+
+    def _forked(self, fork: str) -> tuple[str, TextEpisode]:
+        source = self.served.sessions.get(fork)
+        if source is None:
+            raise ValueError(
+                f"no session {fork!r:.60} has an episode; give the id that its observations have, "
+                "and fork before it is closed"
+            )
+        with source._lock:  # noqa: SLF001
+            if source.episode is None:
+                raise ValueError(f"session {fork!r:.60} was closed; fork before it is closed")
+            try:
+                return source.split, self._source(source.split).fork(source.episode)
+            except TypeError as error:
+                raise ValueError(f"{self.served.env} cannot be forked: {error}") from error
+
+    def _source(self, split: str) -> Episodes:
+        return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
+
+    def _release(self) -> None:
+        if self.episode is not None:
+            self._episodes[self.split].release(self.episode)
+            self.episode = None
+
+    def _told(self, reward: float | None) -> Told:
+        played = self.episode
+        assert played is not None  # noqa: S101  for the type checker
+        return Told(
+            session=self.id,
+            text=played.message,
+            images=[_url(picture) for picture in played.images],
+            turn=len(played.records),
+            record=played.records[-1].to_dict() if played.records else None,
+            reward=reward,
+            **{n: getattr(played, n) for n in ("task_id", "goal", "done", "success", "truncated")},
+        )
+
+
+def make_app(
+    env: str,
+    *,
+    splits: Sequence[str] = ("train",),
+    limits: Limits = Limits(),  # noqa: B008  frozen
+    token: str = "",
+    **options: Any,
+) -> Gate:
+    """The ASGI application of a server.
+
+    Args:
+        env: Environment as in `Episodes`.
+        splits: The splits that are served, the default first.
+        limits: Limits on sessions, messages and idle time.
+        token: Token that callers must send; "" for none.
+        options: Further options of `Episodes`, e.g. `max_turns` or `context`.
+
+    Raises:
+        RecipeError: The environment, a split or an option does not exist or does not fit.
+        ValueError: No split, or a token that is too short.
+    """
+    if not splits:
+        raise ValueError("a server needs a split, got none; 'train' is the default")
+    served = Served(env)
+    for split in splits:
+        episodes = Episodes(env, split=split, **options)
+        panel = episodes.panel
+        episodes.close()
+        served.episodes[panel.split], served.panels[panel.split] = episodes, panel
+    app = create_fastapi_app(
+        lambda: Session(served),
+        Reply,
+        Told,
+        max_concurrent_envs=limits.sessions,
+        env_name=env,
+        state_cls=Episode,
+        mode="production",  # without POST /reset and /step, whose episodes end with the request
+    )
+    return Gate(app, env, limits=limits, token=token)
+
+
+def serve(
+    app: Gate,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    public: bool = False,
+    ready: Callable[[str], object] = print,
+) -> None:
+    """Serve until SIGINT or SIGTERM, in the main thread.
+
+    Args:
+        app: What `make_app` made.
+        host: Host name or address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        public: Allow other machines to connect without a token.
+        ready: Called with the address once the server accepts connections.
+
+    Raises:
+        ValueError: Other machines could connect without a token, or the port is out of range.
+        OSError: The port is taken.
+    """
+    from uvicorn import Config, Server
+
+    check_host(host, protected=app.token or public)
+    config = Config(
+        app,  # type: ignore[arg-type]  # a narrower protocol
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        proxy_headers=False,
+        server_header=False,
+        workers=1,
+        ws="websockets-sansio",
+        ws_max_size=WHOLE * app.limits.message,
+        ws_per_message_deflate=False,  # memory, and messages that expand
+        limit_concurrency=2 * app.limits.sessions + 32,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        # uvicorn raises the signal that ended it again; both signals end this call.
+        with listen(host, port) as listening, suppress(KeyboardInterrupt):
+            ready(address_of(listening))
+            Server(config).run([listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def check_host(host: str, *, protected: bool) -> None:
+    """Refuse an address that other machines reach, unless `protected`.
+
+    Raises:
+        ValueError: They could connect.
+    """
+    reached = [entry[4][0] for entry in getaddrinfo(host or None, 0, flags=AI_PASSIVE)]
+    if not protected and not all(ip_address(one).is_loopback for one in reached):
+        raise ValueError(
+            f"host {host!r} lets other machines connect, so set a token in ${TOKEN}, or listen on "
+            "127.0.0.1; --public serves without a token"
+        )
+
+
+@contextmanager
+def _reported(what: str) -> Iterator[None]:
+    """Log errors that are no one's mistake; OpenEnv sends the client only their text."""
+    try:
+        yield
+    except (ValueError, TypeError, Error):
+        raise
+    except Exception as error:
+        _log.exception("%s failed", what)
+        raise RuntimeError(
+            f"{what} failed on the server ({type(error).__name__}: {error!s:.500}); reset starts "
+            "another episode"
+        ) from error
+
+
+def _url(picture: Picture) -> str:
+    """A picture as PNG in a data URL."""
+    rows = b"".join(b"\0" + row.tobytes() for row in picture.array)
+    size = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    image = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return f"data:image/png;base64,{b64encode(image).decode()}"
