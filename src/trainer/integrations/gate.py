@@ -38,7 +38,10 @@ FIELDS: dict[str, dict[str, type]] = {
 }
 """The messages of a session and the fields of their data."""
 PAGES = ("/health", "/schema", "/metadata", "/openapi.json", "/list_environments")
-TASK_PAGES = {"splits": "GET", **dict.fromkeys(("tasks", "num_tasks", "task", "task_range"), "POST")}
+TASK_PAGES = {
+    "splits": "GET",
+    **dict.fromkeys(("tasks", "num_tasks", "task", "task_range"), "POST"),
+}
 WHOLE = 4
 """A message is refused if longer than its limit; longer than this many limits, it is not read."""
 _LARGEST = 2**63 - 1

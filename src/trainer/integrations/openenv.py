@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from secrets import token_urlsafe
 from socket import AI_PASSIVE, getaddrinfo
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
@@ -45,6 +45,8 @@ from pydantic import Field  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from uvicorn import Server
 
     from agent_envs.panels import Panel
     from trainer.vision import Picture
@@ -75,7 +77,9 @@ class Told(Observation):
     turn: int = Field(description="Number of turns so far")
     success: bool
     truncated: bool
-    record: dict[str, Any] | None = Field(description="credit.TurnRecord of the turn; None at first")
+    record: dict[str, Any] | None = Field(
+        description="credit.TurnRecord of the turn; None at first"
+    )
 
 
 class Episode(State):
@@ -277,13 +281,14 @@ class Session(Environment[Reply, Told, Episode]):
         except ValueError as error:
             raise HTTPException(404, str(error)) from None
 
-    def _task(self, split: str, index: int | None, task_id: str | None) -> int | str | None:
-        if index is not None and task_id is not None:
-            raise ValueError("give index or task_id of a task, not both")
+    def _task(self, split: str, index: int | None, task_id: str | None) -> str | None:
         panel = self.served.panel(split)
-        if index is not None:
-            return panel.at(index)
-        return None if task_id is None else self.served.task(split, task_id)
+        named = None if task_id is None else self.served.task(split, task_id)
+        if index is None:
+            return named
+        if named not in (None, at := panel.at(index)):
+            raise ValueError(f"task {index} of split {split!r} is {at!r}, not {named!r}; give one")
+        return at
 
     def _forked(self, fork: str) -> tuple[str, TextEpisode]:
         source = self.served.sessions.get(fork)
@@ -384,31 +389,53 @@ def serve(
         ValueError: Other machines could connect without a token, or the port is out of range.
         OSError: The port is taken.
     """
-    from uvicorn import Config, Server
-
     check_host(host, protected=app.token or public)
-    config = Config(
-        app,  # type: ignore[arg-type]  # a narrower protocol
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        proxy_headers=False,
-        server_header=False,
-        workers=1,
-        ws="websockets-sansio",
-        ws_max_size=WHOLE * app.limits.message,
-        ws_per_message_deflate=False,  # memory, and messages that expand
-        limit_concurrency=2 * app.limits.sessions + 32,
-        timeout_graceful_shutdown=_GRACE,
-    )
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # uvicorn raises the signal that ended it again; both signals end this call.
         with listen(host, port) as listening, suppress(KeyboardInterrupt):
             ready(address_of(listening))
-            Server(config).run([listening])
+            _server(app).run([listening])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def serving(app: Gate, port: int = 0) -> Iterator[str]:
+    """A server in a thread of this process for the duration of the context; yields its address.
+
+    It listens on 127.0.0.1. Errors are as in `serve`.
+    """
+    server = _server(app)
+    with listen("127.0.0.1", port) as listening:
+        thread = Thread(target=server.run, args=([listening],), name="openenv-server")
+        thread.start()
+        try:
+            yield address_of(listening)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _server(app: Gate) -> Server:
+    from uvicorn import Config, Server
+
+    return Server(
+        Config(
+            app,  # type: ignore[arg-type]  # a narrower protocol
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            workers=1,
+            ws="websockets-sansio",
+            ws_max_size=WHOLE * app.limits.message,
+            ws_per_message_deflate=False,  # memory, and messages that expand
+            limit_concurrency=2 * app.limits.sessions + 32,
+            timeout_graceful_shutdown=_GRACE,
+        )
+    )
 
 
 def check_host(host: str, *, protected: bool) -> None:

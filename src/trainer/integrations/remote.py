@@ -7,6 +7,7 @@ for credit. Left out: asyncio; use a thread for each session.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -43,18 +44,21 @@ class Remote:
         client: Any = require("websockets.sync.client", "openenv")
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._opened = ExitStack()
         self.message = self.task_id = self.goal = self.session = ""
         self.images: list[str] = []
         self.done = self.success = self.truncated = False
         self.outcome = 0.0
         self.records: list[TurnRecord] = []
         try:
-            self._socket = client.connect(
-                f"ws{self.url.removeprefix('http')}/ws",
-                additional_headers=self._headers,
-                compression=None,
-                proxy=None,
-                max_size=None,
+            self._socket = self._opened.enter_context(
+                client.connect(
+                    f"ws{self.url.removeprefix('http')}/ws",
+                    additional_headers=self._headers,
+                    compression=None,
+                    proxy=None,
+                    max_size=None,
+                )
             )
         except (OSError, ValueError, TimeoutError) as error:
             raise ServerError(f"no server at {url}: {error}; start it: agent-envs serve") from error
@@ -95,7 +99,7 @@ class Remote:
 
     def close(self) -> None:
         """End the session."""
-        self._socket.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +123,7 @@ class Remote:
                 pass  # the server may have said why
             answer = json.loads(self._socket.recv(timeout=self.timeout))
         except (ConnectionClosed, TimeoutError) as error:
-            self._socket.close()
+            self.close()
             said = str(error) or f"no answer within {self.timeout:g} s"
             raise ServerError(f"{self.url} ended the session: {said}; connect again") from error
         if answer["type"] == "error":
