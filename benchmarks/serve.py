@@ -74,8 +74,7 @@ def server(name: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[str
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
     ) as process:
         try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
+            ready = process.stdout.readline() if process.stdout else ""
             if " at " not in ready:
                 raise SystemExit("the server did not start")
             yield ready.rpartition(" at ")[2].strip(), process
@@ -117,13 +116,13 @@ async def speed(url: str, sessions: int, seconds: float, pid: int) -> str:
         for place in range(sessions):
             tasks.create_task(play(place, opened))
         grown: list[float] = []
-        while opened.n_waiting < sessions:
+        while opened.n_waiting < sessions:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         grown.append(memory(pid) - before)
         used, began = cpu(pid), time.perf_counter()
         until[0] = began + seconds
         await opened.wait()
-        while opened.n_waiting < sessions:
+        while opened.n_waiting < sessions:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         used, wall = cpu(pid) - used, time.perf_counter() - began
         await opened.wait()
@@ -139,7 +138,7 @@ def replies(played: TextEpisode, rng: random.Random) -> str:
     """A reply to a local episode: mostly an admissible action, sometimes nonsense."""
     inner: Any = played.env.unwrapped
     action = rng.choice([*played.info["admissible_actions"], "fly", "search[red shoes]", "look"])
-    if rng.random() < 0.1:  # noqa: PLR2004
+    if rng.random() < 0.1:
         return action
     form = inner.reply_form or "<think>{thought}</think><action>{action}</action>"
     return form.format(thought="so", action=action)
@@ -195,8 +194,8 @@ def killed(url: str, pid: int) -> str:
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
     ) as client:
-        assert client.stdout is not None
-        client.stdout.readline()
+        if client.stdout:
+            client.stdout.readline()
         rows.append((f"{KILLED} sessions", *held(pid)))
         client.kill()
     began = time.perf_counter()

@@ -21,6 +21,7 @@ TINY = {
     "reading": [],
     "rollout": ["--rows", "2", "--turns", "1"],
     "search_qa": ["--queries", "2", "--requests", "1", "--vectors", "300"],
+    "serve": ["--seconds", "0.3", "--sessions", "1", "4", "--only", "EZPoints-v0"],
     "sotopia": ["--steps", "20", "--episodes", "8"],
     "sotopia --talks": ["--talks", "1"],
     "trainer": ["--steps", "2", "--tasks", "1", "--turns", "2", "--methods", "mgr"],
@@ -37,6 +38,7 @@ SHOWN = {  # of the last table
     "reading": "harm: recall",
     "rollout": "2048",
     "search_qa": "answers identical to those in this process: True",
+    "serve": "AppWorld-v0:",
     "sotopia": "growth over the last 4 of 8 episodes",
     "sotopia --talks": "schedule-",
     "trainer": "at most 2 turns, one thread",
@@ -55,8 +57,21 @@ HEAVY = {"credit", "rollout", "search_qa", "sotopia", "trainer", "webshop"}
 """Those that take long at any size; CI runs them."""
 
 
+OPENENV = [
+    pytest.mark.openenv,
+    pytest.mark.skipif(
+        find_spec("openenv") is None,
+        reason="needs openenv in an environment of its own; see .ci/openenv",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long if n in HEAVY else ()) for n in TINY]
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.long if n in HEAVY else OPENENV if n == "serve" else ())
+        for n in TINY
+    ],
 )
 def test_a_benchmark_measures(name):
     assert SHOWN[name] in measured(name, *TINY[name])

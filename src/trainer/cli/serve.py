@@ -21,6 +21,7 @@ def serve(
             "arguments of the environment.",
         ),
     ] = None,
+    *,
     split: Annotated[
         list[str] | None,
         typer.Option(help="A split that is served, the default one first; several times."),
@@ -32,7 +33,6 @@ def serve(
     idle: Annotated[
         float, typer.Option(help="Seconds without a message that end a session.")
     ] = 600.0,
-    *,
     public: Annotated[
         bool, typer.Option("--public", help="Let other machines connect without a token.")
     ] = False,

@@ -120,6 +120,7 @@ class Gate:
         self._bearer = f"Bearer {token}".encode() if token else b""
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer, or pass on, one connection or request."""
         if scope["type"] == "websocket":
             await self._session(scope, receive, send)
         elif scope["type"] == "http":
@@ -131,18 +132,7 @@ class Gate:
         await receive()  # the connect
         try:
             self._check_caller(scope)
-            if scope["path"] != "/ws" or scope["query_string"]:
-                raise Refused(
-                    "sessions are at /ws, without a query; to continue another session, send "
-                    "reset with its id as fork",
-                    "SESSION_ERROR",
-                )
-            if self.sessions >= self.limits.sessions:
-                raise Refused(
-                    f"all {self.limits.sessions} sessions are in use; close one, or start the "
-                    "server with more --sessions",
-                    "CAPACITY_REACHED",
-                )
+            self._check_room(scope)
         except Refused as refusal:  # accepted first, because clients hide why they were rejected
             await send({"type": "websocket.accept"})
             await send(refusal.frame)
@@ -216,6 +206,20 @@ class Gate:
                 'header {"Authorization": "Bearer TOKEN"}',
                 "SESSION_ERROR",
                 401,
+            )
+
+    def _check_room(self, scope: Message) -> None:
+        if scope["path"] != "/ws" or scope["query_string"]:
+            raise Refused(
+                "sessions are at /ws, without a query; to continue another session, send reset "
+                "with its id as fork",
+                "SESSION_ERROR",
+            )
+        if self.sessions >= self.limits.sessions:
+            raise Refused(
+                f"all {self.limits.sessions} sessions are in use; close one, or start the server "
+                "with more --sessions",
+                "CAPACITY_REACHED",
             )
 
     def _check_path(self, method: str, path: str) -> None:
@@ -295,9 +299,9 @@ def _check_value(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = {int: "an integer", str: "text", dict: "an object"}[kind]
         raise Refused(f"{name} is {wanted}, got {value!r:.60}")
-    if kind is int and not 0 <= value <= _LARGEST:
+    if isinstance(value, int) and not 0 <= value <= _LARGEST:
         raise Refused(f"{name} must lie in 0..2**63-1, got {value!r:.60}")
-    if kind is str:
+    if isinstance(value, str):
         if name != "reply" and len(value) > _NAME:
             raise Refused(f"{name} has at most {_NAME} characters, got {len(value)}")
         try:

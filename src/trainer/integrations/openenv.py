@@ -57,13 +57,13 @@ _log = logging.getLogger(__name__)
 _GRACE = 10  # seconds that running steps may still take when the server stops
 
 
-class Reply(Action):
+class Reply(Action):  # type: ignore[misc]
     """A model's whole reply."""
 
     reply: str = Field(description="The model's whole reply, with its thinking")
 
 
-class Told(Observation):
+class Told(Observation):  # type: ignore[misc]
     """What the model reads next, and the record of the turn.
 
     `reward` is all reward of the turn: that of the record, and on the last turn the outcome.
@@ -82,7 +82,7 @@ class Told(Observation):
     )
 
 
-class Episode(State):
+class Episode(State):  # type: ignore[misc]
     """The running episode of a session with all its turn records."""
 
     session: str = ""
@@ -146,7 +146,7 @@ class Served:
         )
 
 
-class Session(Environment[Reply, Told, Episode]):
+class Session(Environment[Reply, Told, Episode]):  # type: ignore[misc]
     """One client's episodes, one after another.
 
     OpenEnv makes one for each connection and calls it in a thread of its own, so that a slow step
@@ -162,10 +162,11 @@ class Session(Environment[Reply, Told, Episode]):
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
 
-    def reset(  # type: ignore[override]  # the gate refuses other arguments
+    def reset(  # the gate refuses other arguments
         self,
         seed: int | None = None,
         episode_id: str | None = None,
+        *,
         split: str | None = None,
         index: int | None = None,
         task_id: str | None = None,
@@ -422,7 +423,7 @@ def _server(app: Gate) -> Server:
 
     return Server(
         Config(
-            app,  # type: ignore[arg-type]  # a narrower protocol
+            app,
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -7,7 +7,7 @@ for credit. Left out: asyncio; use a thread for each session.
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -84,7 +84,7 @@ class Remote:
         """Another session that continues as this one would; neither changes the other."""
         other = Remote(self.url, token=self.token, timeout=self.timeout)
         try:
-            other._take("reset", {"fork": self.session})  # noqa: SLF001
+            other._take("reset", {"fork": self.session})
         except ServerError:
             other.close()
             raise
@@ -117,10 +117,8 @@ class Remote:
         from websockets.exceptions import ConnectionClosed
 
         try:
-            try:
+            with suppress(ConnectionClosed):  # the server may have said why
                 self._socket.send(json.dumps({"type": kind, "data": data}))
-            except ConnectionClosed:
-                pass  # the server may have said why
             answer = json.loads(self._socket.recv(timeout=self.timeout))
         except (ConnectionClosed, TimeoutError) as error:
             self.close()

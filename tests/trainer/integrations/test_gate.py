@@ -10,7 +10,7 @@ import pytest
 from trainer.integrations.gate import Gate, Limits, Refused, check
 
 STEP = json.dumps({"type": "step", "data": {"reply": "look"}})
-TOKEN = "0123456789abcdef"
+TOKEN = "0123456789abcdef"  # noqa: S105
 
 
 async def echo(scope, receive, send):

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +47,7 @@ IDS = [
     if str(spec.entry_point).startswith("agent_envs.") and name != "WebShopSite-v0"
 ]
 LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
-TOKEN = "0123456789abcdef"
+TOKEN = "0123456789abcdef"  # noqa: S105
 COMMAND = [sys.executable, "-c", "import agent_envs_command; agent_envs_command.main()", "serve"]
 OWN = """
 import threading, time
@@ -119,8 +120,8 @@ def posted(url, path, body):
     """Status and content of an answer over HTTP."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
-        request = Request(f"{url}{path}", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=20) as answer:
+        request = Request(f"{url}{path}", body, {"Content-Type": "application/json"})  # noqa: S310
+        with urlopen(request, timeout=20) as answer:  # noqa: S310
             return answer.status, json.load(answer)
     except HTTPError as error:
         with error:
@@ -208,7 +209,7 @@ def test_tasks_and_splits(url):
         train, seen = one.tasks("train"), one.tasks("valid_seen")
         one.reset(**seen[3])
         assert one.task_id == seen[3]["task_id"]
-        with pytest.raises(ServerError, match="task 2 of split 'train' is .*; give one"):
+        with pytest.raises(ServerError, match=r"task 2 of split 'train' is .*; give one"):
             one.reset(index=2, task_id=train[3]["task_id"])
         one.reset(index=3, split="valid_seen")
         assert one.task_id == seen[3]["task_id"]
@@ -219,7 +220,7 @@ def test_tasks_and_splits(url):
     assert posted(url, "/AlfWorld-v0/task", {"split": "train", "index": 5}) == (200, {"task": task})
     some = {"split": "train", "start": -2, "stop": None}
     assert posted(url, "/AlfWorld-v0/task_range", some)[1]["tasks"] == train[-2:]
-    with urlopen(f"{url}/AlfWorld-v0/splits", timeout=20) as answer:
+    with urlopen(f"{url}/AlfWorld-v0/splits", timeout=20) as answer:  # noqa: S310
         assert [one["name"] for one in json.load(answer)] == ["train", "valid_seen"]
 
 
@@ -264,9 +265,8 @@ def test_hostile_requests_get_an_answer(url, path, body, status):
 def test_odd_resets_are_refused_and_the_session_goes_on(url, task, says):
     with Remote(url) as one:
         one.reset(seed=1)
-        with pytest.raises(ServerError, match=".") as caught:
+        with pytest.raises(ServerError, match=re.escape(says)):
             one.reset(**task)
-        assert says in str(caught.value)
         one.step(LOOK)
 
 
@@ -571,9 +571,8 @@ def test_the_command_serves_until_it_is_ended():
 )
 def test_odd_commands_are_refused_in_one_line(words, says, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["agent-envs", "serve", *words])
-    with pytest.raises(SystemExit, match=".") as caught:
+    with pytest.raises(SystemExit, match=re.escape(says)) as caught:
         agent_envs_command.main()
-    assert says in caught.value.code
     assert "\n" not in caught.value.code
 
 
@@ -583,5 +582,5 @@ def test_the_example_of_the_page_runs(capsys):
 
 
 def test_no_server_is_a_clear_error():
-    with pytest.raises(ServerError, match="no server at http://127.0.0.1:9: .*agent-envs serve"):
+    with pytest.raises(ServerError, match=r"no server at http://127.0.0.1:9: .*agent-envs serve"):
         Remote("http://127.0.0.1:9")
