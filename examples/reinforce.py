@@ -26,7 +26,7 @@ def words(texts):
 def rollout(vec, embed, mix, seeds):
     """One episode of each copy; copies with the same seed get the same task."""
     texts, info = vec.reset(seed=seeds)
-    turns, logprobs = [], []
+    turns, logprobs, entropies = [], [], []
     outcome, running = np.zeros(len(seeds)), np.ones(len(seeds), dtype=bool)
     while running.any():  # a copy that has ended begins another episode, which is ignored
         scores = mix(embed(words(texts))) @ embed(words(ACTIONS)).T / 8
@@ -35,6 +35,7 @@ def rollout(vec, embed, mix, seeds):
         choice = torch.distributions.Categorical(logits=scores)
         sampled = choice.sample()
         logprobs.append(choice.log_prob(sampled)[torch.tensor(running)])
+        entropies.append(choice.entropy()[torch.tensor(running)])
         actions = [ACTIONS[number] for number in sampled]
         turn = {"uid": seeds, "step": info["turn"], "anchor": info["anchor"], "action": actions}
         texts, _, terminated, truncated, info = vec.step(actions)
@@ -44,10 +45,10 @@ def rollout(vec, embed, mix, seeds):
         running &= ~(terminated | truncated)
     columns = {name: [turn[name] for turn in turns] for name in turns[0]}
     columns |= {"outcome": outcome[columns["trajectory"]], "reward": np.zeros(len(turns))}
-    return credit.rows(**columns), torch.cat(logprobs), outcome.mean()
+    return credit.rows(**columns), torch.cat(logprobs), torch.cat(entropies), outcome.mean()
 
 
-def main(method="has", steps=100, seed=0):
+def main(method="has", steps=60, seed=0):
     """Learn to make 12 of two cards."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -58,10 +59,10 @@ def main(method="has", steps=100, seed=0):
     estimator = credit.make(method)
     for step in range(steps):
         seeds = rng.integers(2**31, size=TASKS).repeat(COPIES).tolist()
-        rows, logprobs, success = rollout(vec, embed, mix, seeds)
+        rows, logprobs, entropies, success = rollout(vec, embed, mix, seeds)
         advantage = torch.tensor(rows.advantage(estimator(rows.turns, rng)))
         optimizer.zero_grad()
-        (-advantage * logprobs).mean().backward()
+        (-advantage * logprobs - 0.1 * entropies).mean().backward()
         optimizer.step()
         print(f"step {step + 1}: {success:.0%} of the episodes succeed")
 
