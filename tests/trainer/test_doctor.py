@@ -7,10 +7,11 @@ import torch
 from typer.testing import CliRunner
 
 from trainer import cli, memory, recipe
+from trainer.adapters import LoRA
 from trainer.cli.app import app
 from trainer.doctor import examine
 from trainer.memory import GIB, OutOfMemory
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.train import train
 
 from .conftest import quiet, short
