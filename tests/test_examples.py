@@ -23,13 +23,16 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "examples"
 FILES = sorted(FOLDER.glob("*.py"))
-WITH_AGENTS = [
-    pytest.mark.agents,
-    pytest.mark.skipif(
-        importlib.util.find_spec("agents") is None,
-        reason="needs openai-agents, in an environment of its own; see .ci/examples",
-    ),
-]
+WITH_OPENAI, WITH_AGENTS = (
+    [
+        pytest.mark.agents,
+        pytest.mark.skipif(
+            importlib.util.find_spec(module) is None,
+            reason=f"needs {peer} in an environment of its own; see .ci/examples",
+        ),
+    ]
+    for module, peer in (("openai", "openai"), ("agents", "openai-agents"))
+)
 SITE = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 
 
@@ -150,20 +153,20 @@ GOOD = ("AppWorld-v0", "EZPoints-v0", "SearchQA-v0", "Sokoban-v0", "VisualSokoba
 BAD = ("AlfWorld-v0", "Sotopia-v0", "WebShop-v0", "WikiSearch-v0")
 
 
-def test_the_react_agent_is_scored(monkeypatch):
-    pytest.importorskip("openai", reason="no openai; pip install openai")
-    react = loaded("react_agent", monkeypatch)
+@pytest.mark.parametrize("name", [pytest.param("react_agent", marks=WITH_OPENAI)])
+def test_the_react_agent_is_scored(name, monkeypatch):
+    react = loaded(name, monkeypatch)
     assert set(react.IDS) == {*GOOD, *BAD, "WebShopSite-v0"}
     with ChatServer(Player(monkeypatch, GOOD, as_text)) as server:
         found = scores(printed(react.main, "stub", server.url, "3", *GOOD, *BAD))
         shown = [body["messages"][-1]["content"] for body in server.asked]
-    for name in GOOD:
+    for one in GOOD:
         # 3 of 3: Wilson's interval is [3 / (3 + 1.96^2), 1] = [43.9%, 100%]
-        assert found[name] == (100, 44, 100, 100, 1.0), name
-    for name in BAD:
-        success, low, high, valid, progress = found[name]
+        assert found[one] == (100, 44, 100, 100, 1.0), one
+    for one in BAD:
+        success, low, high, valid, progress = found[one]
         # 0 of 3: [0, 1.96^2 / (3 + 1.96^2)] = [0, 56.1%]
-        assert (success, low, high) == (0, 0, 56), name
+        assert (success, low, high) == (0, 0, 56), one
         assert valid == 0
         assert progress < 1
     images = [seen for seen in shown if not isinstance(seen, str)]
