@@ -96,8 +96,8 @@ def test_reinforce_learns(monkeypatch):
     """From 1% of the episodes to most of them, with 30 steps of 128 episodes."""
     pytest.importorskip("torch")
     shares = successes(printed(loaded("reinforce", monkeypatch).main, "has", 30, 0))
-    assert sum(shares[:2]) / 2 < 6
-    assert sum(shares[-5:]) / 5 > 30
+    assert shares[0] < 6
+    assert sum(shares[-5:]) / 5 > 40
 
 
 class Player:
