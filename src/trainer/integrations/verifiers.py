@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from credit.records import rows_of
 from trainer.integrations import check_version
-from trainer.integrations.episode import Episodes, TextEpisode
+from trainer.integrations.episode import text_episodes
 
 check_version("verifiers", "0.4")
 
@@ -21,10 +21,12 @@ from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from credit import Turns
-    from credit.segments import Array
+    import numpy as np
+
+    from credit import Estimator
+    from trainer.integrations.episode import TextEpisode
 
 RECORDS, NODES = "turn_records", "turn_nodes"
 """Keys of `Trace.info`: the records of an episode's turns, and the nodes sampled in each turn."""
@@ -37,7 +39,7 @@ class AgentEnvsConfig(vf.TasksetConfig):
         env: Registered id or "package.module:Class" of the environment.
         split: Split whose tasks are played.
         seed: Seed of the episodes' seeds. All episodes of a task have the same seed.
-        options: Further options of `Episodes`, e.g. {"max_turns": 20, "data": "embedded"}.
+        options: Further options of `text_episodes`, e.g. {"max_turns": 20, "data": "embedded"}.
     """
 
     env: str = "AlfWorld-v0"
@@ -65,7 +67,7 @@ class AgentEnvsTaskset(vf.Taskset[AgentEnvsTask, AgentEnvsConfig]):
 
     def __init__(self, config: AgentEnvsConfig) -> None:
         super().__init__(config)
-        self.episodes = Episodes(config.env, split=config.split, **config.options)
+        self.episodes = text_episodes(config.env, split=config.split, **config.options)
 
     def load(self) -> Iterator[AgentEnvsTask]:
         """All tasks of the split."""
@@ -117,7 +119,7 @@ class AgentEnvsEnv(vf.Env[AgentEnvsEnvConfig]):
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         """Play one episode."""
-        episodes: Episodes = self.taskset.episodes
+        episodes = self.taskset.episodes
         episode = episodes.start(task=task.data.id, seed=task.data.seed)
         nodes: list[list[int]] = []
         try:
@@ -157,7 +159,7 @@ def _record(trace: vf.Trace, episode: TextEpisode, nodes: list[list[int]]) -> No
 
 
 def assign_advantages(
-    episodes: Iterable[vf.Episode], estimator: Callable[[Turns], Array]
+    estimator: Estimator, episodes: Iterable[vf.Episode], *, rng: np.random.Generator | None = None
 ) -> None:
     """Write the advantage of each turn to the tokens that were sampled in it.
 
@@ -165,9 +167,10 @@ def assign_advantages(
     not trainable, are left out and keep None.
 
     Args:
+        estimator: E.g. `credit.make("gigpo")`.
         episodes: Episodes of `AgentEnvsEnv`, all of a group at once. A group is the consumer's
             `Episode.group`, or the episodes of one task where there is none.
-        estimator: An estimator, e.g. `credit.make("mgr")`.
+        rng: For an estimator that draws.
 
     Raises:
         ValueError: A trace without turn records or without tokens; and what `rows_of` and the
@@ -179,6 +182,8 @@ def assign_advantages(
         for trace in episode.traces
         if trace.ok and trace.agent.trainable
     ]
+    if not played:
+        return
     for _, trace in played:
         _check(trace)
     made = rows_of(
@@ -186,7 +191,7 @@ def assign_advantages(
         [group for group, _ in played],
         trajectory=[trace.id for _, trace in played],
     )
-    advantages = iter(made.advantage(estimator(made.turns)).tolist())
+    advantages = iter(made.advantage(estimator(made.turns, rng)).tolist())
     for _, trace in played:
         for turn in trace.info[NODES]:
             advantage = next(advantages)
