@@ -7,10 +7,11 @@ import torch
 from typer.testing import CliRunner
 
 from trainer import cli, memory, recipe
+from trainer.adapters import LoRA
 from trainer.cli.app import app
 from trainer.doctor import examine
 from trainer.memory import GIB, OutOfMemory
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -30,11 +31,24 @@ def test_a_sound_recipe(corridor, tiny_folder):
     assert "6 steps" in findings["costs"][1]
 
 
-def test_what_cannot_fit_is_said_by_part(corridor, tiny_folder):
-    state, said = found(tiny_folder, "update.tokens=1000000000")["memory"]
+@pytest.mark.parametrize(
+    ("option", "largest", "remedy"),
+    [
+        ("update.tokens=1000000000", "activations", "lower update.tokens"),
+        ("sampling.rows=1000000000", "keys and values", "lower sampling.rows"),
+    ],
+)
+def test_what_cannot_fit_is_said_by_part(corridor, tiny_folder, option, largest, remedy):
+    state, said = found(tiny_folder, option)["memory"]
     assert state == "error"
-    assert "activations" in said.split(": ")[1].split(" GiB")[0]  # the largest comes first
-    assert "lower update.tokens" in said
+    assert largest in said.split(": ")[1].split(" GiB")[0]  # the largest comes first
+    assert remedy in said
+
+
+def test_a_model_that_is_too_large_is_not_mended_by_fewer_tokens():
+    parts = {"weights": 3.0, "gradients": 4.0, "activations": 1.0}
+    assert "policy.lora.rank=16" in memory.remedy(parts)
+    assert "update.tokens" not in memory.remedy(parts)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +91,31 @@ def test_weights_gradients_and_moments_are_counted(tiny_folder):
     policy = Policy.load(str(tiny_folder))
     trained = sum(p.numel() for p in policy.parameters())
     parts = memory.estimate(policy, short(tiny_folder), reference=True)
-    assert parts["weights"] == parts["gradients, float32"] == parts["reference"] == 4 * trained
+    assert parts["weights"] == parts["gradients"] == parts["reference"] == 4 * trained
     assert parts["moments of AdamW"] == 8 * trained
     light = memory.estimate(
         Policy.load(str(tiny_folder), lora=LoRA(rank=2)), short(tiny_folder), reference=False
     )
     assert light["moments of AdamW"] < parts["moments of AdamW"] / 5
     assert "reference" not in light
+
+
+def test_matrices_that_are_stored_in_bfloat16_are_counted_so(tiny_folder):
+    policy = Policy.load(str(tiny_folder), dtype="bfloat16")
+    recipe = short(tiny_folder, "policy.dtype=bfloat16", "update.optimizer=adamw8bit-sr")
+    before = memory.estimate(policy, recipe, reference=False)
+    policy.store_in_bfloat16()
+    stored = sum(p.nbytes for p in policy.parameters())
+    after = memory.estimate(policy, recipe, reference=False)
+    for parts in (before, after):
+        assert parts["weights"] == parts["gradients"] == stored
+        assert parts["weights in bfloat16 during a pass"] == 0
+    plain = memory.estimate(
+        Policy.load(str(tiny_folder), dtype="bfloat16"),
+        short(tiny_folder, "policy.dtype=bfloat16"),
+        reference=False,
+    )
+    assert plain["weights in bfloat16 during a pass"] == plain["weights"] - stored > 0
 
 
 def test_activations_grow_with_the_tokens_and_shrink_by_checkpointing(tiny_folder):
