@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import re
+import subprocess
+import sys
 import time
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -42,6 +46,7 @@ if THERE:
         token_advantages,
     )
 
+PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "nemo_gym.md"
 OPTIONS = {"data": "embedded", "max_turns": 30}
 TOKENS = 3
 
@@ -213,6 +218,25 @@ def test_every_reply_gets_the_advantage_of_its_turn(results, rows, method):
     assert len(set(expected.tolist())) > 2
 
 
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
+def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
+    results = []
+    for ids, turns in zip(recorded.ids, recorded.records, strict=True):
+        output = [{"generation_token_ids": ids[slice(*turn.span)]} for turn in turns]
+        info = {RECORDS: [turn.to_dict() for turn in turns]}
+        results.append({"info": info, "response": {"output": output}})
+    estimator = credit.make(method)
+    found = token_advantages(estimator, results, recorded.uid, rng=np.random.default_rng(3))
+    made = rows_of(recorded.records, recorded.uid)
+    spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
+    expected = made.scatter(
+        estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans
+    )
+    for row, (turns, values) in enumerate(zip(recorded.records, found, strict=True)):
+        for turn, given in zip(turns, values, strict=True):
+            assert given == pytest.approx(expected[row, slice(*turn.span)], abs=1e-9)
+
+
 def test_results_that_do_not_fit_are_refused(results):
     bare = [{**result, "response": {"output": []}} for result in results]
     with pytest.raises(ValueError, match="0 replies with tokens"):
@@ -284,3 +308,12 @@ def test_asyncio_reset_of_a_running_session_ends_it(rows):
 
     assert asyncio.run(play()).done
     assert len(ours.session_state) == 1
+
+
+def test_the_block_of_the_page_runs(tmp_path):
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "block.py").write_text(block)
+    child = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert child.returncode == 0, child.stderr

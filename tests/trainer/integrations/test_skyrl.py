@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +40,7 @@ if THERE:
         token_advantages,
     )
 
+PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "skyrl.md"
 TASKS = {
     "AlfWorld-v0": {"data": "embedded"},
     "WebShop-v0": {"data": "embedded"},
@@ -192,6 +197,28 @@ def test_every_reply_gets_the_advantage_of_its_turn(group, method):
     assert len(values) > 2
 
 
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
+def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
+    """A response begins with the first reply: SkyRL's prompt is what comes before it."""
+    starts = [turns[0].span[0] for turns in recorded.records]
+    masks = recorded.mask()
+    output = {
+        "loss_masks": [
+            masks[row, start : len(ids)].tolist()
+            for row, (start, ids) in enumerate(zip(starts, recorded.ids, strict=True))
+        ],
+        "env_metrics": [{RECORDS: [one.to_dict() for one in turns]} for turns in recorded.records],
+    }
+    estimator = credit.make(method)
+    found = token_advantages(estimator, output, recorded.uid, rng=np.random.default_rng(3))
+    made = rows_of(recorded.records, recorded.uid)
+    spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
+    expected = made.scatter(estimator(made.turns, np.random.default_rng(3)), masks, spans)
+    for row, (start, values) in enumerate(zip(starts, found, strict=True)):
+        assert values == pytest.approx(expected[row, start : start + len(values)], abs=1e-9)
+        assert not expected[row, start + len(values) :].any()
+
+
 def test_step_wise_rows_get_the_same(group):
     """SkyRL's step_wise_trajectories: a row is a turn, and only the last one has metrics."""
     output, uids = group
@@ -259,3 +286,12 @@ def test_the_trainers_advantages_are_right_aligned_and_padding_gets_nothing(grou
     for row, given in zip(found, token_advantages(trainer.estimator, output, uids), strict=False):
         assert row == pytest.approx([0.0] * (width - len(given)) + given, abs=1e-6)
     assert found[-1] == [0.0] * width
+
+
+def test_the_block_of_the_page_runs(tmp_path):
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "block.py").write_text(block)
+    child = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert child.returncode == 0, child.stderr

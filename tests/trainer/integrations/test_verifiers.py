@@ -9,9 +9,11 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,17 +50,17 @@ TEMPLATE = (
 
 
 class Endpoint:
-    """Chat completions, and vLLM's completions of tokens; every other session solves its task.
+    """Chat completions, and vLLM's completions of tokens; every other session of a task solves it.
 
     Attributes:
         solutions: Replies that solve a task, by its first message.
-        sessions: Sessions in the order of their first request.
+        sessions: Sessions of each task in the order of their first request.
         broken: Requests are answered with an error.
     """
 
     def __init__(self, solutions, tokenizer=None):
         self.solutions, self.tokenizer = solutions, tokenizer
-        self.sessions, self.broken, self.lock = [], False, Lock()
+        self.sessions, self.broken, self.lock = defaultdict(list), False, Lock()
         outer = self
 
         class Routes(BaseHTTPRequestHandler):
@@ -91,12 +93,13 @@ class Endpoint:
         Thread(target=self.server.serve_forever, daemon=True).start()
 
     def reply(self, session, text, turn):
+        first = next((first for first in self.solutions if first in text), "")
         with self.lock:
-            if session not in self.sessions:
-                self.sessions.append(session)
-        found = [replies for first, replies in self.solutions.items() if first in text]
-        solves = found and self.sessions.index(session) % 2 == 0
-        return found[0][turn] if solves else WAIT
+            known = self.sessions[first]
+            if session not in known:
+                known.append(session)
+        solves = first and known.index(session) % 2 == 0
+        return self.solutions[first][turn] if solves else WAIT
 
     def chat(self, body, session):
         said = body["messages"]
@@ -159,7 +162,6 @@ def endpoint(solved, tokenizer):
 
 @pytest.fixture(autouse=True)
 def fresh(endpoint):
-    endpoint.broken = False
     endpoint.sessions.clear()
 
 
@@ -244,9 +246,9 @@ def test_the_eval_command_refuses_an_unknown_environment(endpoint, tmp_path, opt
 
 
 def test_an_endpoint_that_fails_is_an_error_of_the_trace_and_gets_no_advantage(
-    endpoint, tokenizer, solved
+    endpoint, tokenizer, solved, monkeypatch
 ):
-    endpoint.broken = True
+    monkeypatch.setattr(endpoint, "broken", True)
     (episode,) = played(endpoint, tokenizer, list(solved)[:1], 1, client="eval")
     (trace,) = episode.traces
     assert not episode.ok
@@ -280,6 +282,42 @@ def test_a_group_gets_the_advantages_of_its_turns(group, method):
         assert given[mask] == pytest.approx(wanted, abs=1e-9)
         values |= set(wanted)
     assert len(values) > 2
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
+def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
+    """Nodes of an observation and a reply by turns: as verifiers makes them of a conversation."""
+    episodes = []
+    for ids, turns, uid in zip(recorded.ids, recorded.records, recorded.uid, strict=True):
+        nodes, at = [], 0
+        for turn in turns:
+            start, end = turn.span
+            said, replied = ids[at:start], ids[start:end]
+            nodes += [
+                vf.MessageNode(
+                    message={"role": role, "content": ""},
+                    sampled=role == "assistant",
+                    token_ids=tokens,
+                    mask=[role == "assistant"] * len(tokens),
+                )
+                for role, tokens in (("user", said), ("assistant", replied))
+            ]
+            at = end
+        info = {RECORDS: [turn.to_dict() for turn in turns], NODES: [[2 * n + 1] for n in range(len(turns))]}
+        agent = SimpleNamespace(trainable=True)
+        trace = SimpleNamespace(ok=True, agent=agent, id=str(len(episodes)), info=info, nodes=nodes)
+        episodes.append(SimpleNamespace(group=vf.GroupInfo(id=uid), traces=[trace]))
+    estimator = credit.make(method)
+    assign_advantages(estimator, episodes, rng=np.random.default_rng(3))
+    made = rows_of(recorded.records, recorded.uid)
+    spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
+    expected = made.scatter(
+        estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans
+    )
+    for row, (episode, ids) in enumerate(zip(episodes, recorded.ids, strict=True)):
+        branch = vf.Branch(index=0, nodes=episode.traces[0].nodes)
+        assert branch.token_ids == ids
+        assert branch.advantages == pytest.approx(expected[row, : len(ids)], abs=1e-9)
 
 
 def test_advantages_survive_the_wire(group):
