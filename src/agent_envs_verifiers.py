@@ -1,4 +1,4 @@
-"""The plug-in of verifiers, `vf-eval agent-envs-verifiers`: it finds plug-ins by top-level module."""
+"""The plug-in of verifiers, which finds plug-ins by top-level module: `agent-envs-verifiers`."""
 
 from trainer.integrations.verifiers import AgentEnvsEnv, AgentEnvsTaskset, ChatHarness
 

@@ -310,13 +310,13 @@ def text_episodes(env: str, **options: Any) -> Episodes:
         options: As for `Episodes`; `context` and its options are fixed.
 
     Raises:
-        RecipeError: As `Episodes`; an option of context "turn", or an environment that shows images.
+        RecipeError: As `Episodes`; an option of context "turn"; or the environment shows images.
     """
     for name in ("context", "template", "history"):
         if name in options:
             raise RecipeError(
-                f"option {name}={options[name]!r} is for prompts of one turn; here an episode is one "
-                "conversation: leave it out"
+                f"option {name}={options[name]!r} is for prompts of one turn; here an episode is "
+                "one conversation: leave it out"
             )
     made = Episodes(env, **options)
     first = made.start(seed=0)

@@ -19,7 +19,6 @@ check_version("nemo-gym", "0.4")
 from fastapi import HTTPException
 from gymnasium.error import ResetNeeded
 from nemo_gym.base_resources_server import BaseResourcesServerConfig
-from nemo_gym.openai_utils import NeMoGymResponse
 from pydantic import Field, PrivateAttr
 from resources_servers.gymnasium import GymnasiumServer, extract_text
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
+
+    from nemo_gym.openai_utils import NeMoGymResponse
 
     from credit import Estimator
 
@@ -53,7 +54,7 @@ class AgentEnvsServerConfig(BaseResourcesServerConfig):
     idle_seconds: float = 1800.0
 
 
-class AgentEnvsServer(GymnasiumServer):  # type: ignore[misc]
+class AgentEnvsServer(GymnasiumServer):
     """Serves episodes of one environment, each in a session of NeMo Gym.
 
     A step's reward is that of the turn, with the outcome on the last one; the agent adds them up.
@@ -192,8 +193,8 @@ def token_advantages(
         turns = len(result["info"][RECORDS])
         if len(lengths) != turns:
             raise ValueError(
-                f"result {at} has {len(lengths)} replies with tokens, but {turns} turn records; the "
-                "model server must return token ids (return_token_id_information)"
+                f"result {at} has {len(lengths)} replies with tokens, but {turns} turn records; "
+                "the model server must return token ids (return_token_id_information)"
             )
         spread.append([[next(advantages)] * length for length in lengths])
     return spread

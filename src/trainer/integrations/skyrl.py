@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import credit as estimators
 from credit.records import rows_of
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, text_episodes
@@ -26,6 +25,7 @@ from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from credit import Estimator
     from trainer.integrations.episode import TextEpisode
 
 ENV_CLASS = "agent_envs"
@@ -42,7 +42,9 @@ def register() -> None:
         skyrl_gym.register(ENV_CLASS, entry_point=f"{__name__}:{AgentEnvsTextEnv.__name__}")
 
 
-def dataset_rows(env: str, count: int = 0, *, seed: int = 0, **options: Any) -> list[dict[str, Any]]:
+def dataset_rows(
+    env: str, count: int = 0, *, seed: int = 0, **options: Any
+) -> list[dict[str, Any]]:
     """Rows of SkyRL's data set; write them to Parquet or JSON lines.
 
     The prompt is the environment's first message, so that SkyRL's limit on prompts applies.
@@ -73,7 +75,7 @@ def _episodes(env: str, options: str, max_turns: int | None) -> Episodes:
     return text_episodes(env, **{**json.loads(options), **limit})
 
 
-class AgentEnvsTextEnv(BaseTextEnv):  # type: ignore[misc]
+class AgentEnvsTextEnv(BaseTextEnv):
     """One episode of an environment of ours.
 
     A step's `reward` is the reward of the turn, with the outcome on the last one. Its `metadata`
@@ -152,7 +154,7 @@ class AgentEnvsTextEnv(BaseTextEnv):  # type: ignore[misc]
 
 
 def token_advantages(
-    estimator: estimators.Estimator,
+    estimator: Estimator,
     output: Mapping[str, Any],
     uids: Sequence[str],
     *,
@@ -175,12 +177,12 @@ def token_advantages(
     """
     masks = [np.asarray(mask) != 0 for mask in output["loss_masks"]]
     if len(uids) != len(masks):
-        raise ValueError(f"there are {len(uids)} uids and {len(masks)} responses; give one for each")
+        raise ValueError(
+            f"there are {len(uids)} uids and {len(masks)} responses; give one for each"
+        )
     last = output.get("is_last_step") or [True] * len(masks)
     ends = [row + 1 for row, whether in enumerate(last) if whether]
-    table = rows_of(
-        [_records(output, end - 1) for end in ends], [uids[end - 1] for end in ends]
-    )
+    table = rows_of([_records(output, end - 1) for end in ends], [uids[end - 1] for end in ends])
     advantages = table.advantage(estimator(table.turns, rng))
     counts = [len(_records(output, end - 1)) for end in ends]
     of_episode = np.split(advantages, np.cumsum(counts)[:-1])
@@ -205,9 +207,7 @@ def _records(output: Mapping[str, Any], row: int) -> list[dict[str, Any]]:
     return found
 
 
-def _replies(
-    masks: Sequence[Any], start: int, end: int, turns: int
-) -> Iterable[tuple[int, Any]]:
+def _replies(masks: Sequence[Any], start: int, end: int, turns: int) -> Iterable[tuple[int, Any]]:
     """The row and the tokens of each reply of an episode, which has the rows from start to end."""
     rows = range(start, end)
     if len(rows) == turns:
@@ -236,7 +236,7 @@ class TurnCredit:
         rng: For an estimator that draws.
     """
 
-    estimator: estimators.Estimator
+    estimator: Estimator
     rng: np.random.Generator
 
     def convert_to_training_input(self, generator_output: Any, uids: list[str]) -> Any:

@@ -150,12 +150,14 @@ def _record(trace: vf.Trace, episode: TextEpisode, nodes: list[list[int]]) -> No
     trace.info |= {RECORDS: [record.to_dict() for record in records], NODES: nodes}
     if trace.ok:
         trace.record_reward("outcome", episode.outcome)
-        trace.record_metrics({
-            "success": episode.success,
-            "progress": records[-1].progress if records else 0.0,
-            "valid": sum(record.valid for record in records) / max(len(records), 1),
-            "turn_reward": sum(record.reward for record in records),
-        })
+        trace.record_metrics(
+            {
+                "success": episode.success,
+                "progress": records[-1].progress if records else 0.0,
+                "valid": sum(record.valid for record in records) / max(len(records), 1),
+                "turn_reward": sum(record.reward for record in records),
+            }
+        )
 
 
 def assign_advantages(
@@ -163,8 +165,8 @@ def assign_advantages(
 ) -> None:
     """Write the advantage of each turn to the tokens that were sampled in it.
 
-    `MessageNode.advantages` of the sampled nodes is set. Traces that are not `ok`, or whose agent is
-    not trainable, are left out and keep None.
+    `MessageNode.advantages` of the sampled nodes is set. Traces that are not `ok`, or whose agent
+    is not trainable, are left out and keep None.
 
     Args:
         estimator: E.g. `credit.make("gigpo")`.
@@ -209,6 +211,6 @@ def _check(trace: vf.Trace) -> None:
     for number, turn in enumerate(trace.info[NODES]):
         if not any(any(trace.nodes[at].mask) for at in turn):
             raise ValueError(
-                f"turn {number} of trace {trace.id} has no sampled tokens; an endpoint returns them "
-                'with a client of type "train"'
+                f"turn {number} of trace {trace.id} has no sampled tokens; an endpoint returns "
+                'them with a client of type "train"'
             )

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -54,8 +55,7 @@ TOKENS = 3
 class Model(BaseHTTPRequestHandler):
     """`/v1/responses` of a model server: every other conversation solves its task."""
 
-    solutions: dict = {}
-    seen: dict = {}
+    solutions: ClassVar[dict] = {}
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -115,8 +115,13 @@ def action(text):
     return {
         "responses_create_params": {"input": []},
         "response": {
-            **{"id": "1", "created_at": 0, "model": "fake", "object": "response"},
-            **{"parallel_tool_calls": True, "tool_choice": "auto", "tools": []},
+            "id": "1",
+            "created_at": 0,
+            "model": "fake",
+            "object": "response",
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
             "output": [{**item, "content": content}],
         },
     }
@@ -174,7 +179,10 @@ def results(rows, configured):
         )
         agent = GymnasiumAgent(
             config=GymnasiumAgentConfig(
-                **{"host": "127.0.0.1", "port": 0, "entrypoint": "app.py", "name": "agent"},
+                host="127.0.0.1",
+                port=0,
+                entrypoint="app.py",
+                name="agent",
                 resources_server={"type": "resources_servers", "name": "agent_envs"},
                 model_server={"type": "responses_api_models", "name": "policy_model"},
                 max_steps=20,
@@ -185,7 +193,10 @@ def results(rows, configured):
             found = []
             for row in rows:
                 for at in range(4):
-                    asked = {**row["responses_create_params"], "user": "wait" if at % 2 else "solve"}
+                    asked = {
+                        **row["responses_create_params"],
+                        "user": "wait" if at % 2 else "solve",
+                    }
                     answer = http.post("/run", json={**row, "responses_create_params": asked})
                     assert answer.status_code == 200, answer.text
                     found.append(answer.json())
@@ -229,9 +240,7 @@ def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
     found = token_advantages(estimator, results, recorded.uid, rng=np.random.default_rng(3))
     made = rows_of(recorded.records, recorded.uid)
     spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
-    expected = made.scatter(
-        estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans
-    )
+    expected = made.scatter(estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans)
     for row, (turns, values) in enumerate(zip(recorded.records, found, strict=True)):
         for turn, given in zip(turns, values, strict=True):
             assert given == pytest.approx(expected[row, slice(*turn.span)], abs=1e-9)

@@ -24,7 +24,7 @@ THERE = importlib.util.find_spec("skyrl_gym") is not None
 pytestmark = [
     pytest.mark.skyrl,
     pytest.mark.skipif(
-        not THERE, reason="needs skyrl-gym in an environment of its own; see .ci/skyrl"
+        not THERE, reason="needs skyrl-gym in an environment of its own; see .ci/verifiers"
     ),
 ]
 if THERE:
@@ -56,7 +56,7 @@ def registered():
 
 
 def opened(row, **extras):
-    """What SkyRL's generator does with a row: the columns beside prompt and env_class are extras."""
+    """What SkyRL's generator does with a row: other columns than its own two are extras."""
     given = {name: row[name] for name in row if name not in {"prompt", "env_class"}}
     env = skyrl_gym.make(row["env_class"], env_config={}, extras=given | {"max_turns": 30} | extras)
     prompt, _ = env.init(row["prompt"])
@@ -234,8 +234,10 @@ def test_step_wise_rows_get_the_same(group):
     whole = token_advantages(credit.make("gigpo"), output, uids)
     found = token_advantages(credit.make("gigpo"), steps, of_row)
     assert [one for row in found for one in row[:3]] == [
-        value for row, mask in zip(whole, output["loss_masks"], strict=True)
-        for value, inside in zip(row, mask, strict=True) if inside
+        value
+        for row, mask in zip(whole, output["loss_masks"], strict=True)
+        for value, inside in zip(row, mask, strict=True)
+        if inside
     ]
 
 

@@ -1,4 +1,4 @@
-"""The adapter of verifiers: its own eval command, its own rollouts of groups, advantages on nodes."""
+"""The adapter of verifiers: its eval command, its rollouts of groups, advantages on nodes."""
 
 from __future__ import annotations
 
@@ -208,7 +208,9 @@ def played(endpoint, tokenizer, tasks, count, *, client="train"):
 
     async def run():
         async with env.serving():
-            slots = [slot for task in env.taskset.include(ids=tasks) for slot in env.slots(task, count)]
+            slots = [
+                slot for task in env.taskset.include(ids=tasks) for slot in env.slots(task, count)
+            ]
             return await asyncio.gather(*(env.run_slot(slot, context) for slot in slots))
 
     return asyncio.run(run())
@@ -303,7 +305,10 @@ def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
                 for role, tokens in (("user", said), ("assistant", replied))
             ]
             at = end
-        info = {RECORDS: [turn.to_dict() for turn in turns], NODES: [[2 * n + 1] for n in range(len(turns))]}
+        info = {
+            RECORDS: [turn.to_dict() for turn in turns],
+            NODES: [[2 * n + 1] for n in range(len(turns))],
+        }
         agent = SimpleNamespace(trainable=True)
         trace = SimpleNamespace(ok=True, agent=agent, id=str(len(episodes)), info=info, nodes=nodes)
         episodes.append(SimpleNamespace(group=vf.GroupInfo(id=uid), traces=[trace]))
@@ -311,9 +316,7 @@ def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
     assign_advantages(estimator, episodes, rng=np.random.default_rng(3))
     made = rows_of(recorded.records, recorded.uid)
     spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
-    expected = made.scatter(
-        estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans
-    )
+    expected = made.scatter(estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans)
     for row, (episode, ids) in enumerate(zip(episodes, recorded.ids, strict=True)):
         branch = vf.Branch(index=0, nodes=episode.traces[0].nodes)
         assert branch.token_ids == ids
