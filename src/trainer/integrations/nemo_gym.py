@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
-
     from nemo_gym.openai_utils import NeMoGymResponse
 
     from credit import Estimator
