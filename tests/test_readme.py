@@ -19,6 +19,8 @@ PAGES = (
     "docs/appworld.md",
     "docs/audit.md",
     "docs/environments.md",
+    "docs/integrations.md",
+    "docs/integrations/gymnasium.md",
     "docs/puzzles.md",
     "docs/search_qa.md",
     "docs/sotopia.md",

@@ -18,12 +18,13 @@ from agent_envs.endpoint import EndpointError
 from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
+from trainer.adapters import FULL, LoRA
 from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.policy import FULL, LoRA, Policy
+from trainer.policy import Policy
 from trainer.recipes import RecipeError
 from trainer.train import RunError, train
 from trainer.update import Update, token_logprobs
@@ -68,7 +69,6 @@ def chosen(*options):
 ADAPTED = {"dpo", "istar"}
 
 
-@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize(
     ("name", "lora"),
     [
@@ -693,7 +693,6 @@ def test_a_stage_that_was_killed_is_done_again(tmp_path, forked):
     assert (folder / replay.MODEL).read_bytes() == model
 
 
-@pytest.mark.usefixtures("unreported")
 def test_alpha_one_is_the_grpo_run(corridor, tiny_folder, tmp_path):
     brief = ["sft.steps=1", "run.steps=3", "eval.every=0", "eval.tasks=1"]
     grpo, has = tmp_path / "grpo", tmp_path / "has"

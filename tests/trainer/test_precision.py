@@ -11,9 +11,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
 from trainer import recipe, recipes
+from trainer.adapters import FULL, LoRA
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import Learner, Optimizer
-from trainer.policy import FULL, LoRA, Policy
+from trainer.policy import Policy
 from trainer.train import train
 from trainer.update import Update, recomputed, token_logprobs
 
@@ -187,7 +188,6 @@ def test_coarse_weights_are_refused(tmp_path):
         Learner(Coarse(2, 2, dtype=torch.bfloat16), Optimizer(learning_rate=1e-6), folder=tmp_path)
 
 
-@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize(
     "name", [pytest.param("critic of its own", marks=pytest.mark.long), "istar", "prime"]
 )

@@ -8,9 +8,10 @@ import torch
 
 from agent_envs.prompt import IMAGE
 from trainer import episodes, recipe
+from trainer.adapters import LoRA
 from trainer.batch import collate, make_rows, prompts
 from trainer.build import make_rollouts
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.rollout import draw_tasks
 from trainer.train import train
 from trainer.update import recomputed, token_logprobs
@@ -145,9 +146,9 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ["credit.name=gigpo"],
-        ["credit.name=stapo", "credit.options.masking=both"],
+    [  # test_train takes a step on pictures with the first two
+        pytest.param(["credit.name=gigpo"], marks=pytest.mark.long),
+        pytest.param(["credit.name=stapo", "credit.options.masking=both"], marks=pytest.mark.long),
         ["credit.name=mgr", "critic.learning_rate=1e-3"],
         ["credit.name=istar", "prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],

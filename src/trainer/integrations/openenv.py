@@ -32,16 +32,16 @@ from trainer.integrations.gate import WHOLE, Gate, Limits
 
 check_version("openenv", "0.10")
 
-from fastapi import HTTPException  # noqa: E402
-from openenv.core.env_server import (  # noqa: E402
+from fastapi import HTTPException
+from openenv.core.env_server import (
     Action,
     Environment,
     Observation,
     State,
     create_fastapi_app,
 )
-from openenv.core.env_server.types import EnvironmentMetadata  # noqa: E402
-from pydantic import Field  # noqa: E402
+from openenv.core.env_server.types import EnvironmentMetadata
+from pydantic import Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,13 +57,13 @@ _log = logging.getLogger(__name__)
 _GRACE = 10  # seconds that running steps may still take when the server stops
 
 
-class Reply(Action):  # type: ignore[misc]
+class Reply(Action):
     """A model's whole reply."""
 
     reply: str = Field(description="The model's whole reply, with its thinking")
 
 
-class Told(Observation):  # type: ignore[misc]
+class Told(Observation):
     """What the model reads next, and the record of the turn.
 
     `reward` is all reward of the turn: that of the record, and on the last turn the outcome.
@@ -82,7 +82,7 @@ class Told(Observation):  # type: ignore[misc]
     )
 
 
-class Episode(State):  # type: ignore[misc]
+class Episode(State):
     """The running episode of a session with all its turn records."""
 
     session: str = ""
@@ -146,7 +146,7 @@ class Served:
         )
 
 
-class Session(Environment[Reply, Told, Episode]):  # type: ignore[misc]
+class Session(Environment[Reply, Told, Episode]):
     """One client's episodes, one after another.
 
     OpenEnv makes one for each connection and calls it in a thread of its own, so that a slow step
@@ -300,7 +300,7 @@ class Session(Environment[Reply, Told, Episode]):  # type: ignore[misc]
             )
         with source._lock:  # noqa: SLF001
             if source.episode is None:
-                raise ValueError(f"session {fork!r:.60} was closed; fork before it is closed")
+                raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
                 return source.split, self._source(source.split).fork(source.episode)
             except TypeError as error:
