@@ -318,12 +318,17 @@ def _register_estimator(name: str) -> None:
         response_mask: Tensor,
         config: Any = None,
         index: Any = None,
+        batch: Any = None,
+        non_tensor_batch: Any = None,
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
         """Advantages, twice; options of the method are in `algorithm.credit`: [B, T], [B, T]."""
         method = credit.make(name, **((config or {}).get("credit") or {}))
-        if (recorded := _recorded.get()) is not None:
-            assigned = assign(recorded[0], method, recorded[1]).batch["advantages"]
+        given = _recorded.get()
+        if given is None and "turn_records" in (non_tensor_batch or {}):  # verl's pull request 7473
+            given = DataProto(batch.copy(), non_tensor_batch), np.random.default_rng(0)
+        if given is not None:
+            assigned = assign(given[0], method, given[1]).batch["advantages"]
         else:
             assigned = _from_rewards(method, token_level_rewards, response_mask, index)
         assigned = assigned * response_mask  # verl's rollout correction leaves tokens out
@@ -403,8 +408,8 @@ def _with_records(stored: Any, tags: Sequence[Mapping[str, Any]]) -> DataProto:
 
     Rows that fill up the batch have no turns. Turns get the entropy that the trainer computed.
     """
-    played, padded = stored["extra_fields"].tolist(), stored.exclude("extra_fields", "uid")
-    padded = padded.to_padded_tensor()
+    played, uid = (stored.pop(name).tolist() for name in ("extra_fields", "uid"))
+    padded = stored.to_padded_tensor()
     columns = {name: np.empty(len(tags), dtype=object) for name in ("turn_records", "trajectory")}
     for row, (one, tag) in enumerate(zip(played, tags, strict=True)):
         records = [] if tag.get("is_padding") else one.get("turn_records")
@@ -420,7 +425,7 @@ def _with_records(stored: Any, tags: Sequence[Mapping[str, Any]]) -> DataProto:
                 for record, mean in zip(records, means, strict=True)
             ]
         columns["turn_records"][row], columns["trajectory"][row] = records, one["trajectory"]
-    columns["uid"] = np.array(stored["uid"].tolist(), dtype=object)
+    columns["uid"] = np.array(uid, dtype=object)
     return DataProto(padded.select("response_mask"), columns)
 
 
