@@ -69,7 +69,9 @@ def write_tasks(
     max_reply_tokens: int = 512,
     **options: Any,
 ) -> Path:
-    """Write tasks of an environment as verl's `data.train_files` or `data.val_files`; needs pyarrow.
+    """Write tasks of an environment as verl's `data.train_files` or `data.val_files`.
+
+    Needs pyarrow.
 
     Args:
         path: Parquet file to write.
@@ -88,7 +90,7 @@ def write_tasks(
 
     arguments = json.dumps({"env": env, **options})
     episodes = Episodes(env, **options)
-    table = []
+    table: list[dict[str, Any]] = []
     for index, task in enumerate(episodes.tasks(count, seed=seed)):
         episode = episodes.start(**task)
         _check_text(episode)
@@ -102,7 +104,8 @@ def write_tasks(
                     "index": index,
                     "episodes": arguments,
                     "max_reply_tokens": max_reply_tokens,
-                    **task,
+                    "task": task["task"],
+                    "seed": task["seed"],
                 },
             }
         )
@@ -318,6 +321,7 @@ def _register_estimator(name: str) -> None:
         response_mask: Tensor,
         config: Any = None,
         index: Any = None,
+        *,
         batch: Any = None,
         non_tensor_batch: Any = None,
         **_: Any,
@@ -356,7 +360,8 @@ def _from_rewards(method: credit.Estimator, rewards: Tensor, mask: Tensor, uid: 
             f"{error}; verl gives an estimator no turn records: play with the agent loop "
             f"{AGENT!r}, and set trainer.v1.trainer_mode={PREFIX}sync, which passes them"
         ) from error
-    return rows.scatter(advantage, mask, [(row, *span) for row, _, *span in spans])
+    assigned: Tensor = rows.scatter(advantage, mask, [(row, *span) for row, _, *span in spans])
+    return assigned
 
 
 def _runs(kinds: Sequence[int]) -> list[tuple[int, int]]:

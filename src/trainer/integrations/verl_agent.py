@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import credit
-from credit.records import TurnRecord, rows_of
+from credit.records import rows_of
 from trainer.integrations.episode import Episodes
 
 try:
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from credit import Estimator
+    from credit.records import TurnRecord
     from trainer.integrations.episode import TextEpisode
 
 
@@ -38,6 +39,7 @@ class Anchor(str):
     As text it is the key, so verl-agent's own GiGPO groups by it.
     """
 
+    __slots__ = ("records", "step")
     records: list[TurnRecord]
     step: int
 
@@ -205,7 +207,7 @@ def make_envs(
     )
 
 
-def assign(data: Any, estimator: credit.Estimator, rng: np.random.Generator | None = None) -> Any:
+def assign(data: Any, estimator: Estimator, rng: np.random.Generator | None = None) -> Any:
     """Put the credit of each turn at its tokens: `advantages` of a batch.
 
     Rows that verl-agent repeated to fill the batch get the advantage of their turn, and count once.
@@ -229,13 +231,11 @@ def assign(data: Any, estimator: credit.Estimator, rng: np.random.Generator | No
         )
     records = [[anchor.record] for anchor in anchors]
     rows = rows_of(records, columns["uid"], trajectory=columns["traj_uid"])
-    data.batch["advantages"] = rows.scatter(
-        estimator(rows.turns, rng), data.batch["response_mask"]
-    )
+    data.batch["advantages"] = rows.scatter(estimator(rows.turns, rng), data.batch["response_mask"])
     return data
 
 
-def use(estimator: credit.Estimator, *, seed: int = 0) -> None:
+def use(estimator: Estimator, *, seed: int = 0) -> None:
     """Make verl-agent's trainer in this process compute its advantages by a credit method.
 
     Replaces `compute_advantage` of `verl.trainer.ppo.ray_trainer`; `algorithm.adv_estimator` must
