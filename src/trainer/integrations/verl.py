@@ -232,9 +232,15 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         tokens.spans.append((len(tokens.mask) - len(ids), len(tokens.mask)))
         first = {name: tokens.steps[name] for name in ("min_global_steps",) if name in tokens.steps}
         tokens.steps = {**sampled.extra_fields, **first}
-        if ids and ids[-1] in self.tokenizer.all_special_ids:
-            ids.pop()
-        return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+        return self._text(ids)
+
+    def _text(self, ids: list[int]) -> str:
+        """Text of a reply without its end token; a tag such as `</action>` may be a token, too."""
+        decode = partial(self.tokenizer.decode, clean_up_tokenization_spaces=False)
+        ends = ids[-1:] and ids[-1] in self.tokenizer.all_special_ids
+        if ends and (ids[-1] == self.tokenizer.eos_token_id or decode(ids[-1:])[:2] != "</"):
+            ids = ids[:-1]
+        return str(decode(ids))
 
 
 @dataclass

@@ -61,6 +61,14 @@ def test_another_version_is_refused_and_said(monkeypatch, caplog):
     assert "the verl plug-in of agent-envs is off: verl 0.4.1" in caplog.text
 
 
+def test_spans_of_records(recorded):
+    spans = spans_of(recorded.records)
+    assert np.asarray(spans).shape == (sum(map(len, recorded.records)), 3)
+    assert spans[0] == (0, *recorded.records[0][0].span)
+    with pytest.raises(ValueError, match="turn 1 of row 0 has no token span"):
+        spans_of([[turn.to_dict() | {"span": None} for turn in recorded.records[0][1:]]])
+
+
 # In verl
 
 
@@ -517,6 +525,21 @@ def test_an_episode_ends_when_its_tokens_are_used_up(model, tmp_path):
     assert all(turns[-1]["outcome"] == 0 for turns in records)
     assert (data.batch["attention_mask"][:, PROMPT:].sum(-1) <= 130).all()
     assert "rollout_log_probs" not in data.batch
+
+
+@with_verl
+@pytest.mark.parametrize(
+    ("kept", "end"), [(True, "</action>"), (False, "<|end|>"), (False, "</s>")]
+)
+def test_a_reply_keeps_a_tag_that_is_a_token(kept, end):
+    adapter = importlib.import_module(MODULE)
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens(
+        {"eos_token": "</s>", "additional_special_tokens": ["</action>", "<|end|>"]}
+    )
+    ids = [*tokenizer.encode("<action>look"), tokenizer.convert_tokens_to_ids(end)]
+    loop = SimpleNamespace(tokenizer=tokenizer)
+    assert adapter.EpisodeLoop._text(loop, ids) == "<action>look" + (end if kept else "")
 
 
 @with_verl
