@@ -32,14 +32,13 @@ from trainer.integrations.episode import Episodes
 
 try:
     check_version("verl", "0.9")
+    from verl import DataProto
+    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+    from verl.trainer.ppo.core_algos import register_adv_est
+    from verl.utils.profiler import simple_timer
 except ImportError as error:  # verl hides why a plug-in cannot be loaded
     logging.getLogger(__name__).warning("the verl plug-in of agent-envs is off: %s", error)
     raise
-
-from verl import DataProto
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
-from verl.trainer.ppo.core_algos import register_adv_est
-from verl.utils.profiler import simple_timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

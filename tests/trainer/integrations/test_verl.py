@@ -470,12 +470,18 @@ def test_the_page_runs(played, tmp_path, monkeypatch):
 # Bad input
 
 
+def copied(columns, row, other):
+    """Make another row one of the same trajectory."""
+    for name in ("turn_records", "trajectory"):
+        columns[name][other] = copy.deepcopy(columns[name][row])
+
+
 @with_verl
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda c: c["turn_records"][0].pop(0), "has no step 0, but step 1"),
-        (lambda c: c["trajectory"].__setitem__(5, c["trajectory"][0]), "has the uid 'task 0' in"),
+        (lambda c: copied(c, 0, 11), "has the uid 'task 0' in"),
         (lambda c: c["turn_records"][2][0].update(span=None), "turn 0 of row 2 has no token span"),
         (lambda c: c["turn_records"][2][0].update(span=(0, 3)), "token 3 of row 2 is outside all"),
         (lambda c: c["turn_records"][2][-1].update(outcome=None), "has no outcome"),
