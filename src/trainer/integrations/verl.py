@@ -129,7 +129,7 @@ def _check_text(episode: TextEpisode) -> None:
 
 
 @register(AGENT)
-class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
+class EpisodeLoop(AgentLoopBase):
     """Plays the task of a row of `write_tasks`.
 
     With context "history" an episode is one output: replies, and between them the environment's
@@ -381,7 +381,7 @@ def _register_trainers() -> None:
     from verl.trainer.ppo import v1
 
     def recorded(mode: str, trainer: type[Any]) -> None:
-        class Recorded(trainer):  # type: ignore[misc]
+        class Recorded(trainer):
             """A trainer of verl that gives turn records to the advantage estimator."""
 
             def __init__(self, config: Any) -> None:

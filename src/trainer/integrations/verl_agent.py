@@ -56,7 +56,7 @@ class Anchor(str):
         return self.records[self.step]
 
 
-class EpisodeManager(EnvironmentManagerBase):  # type: ignore[misc]
+class EpisodeManager(EnvironmentManagerBase):
     """Plays `groups` tasks, `group_size` episodes each, as verl-agent's environments.
 
     Args:
