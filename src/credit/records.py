@@ -203,3 +203,24 @@ def rows_of(
         },
         entropy=[record.entropy for record, _, _ in table] if any(known) else None,
     )
+
+
+def spans_of(
+    episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
+) -> list[tuple[int, int, int]]:
+    """Spans for `Rows.scatter` of recorded turns; episode m has row m of the mask: [B, 3].
+
+    Raises:
+        ValueError: A turn has no span.
+        TypeError: What is no turn record.
+    """
+    spans = []
+    for row, turns in enumerate(episodes):
+        for record in map(TurnRecord.of, turns):
+            if record.span is None:
+                raise ValueError(
+                    f"turn {record.step} of row {row} has no token span; record the span of each "
+                    "reply in the tokens of its row"
+                )
+            spans.append((row, *record.span))
+    return spans
