@@ -19,6 +19,7 @@ PAGES = (
     "docs/appworld.md",
     "docs/audit.md",
     "docs/environments.md",
+    "docs/integrations.md",
     "docs/puzzles.md",
     "docs/search_qa.md",
     "docs/sotopia.md",

@@ -18,6 +18,7 @@ import credit.validation
 from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
 from trainer import evaluate, parallel
+from trainer.adapters import FULL
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import Sampler
 from trainer.engines.factory import make_engine
@@ -30,7 +31,7 @@ from trainer.methods.judge import WithJudge
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.partner import PolicyPartner
-from trainer.policy import FULL, Policy
+from trainer.policy import Policy
 from trainer.pool import Pool, PooledRollouts
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task

@@ -39,16 +39,21 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
         recipe: The recipe.
         reference: Whether the update or the method compares with a reference policy.
     """
-    held = {id(p): p for p in policy.model.parameters()}.values()
-    trained = sum(p.numel() for p in policy.parameters())
+    held = {id(p): p for p in policy.model.parameters()}
+    mine = policy.parameters()
+    trained = sum(p.numel() for p in mine)
+    matrices = {id(p) for layer in policy.matrices() for p in layer.parameters()}
+    rounded = matrices if recipe.update.optimizer == "adamw8bit-sr" else set()
+    size = {key: 2.0 if key in rounded else float(p.element_size()) for key, p in held.items()}
     config = policy.model.config.get_text_config()
     parts = {
-        "weights": float(sum(p.numel() * p.element_size() for p in held)),
-        "gradients, float32": 4.0 * trained,
+        "weights": sum(p.numel() * size[key] for key, p in held.items()),
+        "gradients": sum(p.numel() * size[id(p)] for p in mine),
         "moments of AdamW": _MOMENTS[recipe.update.optimizer] * trained,
     }
     if policy.dtype != torch.float32:
-        parts["weights in bfloat16 during a pass"] = 2.0 * sum(p.numel() for p in held)
+        cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > 2)  # noqa: PLR2004
+        parts["weights in bfloat16 during a pass"] = 2.0 * sum(cast)
     if reference and trained:
         parts["reference"] = 4.0 * trained
     parts["activations"] = _bytes_of_a_token(policy) * recipe.update.tokens

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -19,10 +18,11 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
 
-from trainer import parallel, sharding
+from trainer import adapters, packing, parallel, sharding
+from trainer.adapters import FULL, LoRA
 from trainer.chat import Chat
 from trainer.logprobs import NEVER, Finish, Head
-from trainer.options import STRICT, Count, Positive
+from trainer.options import STRICT
 from trainer.pretrained import NAMES, read_tensors, resolve
 from trainer.vision import Vision
 
@@ -38,27 +38,6 @@ if TYPE_CHECKING:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-_PACKING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
-"""Difference of packed from single rows that rounding explains, by the dtype of the products."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class LoRA:
-    """Low-rank adapters.
-
-    Attributes:
-        rank: Rank of each adapter; 0 for no adapters, i.e. all weights are trained.
-        alpha: Scale; the adapter's output is multiplied by alpha / rank.
-        targets: "all-linear", or the names of the modules that get an adapter.
-    """
-
-    rank: Count = 0
-    alpha: Positive = 32
-    targets: str | tuple[str, ...] = "all-linear"
-
-
-FULL = LoRA()
-"""No adapters: every weight is trained."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -114,7 +93,7 @@ class Policy:
         self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
         _prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = _adapted(model, lora, self.name) if lora.rank else model
+        self.model = adapters.adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
         self._packs = False
@@ -174,7 +153,7 @@ class Policy:
             images=images,
         )
         if saved:
-            policy.model = _with_saved_adapter(model, source)
+            policy.model = adapters.with_saved(model, source)
             policy._shrink()
         return policy
 
@@ -204,11 +183,18 @@ class Policy:
 
     def _shrink(self, *, trained: bool = False) -> None:
         """Store matrices in the dtype of the matrix products, by default those not trained."""
-        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
-        for module in self.model.modules():
-            plain = isinstance(module, nn.Linear) and module not in head
-            if plain and (trained or not any(p.requires_grad for p in module.parameters())):
+        for module in self.matrices():
+            if trained or not any(p.requires_grad for p in module.parameters()):
                 module.to(self.dtype)
+
+    def matrices(self) -> list[nn.Linear]:
+        """The linear layers whose products are in `dtype`: all but the output layer."""
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
+        return [
+            module
+            for module in self.model.modules()
+            if isinstance(module, nn.Linear) and module not in head
+        ]
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -245,8 +231,7 @@ class Policy:
         other = copy.copy(self)
         other._reference = None  # noqa: SLF001 - same class
         if self.adapted:
-            with _without_peft_warning(), torch.random.fork_rng(devices=[]):
-                self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
+            adapters.add(self.model, name, like=self.adapter)
             other.adapter = name
         elif self.sharded:
             other.model = self._untrained(self.device)
@@ -464,35 +449,14 @@ class Policy:
         """
         if batch.positions is None:
             return self.seen(batch.ids, batch.images)
-        self._require_packing()
-        return {"position_ids": batch.positions}
-
-    def _require_packing(self) -> None:
-        """Check once that packed rows give what they give alone, and do not see each other."""
-        if self._packs:
-            return
-        remedy = "set update.packed=false"
-        if self.vision:
-            raise ValueError(f"update.packed is for text-only models; {remedy}")
-        lengths = (24, 16, 8)
-        ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
-        places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
-        everywhere = torch.ones_like(ids).bool()
-        with torch.no_grad():
-            packed = self.states(ids, everywhere, position_ids=places)
-            other = ids.clone()
-            other[0, : lengths[0]] = ids[0, : lengths[0]].flip(0)
-            changed = self.states(other, everywhere, position_ids=places)[lengths[0] :]
-            parts = torch.tensor_split(ids, (lengths[0], lengths[0] + lengths[1]), dim=1)
-            alone = torch.cat([self.states(one, torch.ones_like(one).bool()) for one in parts])
-        gap = ((packed - alone).norm() / alone.norm()).item()
-        leak = (packed[lengths[0] :] - changed).abs().max().item()
-        if leak > 1e-5 * alone.abs().max().item() or gap > _PACKING[self.dtype]:
-            raise ValueError(
-                f"this model does not keep packed rows apart (states differ by {gap:.1%}, and by "
-                f"{leak:.1e} with another row before them); {remedy}"
+        if not self._packs:
+            if self.vision:
+                raise ValueError("update.packed is for text-only models; set update.packed=false")
+            packing.check(
+                self.states, vocabulary=self.vocabulary, device=self.device, dtype=self.dtype
             )
-        self._packs = True
+            self._packs = True
+        return {"position_ids": batch.positions}
 
     def seen(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
@@ -618,33 +582,6 @@ def _check_device(device: str) -> None:
         raise ValueError(
             f"policy.device={device!r} is not available ({reason}); use 'cpu' or 'auto'"
         ) from error
-
-
-def _adapted(model: Any, lora: LoRA, name: str) -> Any:
-    from peft import LoraConfig, get_peft_model
-
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    config = LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
-    )
-    model.name_or_path = name  # peft records it as the base; a name is the same on every machine
-    with _without_peft_warning(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the same adapter at every start, whatever the random state
-        return get_peft_model(model, config)
-
-
-def _with_saved_adapter(model: Any, folder: str) -> Any:
-    from peft import PeftModel
-
-    with _without_peft_warning():
-        return PeftModel.from_pretrained(model, folder, is_trainable=True)
-
-
-@contextmanager
-def _without_peft_warning() -> Iterator[None]:
-    with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
-        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-        yield
 
 
 def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

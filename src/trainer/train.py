@@ -9,7 +9,7 @@ A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and 
 
 Everything random derives from (seed, step, purpose), so a checkpoint needs no random state, and a
 resumed run equals one that was not interrupted. Several processes (`trainer.parallel`) divide the
-tasks and the rows, and take the same steps as one. Left out: sampling ahead of training.
+tasks and the rows, and take the same steps as one.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ import torch
 from typer.testing import CliRunner
 
 from trainer import cli, memory, recipe
+from trainer.adapters import LoRA
 from trainer.cli.app import app
 from trainer.doctor import examine
 from trainer.memory import GIB, OutOfMemory
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -77,13 +78,31 @@ def test_weights_gradients_and_moments_are_counted(tiny_folder):
     policy = Policy.load(str(tiny_folder))
     trained = sum(p.numel() for p in policy.parameters())
     parts = memory.estimate(policy, short(tiny_folder), reference=True)
-    assert parts["weights"] == parts["gradients, float32"] == parts["reference"] == 4 * trained
+    assert parts["weights"] == parts["gradients"] == parts["reference"] == 4 * trained
     assert parts["moments of AdamW"] == 8 * trained
     light = memory.estimate(
         Policy.load(str(tiny_folder), lora=LoRA(rank=2)), short(tiny_folder), reference=False
     )
     assert light["moments of AdamW"] < parts["moments of AdamW"] / 5
     assert "reference" not in light
+
+
+def test_matrices_that_are_stored_in_bfloat16_are_counted_so(tiny_folder):
+    policy = Policy.load(str(tiny_folder), dtype="bfloat16")
+    recipe = short(tiny_folder, "policy.dtype=bfloat16", "update.optimizer=adamw8bit-sr")
+    before = memory.estimate(policy, recipe, reference=False)
+    policy.store_in_bfloat16()
+    stored = sum(p.nbytes for p in policy.parameters())
+    after = memory.estimate(policy, recipe, reference=False)
+    for parts in (before, after):
+        assert parts["weights"] == parts["gradients"] == stored
+        assert parts["weights in bfloat16 during a pass"] == 0
+    plain = memory.estimate(
+        Policy.load(str(tiny_folder), dtype="bfloat16"),
+        short(tiny_folder, "policy.dtype=bfloat16"),
+        reference=False,
+    )
+    assert plain["weights in bfloat16 during a pass"] == plain["weights"] - stored > 0
 
 
 def test_activations_grow_with_the_tokens_and_shrink_by_checkpointing(tiny_folder):

@@ -10,10 +10,11 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
+from trainer.adapters import LoRA
 from trainer.batch import credited, make_rows
 from trainer.learner import Learner, Optimizer
 from trainer.methods.critic import Critic
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.recipes import RecipeError
 from trainer.update import Update, recomputed
 

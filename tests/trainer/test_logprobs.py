@@ -21,9 +21,10 @@ from transformers import (
 )
 
 from trainer import logprobs
+from trainer.adapters import LoRA
 from trainer.batch import Batch, Row, collate
 from trainer.logprobs import Finish
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.update import token_logprobs, token_logprobs_and_entropies, token_scores
 from trainer.vision import Picture
 

@@ -18,12 +18,13 @@ from agent_envs.endpoint import EndpointError
 from credit import implicit
 from credit.judge import JudgeError
 from trainer import recipe
+from trainer.adapters import FULL, LoRA
 from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.policy import FULL, LoRA, Policy
+from trainer.policy import Policy
 from trainer.recipes import RecipeError
 from trainer.train import RunError, train
 from trainer.update import Update, token_logprobs

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from trainer import recipe
+from trainer.adapters import LoRA
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import Learner, Optimizer
 from trainer.methods.critic import Critic
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.update import Update, recomputed, token_logprobs
 
 from .conftest import gradient, rollouts, tiny_llama, tiny_model, tiny_tokenizer

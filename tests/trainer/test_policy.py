@@ -6,8 +6,9 @@ import shutil
 import pytest
 import torch
 
+from trainer.adapters import LoRA
 from trainer.engines.own import OwnEngine
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.pretrained import resolve
 from trainer.sampling import Decoding
 

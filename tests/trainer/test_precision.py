@@ -11,9 +11,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
 from trainer import recipe, recipes
+from trainer.adapters import FULL, LoRA
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import Learner, Optimizer
-from trainer.policy import FULL, LoRA, Policy
+from trainer.policy import Policy
 from trainer.train import train
 from trainer.update import Update, recomputed, token_logprobs
 

@@ -8,10 +8,11 @@ from threading import Timer
 
 import pytest
 
+from trainer.adapters import LoRA
 from trainer.engines import EngineError, StaleWeights
 from trainer.engines.factory import make_engine
 from trainer.engines.options import EngineOptions
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.recipes import RecipeError
 from trainer.sampling import Decoding
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from credit import kl
+from trainer.adapters import FULL, LoRA
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import NotFiniteError
-from trainer.policy import FULL, LoRA, Policy
+from trainer.policy import Policy
 from trainer.update import Update, token_logprobs, token_logprobs_and_entropies
 
 from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer

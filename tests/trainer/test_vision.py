@@ -8,9 +8,10 @@ import torch
 
 from agent_envs.prompt import IMAGE
 from trainer import episodes, recipe
+from trainer.adapters import LoRA
 from trainer.batch import collate, make_rows, prompts
 from trainer.build import make_rollouts
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.rollout import draw_tasks
 from trainer.train import train
 from trainer.update import recomputed, token_logprobs

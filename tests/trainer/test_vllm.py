@@ -9,11 +9,12 @@ import torch
 from transformers import AutoTokenizer
 
 from trainer import recipe
+from trainer.adapters import LoRA
 from trainer.engines import EngineError, StaleWeights
 from trainer.engines.factory import make_engine
 from trainer.engines.options import EngineOptions
 from trainer.engines.request import WORKER
-from trainer.policy import LoRA, Policy
+from trainer.policy import Policy
 from trainer.pretrained import resolve
 from trainer.sampling import Decoding
 from trainer.train import train
