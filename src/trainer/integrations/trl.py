@@ -14,19 +14,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 import credit as estimators
-from credit.records import TurnRecord, rows_of
+from credit.records import TurnRecord, token_advantages
 from trainer.chat import Chat
 from trainer.integrations import check_version
 from trainer.rollout import together
 
 check_version("trl", "1.16")
 
-import torch
-from accelerate.utils import gather_object
-from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from accelerate.utils import gather_object  # noqa: E402 - these come with TRL
+from datasets import Dataset  # noqa: E402
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,10 +94,12 @@ class Rollout:
         room = self._room(trainer)
         played: list[_Played] = []
         try:
-            for prompt in prompts:
-                played.append(_Played(episodes.start(**_task(prompt)), chat, room))
+            started = (episodes.start(**_task(prompt)) for prompt in prompts)
+            played.extend(_Played(episode, chat, room) for episode in started)
             while rows := _most(trainer, sum(not one.episode.done for one in played)):
-                self._turn([one for one in played if not one.episode.done], played[0], rows, trainer)
+                self._turn(
+                    [one for one in played if not one.episode.done], played[0], rows, trainer
+                )
         finally:
             for one in played:
                 episodes.release(one.episode)
@@ -155,7 +157,10 @@ class Rollout:
             )
         if trainer.use_vllm and trainer.vllm_mode == "colocate":
             longest = trainer.vllm_generation.llm.llm_engine.model_config.max_model_len
-        return longest - self.max_reply_tokens, trainer.max_completion_length - self.max_reply_tokens
+        return (
+            longest - self.max_reply_tokens,
+            trainer.max_completion_length - self.max_reply_tokens,
+        )
 
 
 class _Played:
@@ -254,49 +259,6 @@ def _at_most(trainer: GRPOTrainer, tokens: int) -> Iterator[None]:
         setattr(limited, name, before)
 
 
-def token_advantages(
-    estimator: estimators.Estimator,
-    episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
-    uid: Sequence[Any],
-    mask: Any,
-    *,
-    first: int = 0,
-    rng: np.random.Generator | None = None,
-) -> Any:
-    """Credit of whole groups at the tokens of some of their episodes: M episodes -> [R, T].
-
-    Args:
-        estimator: Credit method.
-        episodes: [M] turns of each episode; those whose tokens are in `mask` have spans.
-        uid: [M] text or int, task group of each episode.
-        mask: [R, T] nonzero at the tokens of replies, a NumPy array or a tensor; its rows are
-            episodes `first` to `first + R - 1`.
-        first: Number of the first episode of the mask.
-        rng: For an estimator that draws.
-
-    Returns:
-        [R, T] advantages, 0 outside the mask, as `credit.Rows.scatter` returns them.
-
-    Raises:
-        ValueError: A turn has no span, or spans and mask do not cover the same tokens; and what
-            the estimator and `credit.rows_of` refuse.
-    """
-    table = rows_of(episodes, uid)
-    of_record = table.advantage(estimator(table.turns, rng))
-    skipped = sum(len(turns) for turns in episodes[:first])
-    mine = [[TurnRecord.of(one) for one in turns] for turns in episodes[first : first + len(mask)]]
-    spans = [(row, one.span) for row, turns in enumerate(mine) for one in turns]
-    if (lost := [row for row, span in spans if span is None]):
-        raise ValueError(
-            f"a turn of completion {lost[0]} has no token span; a rollout_func must give the span "
-            "of each reply in completion_ids, as Rollout does"
-        )
-    part = rows_of(mine, uid[first : first + len(mask)])
-    of_turn = np.zeros(len(part.turns))
-    of_turn[part.turn] = of_record[skipped : skipped + len(spans)]
-    return part.scatter(of_turn, mask, [(row, *span) for row, span in spans if span])
-
-
 class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` whose advantage is that of a credit method, turn by turn.
 
@@ -357,7 +319,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             records = self._with_entropy(records, out)
         everyone = gather_object(records)
         mask = out["completion_mask"] * out.get("tool_mask", 1)
-        # The state of a generator would have to be saved; one of the step is the same after resuming.
+        # A generator of the step has no state that a checkpoint would have to hold.
         step = self._step % self.args.gradient_accumulation_steps
         rng = np.random.default_rng([self.args.seed, self.state.global_step, step])
         advantages = token_advantages(self.credit, everyone, uid, mask, first=first, rng=rng)
@@ -391,7 +353,11 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> list[list[TurnRecord]]:
         """Records with the mean token entropy of the replies, from a forward pass."""
         training = self.model.training
-        size = self.args.per_device_train_batch_size if training else self.args.per_device_eval_batch_size
+        size = (
+            self.args.per_device_train_batch_size
+            if training
+            else self.args.per_device_eval_batch_size
+        )
         with torch.no_grad():
             _, entropies, _ = self._get_per_token_logps_and_entropies(
                 self.model,
@@ -402,7 +368,10 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 compute_entropy=True,
             )
         return [
-            [replace(one, entropy=float(row[slice(*one.span)].mean())) for one in turns]
+            [
+                replace(one, entropy=float(row[slice(*one.span)].mean())) if one.span else one
+                for one in turns
+            ]
             for turns, row in zip(records, entropies, strict=True)
         ]
 
