@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
     from trainer.integrations.episode import Episodes, TextEpisode
 
+_NO_RECORDS = (
+    "the rollout_func returned no records; return the TurnRecords of each completion as "
+    "'records', as Rollout does"
+)
+
 
 def dataset(episodes: Episodes, count: int = 0, *, seed: int = 0) -> Dataset:
     """Tasks as TRL's `train_dataset` or `eval_dataset`; a prompt is the JSON of a task.
@@ -43,8 +48,10 @@ def dataset(episodes: Episodes, count: int = 0, *, seed: int = 0) -> Dataset:
     return Dataset.from_list([{"prompt": json.dumps(task)} for task in tasks])
 
 
-def outcome(records: Sequence[Sequence[TurnRecord]], **_: Any) -> list[float | None]:
+def outcome(records: Sequence[Sequence[TurnRecord]] | None = None, **_: Any) -> list[float | None]:
     """TRL's `reward_funcs` for a `Rollout`: the outcome of each episode."""
+    if records is None:
+        raise ValueError(_NO_RECORDS)
     return [turns[-1].outcome for turns in records]
 
 
@@ -310,10 +317,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         first, uid = self._groups(inputs)
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if any("records" not in row for row in inputs):
-            raise ValueError(
-                "the rollout_func returned no records; return the TurnRecords of each completion "
-                "as 'records', as Rollout does"
-            )
+            raise ValueError(_NO_RECORDS)
         records = [list(map(TurnRecord.of, row["records"])) for row in inputs]
         if "entropy" in getattr(self.credit, "needs", ()):
             records = self._with_entropy(records, out)
