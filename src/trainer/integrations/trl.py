@@ -130,7 +130,8 @@ class Rollout:
         prompts = [one.prompt_ids + one.completion_ids for one in playing]
         prompts += [spare.prompt_ids] * (rows - len(playing))
         with _at_most(trainer, self.max_reply_tokens):
-            replies, logprobs = trainer._generate_single_turn(prompts, None, {}, 1)  # noqa: SLF001 - what TRL's own tool loop calls
+            generate = trainer._generate_single_turn  # noqa: SLF001 - what TRL's own tool loop calls
+            replies, logprobs = generate(prompts, None, {}, 1)
         together(
             [one.episode.env for one in playing],
             [
@@ -141,8 +142,8 @@ class Rollout:
 
     def _checked_chat(self, trainer: GRPOTrainer) -> Chat:
         """Token pieces of conversations, by the trainer's tokenizer."""
-        if self._chat is None:
-            tokenizer = trainer._tokenizer  # noqa: SLF001 - also that of a processor
+        tokenizer = trainer._tokenizer  # noqa: SLF001 - also that of a processor
+        if self._chat is None or self._chat.tokenizer is not tokenizer:
             self._chat = Chat(tokenizer)
             if self._chat.end not in trainer.eos_token_ids:
                 raise ValueError(
@@ -326,8 +327,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         # A generator of the step has no state that a checkpoint would have to hold.
         step = self._step % self.args.gradient_accumulation_steps
         rng = np.random.default_rng([self.args.seed, self.state.global_step, step])
-        advantages = token_advantages(self.credit, everyone, uid, mask, first=first, rng=rng)
-        out["advantages"] = advantages
+        out["advantages"] = token_advantages(self.credit, everyone, uid, mask, first=first, rng=rng)
         self._log(everyone)
         return out
 
@@ -356,12 +356,8 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self, records: Sequence[Sequence[TurnRecord]], out: Mapping[str, Any]
     ) -> list[list[TurnRecord]]:
         """Records with the mean token entropy of the replies, from a forward pass."""
-        training = self.model.training
-        size = (
-            self.args.per_device_train_batch_size
-            if training
-            else self.args.per_device_eval_batch_size
-        )
+        kind = "train" if self.model.training else "eval"
+        size = getattr(self.args, f"per_device_{kind}_batch_size")
         with torch.no_grad():
             _, entropies, _ = self._get_per_token_logps_and_entropies(
                 self.model,
