@@ -27,6 +27,7 @@ STEPS, TASKS, ROLLOUTS, ROWS = 20, 16, 8, 32  # ROWS: of a forward and backward 
 
 def evaluated(model: str, path: Path) -> evaluate.Evaluation:
     """Greedy success on 120 held-out games, played by all processes and saved."""
+    args.distributed_state.wait_for_everyone()  # process 0 writes the model and the file
     if not path.is_file():
         chosen = recipe.load("alfworld mgr pocket", ["run.threads=1"])
         found = evaluate_model(replace(chosen, policy=replace(chosen.policy, model=model)))
