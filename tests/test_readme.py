@@ -20,6 +20,7 @@ PAGES = (
     "docs/audit.md",
     "docs/environments.md",
     "docs/integrations.md",
+    "docs/integrations/gymnasium.md",
     "docs/puzzles.md",
     "docs/search_qa.md",
     "docs/sotopia.md",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from credit.rows import Rows, rows
 from credit.validation import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
 
     from credit.segments import Array
     from credit.turns import Turns
@@ -58,7 +58,7 @@ class TurnRecord:
 
     Raises:
         TypeError: A value of another type.
-        ValueError: Another version.
+        ValueError: Another version, or a span that ends before it begins.
     """
 
     task_id: str
@@ -86,13 +86,16 @@ class TurnRecord:
                     f"{name} of a turn record must be {wanted}, got {value!r:.60} "
                     f"({type(value).__name__})"
                 )
-        if self.version != VERSION:
-            raise ValueError(
-                f"a turn record of version {self.version}, this is version {VERSION}; install the "
-                "same agent-envs on both sides"
-            )
+        _check_version(self.version)
+        for name, paid in self.turn_reward.items():
+            number = isinstance(paid, int | float) and not isinstance(paid, bool)
+            if not isinstance(name, str) or not number:
+                raise TypeError(
+                    f"turn_reward of a turn record maps names to numbers, got {name!r:.60}: "
+                    f"{paid!r:.60}"
+                )
         if self.span is not None:
-            object.__setattr__(self, "span", tuple(self.span))
+            object.__setattr__(self, "span", _span(self.span))
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | TurnRecord) -> TurnRecord:
@@ -106,16 +109,33 @@ class TurnRecord:
             return given
         if not hasattr(given, "keys"):
             raise TypeError(f"a turn record is a mapping, got {given!r:.80}")
-        if given.get("version", VERSION) == VERSION:
-            names = [one.name for one in fields(cls)]
-            for name in given:
-                if name not in names:
-                    raise ValueError(f"a turn record has no {name!r}{nearest(name, names)}")
+        _check_version(given.get("version", VERSION))
+        names = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise ValueError(f"a turn record has no {name!r}{nearest(name, names)}")
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as values that JSON has."""
         return asdict(self)
+
+
+def _check_version(version: Any) -> None:
+    if version != VERSION:
+        raise ValueError(
+            f"a turn record of version {version}, this is version {VERSION}; install the same "
+            "agent-envs on both sides"
+        )
+
+
+def _span(given: Sequence[Any]) -> tuple[int, int]:
+    if len(given) != 2 or any(type(one) is not int for one in given):  # noqa: PLR2004
+        raise TypeError(f"span of a turn record is two integers, got {given!r:.60}")
+    start, end = given
+    if not 0 <= start <= end:
+        raise ValueError(f"span of a turn record is first token and end, got {tuple(given)}")
+    return start, end
 
 
 def rows_of(
@@ -133,8 +153,8 @@ def rows_of(
             that have the same id are put together.
 
     Raises:
-        ValueError: An episode has no turn or no outcome; and what `rows` refuses.
-        TypeError: What is no turn record.
+        ValueError: An episode has no turn, no outcome, or turns after it; and what `rows` refuses.
+        TypeError: What is no episode of turn records.
     """
     names = range(len(episodes)) if trajectory is None else trajectory
     if not len(episodes) == len(uid) == len(names):
@@ -142,24 +162,42 @@ def rows_of(
             f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
             "give one of each for every episode"
         )
+    for number, turns in enumerate(episodes):
+        if isinstance(turns, TurnRecord | str) or hasattr(turns, "keys"):
+            raise TypeError(
+                f"episode {number} must be a sequence of turn records, got {turns!r:.60}"
+            )
     table = [
         (TurnRecord.of(record), group, name)
         for turns, group, name in zip(episodes, uid, names, strict=True)
         for record in turns
     ]
-    ended = {name: record.outcome for record, _, name in table if record.outcome is not None}
+    ended: dict[Any, TurnRecord] = {}
+    for record, _, name in table:
+        if name not in ended or record.step >= ended[name].step:
+            ended[name] = record
     for name in names:
-        if name not in ended:
+        if name not in ended or ended[name].outcome is None:
             raise ValueError(
                 f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
                 "stopped; a cut-off episode ends with TextEpisode.stop()"
+            )
+    for record, _, name in table:
+        last = ended[name]
+        if record.outcome is not None and (record.step, record.outcome) != (
+            last.step,
+            last.outcome,
+        ):
+            raise ValueError(
+                f"episode {name!r:.60} has the outcome {record.outcome} at step {record.step} and "
+                f"{last.outcome} at step {last.step}; only the last turn has one"
             )
     known = [record.entropy is not None for record, _, _ in table]
     return rows(
         uid=[group for _, group, _ in table],
         trajectory=[name for _, _, name in table],
         step=[record.step for record, _, _ in table],
-        outcome=[ended[name] for _, _, name in table],
+        outcome=np.array([ended[name].outcome for _, _, name in table], dtype=np.float64),
         goal=[record.goal for record, _, _ in table],
         turn_reward=[record.turn_reward for record, _, _ in table],
         outcome_in_reward=False,

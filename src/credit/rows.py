@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.turns import Turns
-from credit.validation import as_array, nearest
+from credit.turns import Turns, as_column
+from credit.validation import as_array, as_finite, as_vector, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Rows:
         Raises:
             ValueError: There are not N advantages, or one is not finite.
         """
-        values = np.asarray(advantage, dtype=np.float64)
+        values = np.asarray(_listed("advantage", advantage), dtype=np.float64)
         if values.shape != (len(self.turns),):
             raise ValueError(
                 f"advantage has shape {values.shape}, there are {len(self.turns)} turns; pass what "
@@ -71,10 +71,10 @@ class Rows:
                 the same tokens; the message names the row.
         """
         of_row = self.advantage(advantage)
-        plain = mask.detach().cpu().numpy() if hasattr(mask, "detach") else as_array("mask", mask)
-        if len(plain.shape[1:]) != 1:
-            raise ValueError(f"mask must be [R, T], got shape {plain.shape}")
-        inside = plain != 0
+        tensor = hasattr(mask, "detach")
+        inside = (mask != 0).cpu().numpy() if tensor else as_array("mask", mask) != 0
+        if len(inside.shape[1:]) != 1:
+            raise ValueError(f"mask must be [R, T], got shape {inside.shape}")
         if spans is None:
             if len(inside) != len(of_row):
                 raise ValueError(
@@ -83,10 +83,9 @@ class Rows:
                 )
             spread = np.where(inside, of_row[:, None], 0.0)
         else:
-            spread = _spread(of_row, inside, _spans(spans, len(of_row), inside.shape))
-        if not hasattr(mask, "detach"):
-            return spread
-        return mask.new_tensor(spread, dtype=mask.float().dtype)
+            checked = _spans(spans, len(of_row), inside.shape)
+            spread = np.append(of_row, 0.0)[_owners(checked, self.turn, inside)]
+        return mask.new_tensor(spread, dtype=mask.float().dtype) if tensor else spread
 
 
 def rows(
@@ -127,50 +126,56 @@ def rows(
             known = ("uid", "trajectory", "step", "outcome", "goal", "turn_reward", *COLUMNS)
             raise ValueError(f"unknown column {name!r}{nearest(name, known)}")
     groups, owners = _ids("uid", uid), _ids("trajectory", trajectory)
-    given = {name: _listed(column) for name, column in columns.items() if column is not None}
-    whole = {"outcome": _listed(outcome)} | ({} if goal is None else {"goal": _listed(goal)})
+    given = {
+        name: as_column(name, _listed(name, column))
+        for name, column in columns.items()
+        if column is not None
+    }
+    whole = {"outcome": as_column("outcome", _listed("outcome", outcome))}
+    if goal is not None:
+        whole["goal"] = as_column("goal", _listed("goal", goal))
     paid = _verifiers(turn_reward)
     steps = _steps(step)
-    lengths: dict[str, Any] = {"trajectory": owners, "step": steps, **whole, **given, **paid}
+    of_row = given | {f"turn_reward {name!r}": column for name, column in paid.items()}
+    lengths: dict[str, Any] = {"trajectory": owners, "step": steps, **whole, **of_row}
     for name, column in lengths.items():
         if len(column) != len(groups):
             raise ValueError(f"{name} has {len(column)} rows, uid has {len(groups)}")
-    named = _listed(trajectory)
-    for name, column in {"uid": _listed(uid), **whole}.items():
+    named = _listed("trajectory", trajectory)
+    uids = np.empty(len(groups), dtype=object)
+    uids[:] = _listed("uid", uid)
+    for name, column in {"uid": uids, **whole}.items():
         _check_one(name, column, owners, named)
     chosen, turn = _order(owners, steps, named)
-    _check_copies(given | paid, chosen, turn)
+    _check_copies(of_row, chosen, turn)
     of_turn = owners[chosen]
-    first = np.searchsorted(of_turn, np.arange(of_turn.max(initial=-1) + 1))
-    heads = chosen[first]
+    heads = chosen[np.searchsorted(of_turn, np.arange(of_turn.max(initial=-1) + 1))]
     turns = Turns(
         group=groups[heads],
         trajectory=of_turn,
-        **{name: _rows_of(column, heads) for name, column in whole.items()},  # type: ignore[arg-type]
-        **{name: _rows_of(column, chosen) for name, column in given.items()},  # type: ignore[arg-type]
-        turn_reward=np.stack([_rows_of(c, chosen) for c in paid.values()], 1) if paid else None,
+        **{name: column[heads] for name, column in whole.items()},
+        **{name: column[chosen] for name, column in given.items()},
+        turn_reward=np.stack([column[chosen] for column in paid.values()], 1) if paid else None,
         turn_reward_names=tuple(paid),
         outcome_in_reward=outcome_in_reward,
     )
     return Rows(turns, turn)
 
 
-def _listed(column: Any) -> list[Any]:
+def _listed(name: str, column: Any) -> list[Any]:
     """The values of a column as plain Python values."""
-    if isinstance(column, str | bytes):
-        raise TypeError(f"a column has a value for each row, got the single text {column!r:.60}")
     if hasattr(column, "detach"):
         column = column.detach().cpu()
-    return list(column.tolist()) if hasattr(column, "tolist") else list(column)
-
-
-def _rows_of(column: Sequence[Any], at: Ids) -> list[Any]:
-    return [column[row] for row in at.tolist()]
+    if hasattr(column, "tolist"):
+        column = column.tolist()
+    if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
+        raise TypeError(f"{name} has a value for each row, got the single value {column!r:.60}")
+    return list(column)
 
 
 def _ids(name: str, column: Any) -> Ids:
     """Numbers of the values of a column, in the order in which they first occur: [B]."""
-    values = _listed(column)
+    values = _listed(name, column)
     for row, value in enumerate(values):
         if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
             raise TypeError(f"{name} row {row} is {value!r:.60}; ids are text or integers")
@@ -179,42 +184,53 @@ def _ids(name: str, column: Any) -> Ids:
 
 
 def _steps(column: Any) -> Ids:
-    values = np.asarray(_listed(column), dtype=np.float64)
-    wrong = np.flatnonzero((values < 0) | (values != np.floor(values)) | np.isinf(values))
-    if values.ndim != 1 or len(wrong):
-        row = wrong[0] if len(wrong) else 0
+    values = as_vector("step", _listed("step", column), np.int64)
+    if (negative := np.flatnonzero(values < 0)).size:
+        row = negative[0]
         raise ValueError(f"step row {row} is {values[row]}; steps are counted from 0")
     return values.astype(np.intp)
 
 
-def _verifiers(given: Any) -> dict[str, list[Any]]:
+def _verifiers(given: Any) -> dict[str, Array]:
     """Rewards of each verifier, [B] numbers each."""
     if given is None:
         return {}
+    columns: Mapping[str, Any]
     if hasattr(given, "keys"):
-        return {name: _listed(column) for name, column in given.items()}
-    listed = _listed(given)
-    names = tuple(listed[0]) if listed else ()
-    for row, rewards in enumerate(listed):
-        if set(rewards) != set(names):
-            raise ValueError(
-                f"turn_reward row {row} has {sorted(rewards)}, the first has {sorted(names)}; "
-                "every turn needs the same verifiers"
-            )
-    return {name: [rewards[name] for rewards in listed] for name in names}
+        columns = given
+    else:
+        listed = _listed("turn_reward", given)
+        for row, rewards in enumerate(listed):
+            if not hasattr(rewards, "keys"):
+                raise TypeError(
+                    f"turn_reward row {row} is {rewards!r:.60}; give the names of the verifiers, "
+                    'as {"exact": 1.0} for each row or as {"exact": [1.0, ...]}'
+                )
+            if rewards.keys() != listed[0].keys():
+                raise ValueError(
+                    f"turn_reward row {row} has {sorted(rewards)}, the first has "
+                    f"{sorted(listed[0])}; every turn needs the same verifiers"
+                )
+        columns = {name: [rewards[name] for rewards in listed] for name in (listed or [{}])[0]}
+    paid: dict[str, Array] = {}
+    for name, column in columns.items():
+        label = f"turn_reward {name!r}"
+        paid[name] = as_vector(label, _listed(label, column), np.float64)
+        as_finite(label, paid[name])
+    return paid
 
 
-def _check_one(name: str, column: Sequence[Any], owners: Ids, named: Sequence[Any]) -> None:
+def _check_one(name: str, column: NDArray[Any], owners: Ids, named: Sequence[Any]) -> None:
     """Check that all rows of a trajectory have the same value."""
-    first: dict[int, int] = {}
-    for row, owner in enumerate(owners.tolist()):
-        before = first.setdefault(owner, row)
-        if column[row] != column[before]:
-            unique = "; ids of trajectories must differ between groups" if name == "uid" else ""
-            raise ValueError(
-                f"trajectory {named[row]!r:.60} has the {name} {column[before]!r:.60} in row "
-                f"{before} and {column[row]!r:.60} in row {row}{unique}"
-            )
+    _, first = np.unique(owners, return_index=True)  # owners are numbered 0, 1, ...
+    if (wrong := np.flatnonzero(column != column[first[owners]])).size:
+        row = int(wrong[0])
+        before = int(first[owners[row]])
+        unique = "; ids of trajectories must differ between groups" if name == "uid" else ""
+        raise ValueError(
+            f"trajectory {named[row]!r:.60} has the {name} {column.item(before)!r:.60} in row "
+            f"{before} and {column.item(row)!r:.60} in row {row}{unique}"
+        )
 
 
 def _order(owners: Ids, steps: Ids, named: Sequence[Any]) -> tuple[Ids, Ids]:
@@ -240,21 +256,23 @@ def _order(owners: Ids, steps: Ids, named: Sequence[Any]) -> tuple[Ids, Ids]:
     return chosen, turn
 
 
-def _check_copies(columns: Mapping[str, Sequence[Any]], chosen: Ids, turn: Ids) -> None:
+def _check_copies(columns: Mapping[str, NDArray[Any]], chosen: Ids, turn: Ids) -> None:
     """Check that rows of one turn are equal."""
-    for row in np.setdiff1d(np.arange(len(turn)), chosen).tolist():
-        first = int(chosen[turn[row]])
-        for name, column in columns.items():
-            if column[row] != column[first]:
-                raise ValueError(
-                    f"rows {first} and {row} are the same step of the same trajectory, but {name} "
-                    f"is {column[first]!r:.60} and {column[row]!r:.60}; number the steps"
-                )
+    for name, column in columns.items():
+        if (wrong := np.flatnonzero(column != column[chosen[turn]])).size:
+            row = int(wrong[0])
+            first = int(chosen[turn[row]])
+            raise ValueError(
+                f"rows {first} and {row} are the same step of the same trajectory, but {name} "
+                f"is {column.item(first)!r:.60} and {column.item(row)!r:.60}; number the steps"
+            )
 
 
 def _spans(given: ArrayLike, count: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
     """Spans as [B, 3] int, checked against the shape of the mask."""
     spans = as_array("spans", given)
+    if not spans.size:
+        spans = np.zeros((0, 3), dtype=np.intp)
     if spans.shape != (count, 3) or spans.dtype.kind not in "iu":
         raise ValueError(
             f"spans must be {count} rows of (row of mask, first token, end), as integers, got "
@@ -275,15 +293,14 @@ def _spans(given: ArrayLike, count: int, shape: tuple[int, ...]) -> NDArray[np.i
     return spans.astype(np.intp)
 
 
-def _spread(of_row: Array, inside: NDArray[np.bool_], spans: NDArray[np.intp]) -> Array:
-    """Advantages at the tokens of spans: [R, T]."""
-    spread = np.zeros(inside.shape)
+def _owners(spans: NDArray[np.intp], turn: Ids, inside: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The given row whose span has each token, -1 for none: [R, T]."""
     owner = np.full(inside.shape, -1)
     for row, (at, start, end) in enumerate(spans.tolist()):
-        taken = owner[at, start:end]
-        if (other := taken[(taken >= 0) & (spans[taken] != spans[row]).any(axis=-1)]).size:
-            raise ValueError(f"spans {other[0]} and {row} have tokens of row {at} in common")
-        owner[at, start:end], spread[at, start:end] = row, of_row[row]
+        for other in np.unique(owner[at, start:end]).tolist():
+            if other >= 0 and (turn[other] != turn[row] or (spans[other] != spans[row]).any()):
+                raise ValueError(f"spans {other} and {row} have tokens of row {at} in common")
+        owner[at, start:end] = row
     if (wrong := np.argwhere((owner >= 0) != inside)).size:
         at, token = wrong[0].tolist()
         which = "is outside all spans" if inside[at, token] else f"is in span {owner[at, token]}"
@@ -291,4 +308,4 @@ def _spread(of_row: Array, inside: NDArray[np.bool_], spans: NDArray[np.intp]) -
             f"token {token} of row {at} {which}, but mask is {int(inside[at, token])} there; spans "
             "and mask must cover the same tokens"
         )
-    return spread
+    return owner

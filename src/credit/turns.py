@@ -23,7 +23,7 @@ _PER_TURN: dict[str, Any] = {
 OPTIONAL = ("turn_reward", "entropy")
 """The columns that a batch may lack."""
 _ALWAYS = ("group", "outcome", "trajectory")
-_NUMBERS = ("outcome", "reward", "progress", "turn_reward", "entropy")
+_KINDS = _PER_TRAJECTORY | _PER_TURN | {"entropy": np.float64}
 _PREFIX = "turn_reward."
 
 
@@ -95,7 +95,6 @@ class Turns:
                 object.__setattr__(self, name, value)
         self._check_lengths()
         self._check_order()
-        self._check_numbers()
         if not self.has("reward"):
             if outcome_in_reward is not None:
                 raise ValueError(f"outcome_in_reward={outcome_in_reward}, but there is no reward")
@@ -265,18 +264,18 @@ class Turns:
 
     def _converted(self) -> dict[str, Any]:
         """The given columns in their types, read-only."""
-        kinds = _PER_TRAJECTORY | _PER_TURN | {"entropy": np.float64}
-        given = {name: getattr(self, name) for name in kinds}
+        given = {name: getattr(self, name) for name in _KINDS}
         for name in _ALWAYS:
             if given[name] is None:
                 raise TypeError(f"{name} must be a sequence, got None")
         columns: dict[str, Any] = {
-            name: None if column is None else _column(name, column, kinds[name])
+            name: None if column is None else as_column(name, column)
             for name, column in given.items()
         }
         names = as_names("turn_reward_names", self.turn_reward_names)
         if self.turn_reward is not None:
             columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
+            as_finite("turn_reward", columns["turn_reward"])
         elif names:
             raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
         return columns | {"turn_reward_names": names}
@@ -307,21 +306,6 @@ class Turns:
             row = int(np.searchsorted(owners, expected))
             raise ValueError(f"trajectory row {row} is {owners[row]}, group has {expected} rows")
 
-    def _check_numbers(self) -> None:
-        for name in filter(self.has, _NUMBERS):
-            as_finite(name, getattr(self, name))
-        progress = self.progress if self.has("progress") else np.zeros(0)
-        outside = np.flatnonzero((progress < 0) | (progress > 1))
-        if len(outside):
-            row = outside[0]
-            raise ValueError(f"progress row {row} must lie in [0, 1], got {self.progress[row]}")
-        if self.entropy is not None and (self.entropy < 0).any():
-            row = np.flatnonzero(self.entropy < 0)[0]
-            raise ValueError(
-                f"entropy row {row} must be at least 0 nats, got {self.entropy[row]}; "
-                f"a mean log-probability is minus an entropy"
-            )
-
     def _check_counted_once(self) -> None:
         """Reject rewards that include the outcome, at the last turn or in sum."""
         if not self.outcome.any():
@@ -341,8 +325,29 @@ class Turns:
         )
 
 
-def _column(name: str, given: Any, kind: Any) -> NDArray[Any]:
-    return as_texts(name, given) if kind is object else as_vector(name, given, kind)
+def as_column(name: str, given: Any) -> NDArray[Any]:
+    """Copy values into a read-only column of `Turns` and check them: [K] -> [K].
+
+    Raises:
+        ValueError: A number that `Turns` refuses; the message names the row.
+        TypeError: Values of another type.
+    """
+    kind = _KINDS[name]
+    if kind is object:
+        return as_texts(name, given)
+    column = as_vector(name, given, kind)
+    if kind is np.float64:
+        as_finite(name, column)
+    if name == "progress" and len(outside := np.flatnonzero((column < 0) | (column > 1))):
+        row = outside[0]
+        raise ValueError(f"progress row {row} must lie in [0, 1], got {column[row]}")
+    if name == "entropy" and len(negative := np.flatnonzero(column < 0)):
+        row = negative[0]
+        raise ValueError(
+            f"entropy row {row} must be at least 0 nats, got {column[row]}; "
+            f"a mean log-probability is minus an entropy"
+        )
+    return column
 
 
 def _verifier_columns(rows: Sequence[Any]) -> dict[str, Any]:

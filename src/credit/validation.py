@@ -134,7 +134,7 @@ def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
     if plain.dtype.kind not in "biuf" and plain.size:
         remedy = "; number them by np.unique(group, return_inverse=True)[1]"
         raise TypeError(
-            f"{name} row 0 is {plain[0]!r:.60}, not {np.dtype(kind).name}"
+            f"{name} row 0 is {plain.item(0)!r:.60}, not {np.dtype(kind).name}"
             f"{remedy if name == 'group' else ''}"
         )
     return plain

@@ -13,6 +13,7 @@ whatever text it has. Left out: tool roles, and templates that mark roles by ord
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,15 @@ _BRACKETED = re.compile(r"[<\[].+[>\]]")
 _ANGLED = re.compile(r"<[|｜].+[|｜]>")
 """Control tokens by their look, even if the tokenizer does not mark them as special."""
 _PRIVATE = range(0xE000, 0xF900)  # private-use characters, without a meaning
-_DAY = "26 Jul 2024"  # Llama-3 templates would print today's date, which changes the run
+_DAY = datetime(2024, 7, 26, tzinfo=UTC)  # a template that prints today would change the run
+_MARKS = [*"aAbBcdfGHIjmMpSuUVwWxXyYZz", "-d", "-m", "-j", "-H", "-I", "-M", "-S"]
+_CLOCK = (
+    "{%- macro strftime_now(format) -%}{{ format"
+    + "".join(f"|replace('%{mark}', '{_DAY.strftime('%' + mark)}')" for mark in _MARKS)
+    + " }}{%- endmacro -%}"
+)
+"""Replaces the clock that templates of transformers can read: on this day, it is midnight."""
+_LATER = (2, 3, 9, 10, 32, 99, 100)  # numbers of replies after which the next message is compared
 
 
 class Chat:
@@ -67,7 +76,7 @@ class Chat:
         self.tokenizer = tokenizer
         self._control = self._control_tokens()
         self._written = lru_cache(maxsize=64)(self._control_of_template)
-        self._check_third_message()
+        self._check_later_messages()
         tail = self._encode(self._tail(_MESSAGE))
         if not tail or tail[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
             raise ValueError(
@@ -197,22 +206,28 @@ class Chat:
             )
         return tail
 
-    def _check_third_message(self) -> None:
+    def _check_later_messages(self) -> None:
         """Check that what is between replies does not depend on their number."""
-        turns = [("user", _MESSAGE), ("assistant", _REPLY)] * 2
-        third = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
-        if third != (second := self._tail(_MESSAGE)):
-            raise ValueError(
-                f"the chat template of {self._name} writes {third!r:.80} before the third reply "
-                f"and {second!r:.80} before the second; a conversation that grows needs them "
-                "equal: use an instruct model of another family, or set another "
-                "tokenizer.chat_template"
-            )
+        second = self._tail(_MESSAGE)
+        for replies in _LATER:
+            turns = [("user", _MESSAGE), ("assistant", _REPLY)] * replies
+            later = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
+            if later != second:
+                raise ValueError(
+                    f"the chat template of {self._name} writes {later!r:.80} after {replies} "
+                    f"replies and {second!r:.80} after the first; a conversation that grows needs "
+                    "them equal: use an instruct model of another family, or set another "
+                    "tokenizer.chat_template"
+                )
 
     def _render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
         messages = [{"role": role, "content": content} for role, content in turns]
         text = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=prompt, date_string=_DAY
+            messages,
+            tokenize=False,
+            add_generation_prompt=prompt,
+            date_string=_DAY.strftime("%d %b %Y"),
+            chat_template=_CLOCK + self.tokenizer.get_chat_template(),
         )
         return str(text)
 

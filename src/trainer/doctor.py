@@ -115,8 +115,7 @@ def _memory(policy: Policy, recipe: Recipe, *, reference: bool) -> Finding:
     said = f"about {needed / memory.GIB:.2g} of {there / memory.GIB:.2g} GiB: {memory.told(parts)}"
     if needed <= _FULL * there:
         return Finding("ok", "memory", said)
-    remedy = "lower update.tokens or sampling.rows, set policy.gradient_checkpointing=true or "
-    return Finding("error", "memory", f"{said}; {remedy}policy.lora.rank=16")
+    return Finding("error", "memory", f"{said}; {memory.remedy(parts)}")
 
 
 def _resolution(policy: Policy, rate: float) -> Finding:

@@ -114,8 +114,21 @@ def told(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {size / GIB:.2g} GiB" for name, size in order)
 
 
+def remedy(parts: dict[str, float]) -> str:
+    """What to change so that the largest part gets smaller."""
+    largest = max(parts, key=parts.__getitem__)
+    if largest in ("activations", "logits of a chunk"):
+        return "set policy.gradient_checkpointing=true or lower update.tokens"
+    if largest == "keys and values of sampling":
+        return "lower sampling.rows or sampling.max_tokens"
+    return (
+        "the model itself is too large: set policy.lora.rank=16 or update.optimizer='adamw8bit', "
+        "take a smaller one, or divide it among GPUs (docs/scale.md)"
+    )
+
+
 @contextmanager
-def named(part: str, remedy: str, policy: Policy, recipe: Recipe) -> Iterator[None]:
+def named(part: str, change: str, policy: Policy, recipe: Recipe) -> Iterator[None]:
     """Context in which a lack of memory becomes an error that names the part and the remedy.
 
     Raises:
@@ -135,5 +148,5 @@ def named(part: str, remedy: str, policy: Policy, recipe: Recipe) -> Iterator[No
                 parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
                 needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
         raise OutOfMemory(
-            f"out of memory while {part} ({said.splitlines()[0]:.120}); {remedy}. {needs}"
+            f"out of memory while {part} ({said.splitlines()[0]:.120}); {change}. {needs}"
         ) from error

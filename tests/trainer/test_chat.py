@@ -91,3 +91,27 @@ def test_unusable_templates_are_refused():
     tokenizer.chat_template = "{{ messages[-1]['content'] }}"
     with pytest.raises(ValueError, match="drops earlier replies"):
         Chat(tokenizer)
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if MARK %}[{{ loop.index }}] {% endif %}{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize("when", ["loop.index > 1", "loop.index > 20", "messages|length > 150"])
+def test_a_template_that_numbers_messages_early_or_late_is_refused(when):
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = CHATML.replace("MARK", when)
+    with pytest.raises(ValueError, match=r"after \d+ replies and .* after the first"):
+        Chat(tokenizer)
+
+
+def test_a_template_with_a_clock_prints_the_same_day():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{{ strftime_now('%d.%m.%Y %H:%M:%S.%f') }}" + CHATML.replace(
+        "MARK", "false"
+    )
+    said = tokenizer.decode(list(Chat(tokenizer).opening("hello")))
+    assert said.startswith("26.07.2024 00:00:00.000000")

@@ -31,11 +31,24 @@ def test_a_sound_recipe(corridor, tiny_folder):
     assert "6 steps" in findings["costs"][1]
 
 
-def test_what_cannot_fit_is_said_by_part(corridor, tiny_folder):
-    state, said = found(tiny_folder, "update.tokens=1000000000")["memory"]
+@pytest.mark.parametrize(
+    ("option", "largest", "remedy"),
+    [
+        ("update.tokens=1000000000", "activations", "lower update.tokens"),
+        ("sampling.rows=1000000000", "keys and values", "lower sampling.rows"),
+    ],
+)
+def test_what_cannot_fit_is_said_by_part(corridor, tiny_folder, option, largest, remedy):
+    state, said = found(tiny_folder, option)["memory"]
     assert state == "error"
-    assert "activations" in said.split(": ")[1].split(" GiB")[0]  # the largest comes first
-    assert "lower update.tokens" in said
+    assert largest in said.split(": ")[1].split(" GiB")[0]  # the largest comes first
+    assert remedy in said
+
+
+def test_a_model_that_is_too_large_is_not_mended_by_fewer_tokens():
+    parts = {"weights": 3.0, "gradients": 4.0, "activations": 1.0}
+    assert "policy.lora.rank=16" in memory.remedy(parts)
+    assert "update.tokens" not in memory.remedy(parts)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -33,12 +33,12 @@ def doctor(
     from trainer import recipe as recipes
     from trainer.doctor import examine
 
-    console, failed = Console(), False
+    printed, failed = console(), False
     for state, what, said in examine(recipes.load(parts, options)):
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, style=_COLOURS[state])
         line.add_column(width=17)
         line.add_row(state, what, Text(said))
-        console.print(line)
+        printed.print(line)
         failed |= state == "error"
     raise typer.Exit(int(failed))

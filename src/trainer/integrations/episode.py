@@ -300,3 +300,29 @@ class Episodes:
 
     def _made(self) -> gym.Env[str, str]:
         return make_env(self.env, self.prompt, split=self.env.split)
+
+
+def text_episodes(env: str, **options: Any) -> Episodes:
+    """Episodes for a trainer whose episodes are one conversation of text.
+
+    Args:
+        env: As for `Episodes`.
+        options: As for `Episodes`; `context` and its options are fixed.
+
+    Raises:
+        RecipeError: As `Episodes`; an option of context "turn"; or the environment shows images.
+    """
+    for name in ("context", "template", "history"):
+        if name in options:
+            raise RecipeError(
+                f"option {name}={options[name]!r} is for prompts of one turn; here an episode is "
+                "one conversation: leave it out"
+            )
+    made = Episodes(env, **options)
+    first = made.start(seed=0)
+    made.release(first)
+    if first.images:
+        raise RecipeError(
+            f"{env} shows images, and only text is carried here; choose its text observations"
+        )
+    return made

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 from planned import planned
 
-from agent_envs.webshop.experts import Explorer, Oracle, read_request
+from agent_envs.webshop.experts import Explorer, Oracle, Request, Shopper, read_request
 from agent_envs.webshop.pages import Page
 
 pytestmark = pytest.mark.slow
@@ -41,6 +41,18 @@ def test_it_meets_embedded_goals_of_upstream_mode():
     env = make(split="test", mode="upstream")
     met = sum(buy(env, task)[1] for task in range(0, 184, 4))
     assert met / 46 >= 0.9
+
+
+def test_a_product_at_the_limit_is_too_dear():
+    """The reward wants a price below the limit (`reward.py`), so the Explorer passes on."""
+    shop = make().unwrapped.shop
+    place, product = next(
+        (place, one) for place, one in enumerate(shop.catalogue.products) if one.highest > 1
+    )
+    page, results = Page("results", query="x"), [place]
+    for limit, opens in ((product.highest + 0.01, True), (product.highest, False)):
+        shopper = Shopper(shop, Request(product.title.lower().split()[0], (), (), limit))
+        assert (product.asin.lower() in shopper.pick(page, results, set()).action) == opens
 
 
 def test_its_share_of_real_goals(real):

@@ -223,6 +223,17 @@ class TestAddresses:
         assert len({link(shop, one) for one in pages}) == len(set(pages))
         assert [open_site.page(open_site.address(one)) for one in pages] == list(pages)
 
+    def test_addresses_of_an_earlier_episode_of_the_task_do_not_open(self):
+        shop = shop_of()
+        with Site(shop) as one:
+            one.start(task := next(iter(shop.goals)))
+            old = one.address(Page("item", product=3))
+            assert ask(old)[0] == 200
+            one.start(task)
+            assert ask(old)[0] == 404
+            with pytest.raises(ValueError, match="nothing in the episode led to"):
+                one.page(old)
+
     @pytest.mark.parametrize("strict", [True, False])
     def test_only_what_the_episode_led_to_opens(self, strict):
         """Addresses changed by hand open nothing but pages that one of the walk has a link to."""

@@ -1,0 +1,228 @@
+"""Turn records: through JSON and back, and from recorded episodes to rows."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import credit
+from credit.records import VERSION, TurnRecord, rows_of
+from tests.credit.batches import batches
+
+PLAIN = {"task_id": "t", "goal": "a mug", "step": 0, "action": "go", "anchor": "s0", "valid": True}
+
+
+def episode(count, outcome, **changed):
+    """An episode of `count` turns that ends with an outcome."""
+    turns = [
+        TurnRecord(**PLAIN | {"step": step, "action": f"go {step}", "anchor": f"s{step}"} | changed)
+        for step in range(count)
+    ]
+    return [*turns[:-1], replace(turns[-1], outcome=outcome, success=outcome > 0)]
+
+
+finite = st.floats(-1e9, 1e9)
+records = st.builds(
+    TurnRecord,
+    task_id=st.text(),
+    goal=st.text(),
+    step=st.integers(0, 99),
+    action=st.text(),
+    anchor=st.text(),
+    valid=st.booleans(),
+    invalid_reason=st.text(),
+    progress=st.floats(0, 1),
+    reward=finite | st.integers(-9, 9),
+    turn_reward=st.dictionaries(st.text(), finite),
+    entropy=st.none() | st.floats(0, 9),
+    span=st.none() | st.tuples(st.integers(0, 9), st.integers(9, 20)),
+    outcome=st.none() | finite,
+    success=st.none() | st.booleans(),
+)
+
+
+@given(record=records)
+@settings(max_examples=50)
+def test_json_and_pickle_bring_back_the_same_record(record):
+    sent = json.loads(json.dumps(record.to_dict(), allow_nan=False))
+    assert sent["version"] == VERSION == 1
+    assert TurnRecord.of(sent) == record == TurnRecord.of(record)
+    assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_what_a_record_knows_by_itself():
+    record = TurnRecord.of(PLAIN)
+    assert record.to_dict() == PLAIN | {
+        "invalid_reason": "",
+        "progress": 0.0,
+        "reward": 0.0,
+        "turn_reward": {},
+        "entropy": None,
+        "span": None,
+        "outcome": None,
+        "success": None,
+        "version": 1,
+    }
+
+
+@pytest.mark.parametrize("changed", [{}, {"token_ids": [1, 2]}, {"goal": None}])
+def test_another_version_is_refused_as_such(changed):
+    """A later version may have other keys and other types."""
+    with pytest.raises(ValueError, match="record of version 2, this is version 1; install the sa"):
+        TurnRecord.of({**PLAIN, **changed, "version": 2})
+    with pytest.raises(ValueError, match="version 2"):
+        TurnRecord(**PLAIN, version=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("valid", 1, r"valid of a turn record must be bool, got 1 \(int\)"),
+        ("valid", np.bool_(1), "valid of a turn record must be bool"),
+        ("step", 0.0, "step of a turn record must be int"),
+        ("step", True, "step of a turn record must be int"),
+        ("reward", np.float32(1), "reward of a turn record must be int or float"),
+        ("progress", None, "progress of a turn record must be int or float, got None"),
+        ("anchor", 3, "anchor of a turn record must be str, got 3"),
+        ("outcome", "1", "outcome of a turn record must be int or float or None"),
+        ("success", 1, "success of a turn record must be bool or None"),
+        ("turn_reward", None, "turn_reward of a turn record must be dict"),
+        ("turn_reward", {"exact": "1"}, "maps names to numbers, got 'exact': '1'"),
+        ("turn_reward", {"exact": np.float32(1)}, "maps names to numbers"),
+        ("turn_reward", {0: 1.0}, "maps names to numbers, got 0: 1.0"),
+        ("span", 5, "span of a turn record must be tuple or list or None"),
+        ("span", (1, 2, 3), "span of a turn record is two integers"),
+        ("span", (0.0, 1.0), "span of a turn record is two integers"),
+    ],
+)
+def test_values_of_another_type_are_refused(name, value, message):
+    with pytest.raises(TypeError, match=message):
+        TurnRecord.of(PLAIN | {name: value})
+
+
+@pytest.mark.parametrize("span", [(3, 2), (-1, 2)])
+def test_a_span_begins_before_it_ends(span):
+    with pytest.raises(ValueError, match="first token and end"):
+        TurnRecord(**PLAIN, span=span)
+
+
+def test_what_is_no_record_is_refused():
+    with pytest.raises(ValueError, match=r"a turn record has no 'anchors'.*did you mean 'anchor'"):
+        TurnRecord.of({**PLAIN, "anchors": "s"})
+    with pytest.raises(TypeError, match="'goal'"):
+        TurnRecord.of({name: value for name, value in PLAIN.items() if name != "goal"})
+    for other in ("go", 3, None, ["go"]):
+        with pytest.raises(TypeError, match="a turn record is a mapping, got"):
+            TurnRecord.of(other)
+
+
+# from episodes to rows
+
+
+def test_rows_of_two_episodes():
+    first = episode(2, 1.0, reward=0.5, turn_reward={"exact": 2.0})
+    second = [record.to_dict() for record in episode(1, 0.0, turn_reward={"exact": 3.0})]
+    rows = rows_of([first, second], ["a", "a"])
+    turns = rows.turns
+    assert rows.turn.tolist() == [0, 1, 2]
+    assert turns.group.tolist() == [0, 0]
+    assert turns.trajectory.tolist() == [0, 0, 1]
+    assert turns.outcome.tolist() == [1.0, 0.0]
+    assert turns.goal.tolist() == ["a mug", "a mug"]
+    assert turns.action.tolist() == ["go 0", "go 1", "go 0"]
+    assert turns.anchor.tolist() == ["s0", "s1", "s0"]
+    assert turns.reward.tolist() == [0.5, 0.5, 0.0]
+    assert turns.valid.tolist() == [True] * 3
+    assert turns.turn_reward_names == ("exact",)
+    assert turns.turn_reward.tolist() == [[2.0], [2.0], [3.0]]
+    assert turns.entropy is None
+
+
+def test_a_reward_that_looks_like_the_outcome_is_kept():
+    """The reward of a record never has the outcome in it."""
+    assert rows_of([episode(1, 1.0, reward=1.0)], [0]).turns.reward.tolist() == [1.0]
+
+
+@given(turns=batches(), seed=st.integers(0, 99))
+@settings(max_examples=15)
+def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
+    rng = np.random.default_rng(seed)
+    parts, uid, names, which = [], [], [], []
+    for one in rng.permutation(len(turns.group)).tolist():
+        of_one = np.flatnonzero(turns.trajectory == one)
+        for part in np.array_split(rng.permutation(of_one), 2):  # of one episode, in any order
+            parts.append([
+                TurnRecord(
+                    **PLAIN | {"step": int(turns.position[row])},
+                ).to_dict() | {
+                    "anchor": turns.anchor[row],
+                    "action": turns.action[row],
+                    "valid": bool(turns.valid[row]),
+                    "progress": float(turns.progress[row]),
+                    "reward": float(turns.reward[row]),
+                    "entropy": float(turns.entropy[row]),
+                    "turn_reward": {"implicit": float(turns.turn_reward[row, 0])},
+                    "outcome": float(turns.outcome[one]) if turns.last[row] else None,
+                }
+                for row in part.tolist()
+            ])  # fmt: skip
+            uid.append(f"task {turns.group[one]}")
+            names.append(f"episode {one}")
+            which.extend(part.tolist())
+    rows = rows_of(parts, uid, trajectory=names)
+    for name in ("grpo", "gigpo", "has", "stapo", "empg", "prime"):
+        method = credit.make(name)
+        assert rows.advantage(method(rows.turns)) == pytest.approx(method(turns)[which], abs=1e-6)
+
+
+def test_no_episodes():
+    assert len(rows_of([], []).turns) == 0
+
+
+CUT = episode(3, 1.0)
+REFUSED = {
+    "unfinished": ([CUT[:-1]], "episode 0 has no outcome: its last turn is missing.*stop"),
+    "without a turn": ([CUT, []], "episode 1 has no outcome"),
+    "without a middle turn": ([[CUT[0], CUT[2]]], "trajectory 0 has no step 1, but step 2"),
+    "ended twice": (
+        [[replace(CUT[0], outcome=0.5), *CUT[1:]]],
+        "episode 0 has the outcome 0.5 at step 0 and 1.0 at step 2; only the last turn has one",
+    ),
+    "two ends": ([[*CUT, replace(CUT[2], outcome=0.0)]], "episode 0 has the outcome 1.0 at step 2"),
+    "entropies missing": (
+        [[replace(CUT[0], entropy=0.5), *CUT[1:]]],
+        "entropy row 1 is nan",
+    ),
+    "progress above 1": ([[*CUT[:2], replace(CUT[2], progress=1.5)]], "progress row 2 .* got 1.5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_wrong_episodes_are_refused(what):
+    episodes, message = REFUSED[what]
+    with pytest.raises(ValueError, match=message):
+        rows_of(episodes, list(range(len(episodes))))
+
+
+def test_an_episode_of_two_groups_is_refused():
+    with pytest.raises(ValueError, match="'e' has the uid 'a' in row 0 and 'b' in row 1"):
+        rows_of([CUT[:1], CUT[1:]], ["a", "b"], trajectory=["e", "e"])
+
+
+def test_each_episode_needs_a_uid():
+    with pytest.raises(ValueError, match="1 episodes, 2 uids and 1 trajectories"):
+        rows_of([CUT], ["a", "b"])
+    with pytest.raises(ValueError, match="1 episodes, 1 uids and 2 trajectories"):
+        rows_of([CUT], ["a"], trajectory=["x", "y"])
+    with pytest.raises(TypeError, match="episode 0 must be a sequence of turn records, got Turn"):
+        rows_of(CUT, [0, 1, 2])
+    with pytest.raises(TypeError, match=r"turn records, got \{"):
+        rows_of([PLAIN], [0])
+    with pytest.raises(TypeError, match="a turn record is a mapping, got 'go'"):
+        rows_of([["go"]], [0])
