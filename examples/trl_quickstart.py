@@ -1,16 +1,13 @@
-"""TRL's GRPOTrainer learns the quickstart's household games with MGR, without a GPU.
+"""TRL's GRPOTrainer learns household games with MGR on a CPU: pip install 'agent-envs[trl]'.
 
-    pip install 'agent-envs[trl]'
     torchrun --nproc-per-node 2 examples/trl_quickstart.py
 
 With one process: python examples/trl_quickstart.py. The same command continues a stopped run.
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich import print as show
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig
@@ -22,6 +19,7 @@ from trainer.integrations.trl import CreditGRPOTrainer, Rollout, dataset
 from trainer.pretrained import resolve
 
 OUT = Path("runs/trl-quickstart")
+PROCESSES = int(os.environ.get("WORLD_SIZE", "1"))
 STEPS, TASKS, ROLLOUTS, ROWS = 20, 16, 8, 32  # ROWS: of a forward and backward pass
 
 
@@ -29,15 +27,14 @@ def evaluated(model: str, path: Path) -> evaluate.Evaluation:
     """Greedy success on 120 held-out games, played by all processes and saved."""
     args.distributed_state.wait_for_everyone()  # process 0 writes the model and the file
     if not path.is_file():
-        chosen = recipe.load("alfworld mgr pocket", ["run.threads=1"])
-        found = evaluate_model(replace(chosen, policy=replace(chosen.policy, model=model)))
+        options = ["run.threads=1", f"policy.model={model}"]
+        found = evaluate_model(recipe.load("alfworld mgr pocket", options))
         if args.process_index == 0:
             found.save(path)
         args.distributed_state.wait_for_everyone()
     return evaluate.load(path)
 
 
-torch.set_num_threads(1)
 args = GRPOConfig(
     str(OUT),
     use_cpu=True,
@@ -45,7 +42,7 @@ args = GRPOConfig(
     gradient_checkpointing=False,
     max_steps=STEPS,
     per_device_train_batch_size=ROWS,
-    gradient_accumulation_steps=TASKS * ROLLOUTS // (ROWS * int(os.environ.get("WORLD_SIZE", "1"))),
+    gradient_accumulation_steps=TASKS * ROLLOUTS // (ROWS * PROCESSES),
     num_generations=ROLLOUTS,
     max_completion_length=4096,
     learning_rate=2e-4,
@@ -57,9 +54,7 @@ args = GRPOConfig(
     save_total_limit=1,
     report_to="none",
 )
-OUT.mkdir(parents=True, exist_ok=True)
 start = evaluated("pocket", OUT / "start.json")
-
 episodes = Episodes("AlfWorld-v0", data="embedded", max_turns=15)
 grpo = CreditGRPOTrainer(
     resolve("pocket"),

@@ -24,9 +24,9 @@ from trainer.rollout import together
 
 check_version("trl", "1.16")
 
-from accelerate.utils import gather_object  # noqa: E402 - these come with TRL
-from datasets import Dataset  # noqa: E402
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+from accelerate.utils import gather_object
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -267,7 +267,7 @@ def _at_most(trainer: GRPOTrainer, tokens: int) -> Iterator[None]:
         setattr(limited, name, before)
 
 
-class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+class CreditGRPOTrainer(GRPOTrainer):
     """`GRPOTrainer` whose advantage is that of a credit method, turn by turn.
 
     The turns of whole groups are gathered from all processes, and each process computes the same
