@@ -4,7 +4,7 @@ A random model of Qwen2.5's shape is made from a config (no hub) and trained by 
 household games: bfloat16 products, float32 weights, one prompt a turn. Figures are means over the
 steps after the first; the run is then resumed from its checkpoint for one more. Beside the figures
 stand two limits of the device: an update of N weights needs 6 N floating-point operations a token,
-and a decoded token of a small batch reads all weights once. --size tiny runs on a CPU.
+and a decoded token of a small batch reads all weights once. --size tiny runs on one core of a CPU.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> None:
             f"sampling.tasks={max(given.rollouts // 8, 1)}", "sampling.max_reply_tokens=64",
             f"sampling.rollouts={min(given.rollouts, 8)}", f"env.max_turns={given.turns}",
             "update.tokens=16384", "update.skip_dead_groups=false", "update.learning_rate=1e-6",
-            "eval.tasks=1", "eval.every=0",
+            "eval.tasks=1", "eval.every=0", f"run.threads={int(given.size == 'tiny')}",
         ]  # fmt: skip
         train(recipe.load("alfworld grpo", options), folder / "run")
         lines = [x for x in metrics.read(folder / "run/metrics.jsonl") if x["stage"] == "rl"][1:]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
 import tarfile
+from collections import Counter
+from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +19,16 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 # On CI the same examples each time: a new one is for people to find, not to hold up other work.
 settings.register_profile("shared machine", deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("quick", settings.get_profile("shared machine"), max_examples=20)
 settings.load_profile("shared machine")
+
+# Workers share the cores. Threads of one product that wait for each other would only burn time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # What a shell starts in the background, with what that starts, has Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,6 +36,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What `make quick` does without: packages that take seconds to import, and processes.
 ABSENT = ("torch", "transformers", "selenium", "sentence_transformers", "faiss")
 NEEDS = re.compile(r"^(?:from|import) (?:torch|transformers|trainer|tools)\b", re.MULTILINE)
+QUICK = pytest.StashKey[Counter[Path]]()
 
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -49,13 +57,50 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.modules.update(dict.fromkeys(ABSENT))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector modules and tests: it would look through them each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@cache
+def heavy(path: Path) -> bool:
+    """Whether a file, or the conftest of a folder, imports torch or what needs it."""
+    file = path / "conftest.py" if path.is_dir() else path
+    return file.is_file() and bool(NEEDS.search(file.read_text(encoding="utf-8")))
+
+
+@cache
+def quick(path: Path) -> bool:
+    """Whether neither a file nor its folders are heavy."""
+    return not any(map(heavy, (path, *path.parents)))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `--quick` leave out files and folders that import torch or what needs it."""
-    if not config.getoption("quick"):
-        return None
-    path = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
-    needs = path.is_file() and NEEDS.search(path.read_text(encoding="utf-8"))
-    return True if needs else None
+    return True if config.getoption("quick") and heavy(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Count by folder what `--quick` runs, before any choice by name or mark."""
+    config.stash[QUICK] = Counter(
+        item.path.parent
+        for item in items
+        if not (item.get_closest_marker("slow") or item.get_closest_marker("long"))
+        and quick(item.path)
+    )
+
+
+@pytest.fixture
+def quick_counts(request: pytest.FixtureRequest) -> Counter[Path]:
+    """The number of collected tests by folder that `--quick` runs."""
+    return request.config.stash[QUICK]
 
 
 @pytest.fixture(scope="session", autouse=True)

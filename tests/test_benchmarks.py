@@ -17,7 +17,7 @@ TINY = {
     "audit --rewards": ["--only", "EZPoints", "--rewards", "--scale", "0.05"],
     "credit": ["--turns", "400"],
     "puzzles": ["--steps", "50"],
-    "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "2", "--steps", "2"],
+    "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "1", "--steps", "2"],
     "reading": [],
     "rollout": ["--rows", "2", "--turns", "1"],
     "search_qa": ["--queries", "2", "--requests", "1", "--vectors", "300"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -26,8 +27,6 @@ FILES = {
     for path in sorted((root / package).rglob("*.py"))
 }
 COMMAND = ROOT / "src" / "agent_envs_command.py"
-MODULES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
-"""The parsed modules of the four packages by dotted name."""
 
 # What numpy and gymnasium bring along.
 LIGHT = {
@@ -47,6 +46,12 @@ ON_LOG_PROBABILITIES = {
     "tokens",
     "turnrd",
 }
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """The parsed modules of the four packages by dotted name."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -78,7 +83,7 @@ def at_import(tree: ast.Module) -> set[str]:
 
 def module_of(name: str) -> str:
     """The module of ours that has a dotted name or is it; "" for none."""
-    while name and name not in MODULES:
+    while name and name not in FILES:
         name = name.rpartition(".")[0]
     return name
 
@@ -99,7 +104,7 @@ def modules_after(program: str) -> set[str]:
 
 def test_arrows_between_the_packages():
     wrong = {}
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         package = name.partition(".")[0]
         others = packages(imported(tree)) & MAY_IMPORT.keys()
         wrong[name] = others - MAY_IMPORT[package] - {package}
@@ -113,15 +118,15 @@ def test_the_command_starts_with_the_standard_library_and_calls_the_trainer():
 
 
 def test_no_cycle_of_imports_in_functions_and_for_types_included():
-    arrows = {name: {*map(module_of, imported(tree))} - {""} for name, tree in MODULES.items()}
+    arrows = {name: {*map(module_of, imported(tree))} - {""} for name, tree in modules().items()}
     TopologicalSorter(arrows).prepare()  # a CycleError names the modules of a cycle
 
 
 def test_environments_import_gymnasium_and_numpy_only():
     allowed = {"gymnasium", "numpy", "agent_envs", "env_assets"}
     heavy = {
-        name: at_import(MODULES[name]) - allowed
-        for name in MODULES
+        name: at_import(tree) - allowed
+        for name, tree in modules().items()
         if name.startswith("agent_envs")
     }
     assert {name: others for name, others in heavy.items() if others} == {}
@@ -129,12 +134,14 @@ def test_environments_import_gymnasium_and_numpy_only():
 
 def test_credit_imports_numpy_and_more_only_where_it_says():
     heavy = {}
-    for name in [name for name in MODULES if name.startswith("credit")]:
+    for name, tree in modules().items():
+        if not name.startswith("credit"):
+            continue
         module = name.rpartition(".")[2]
         allowed = {"numpy", "credit"}
         allowed |= {"gymnasium"} if module == "wrappers" else set()
         allowed |= {"torch"} if module in ON_LOG_PROBABILITIES else set()
-        heavy[name] = at_import(MODULES[name]) - allowed
+        heavy[name] = at_import(tree) - allowed
     assert {name: others for name, others in heavy.items() if others} == {}
 
 

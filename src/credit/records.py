@@ -209,6 +209,27 @@ def rows_of(
     )
 
 
+def spans_of(
+    episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
+) -> list[tuple[int, int, int]]:
+    """Spans for `Rows.scatter` of recorded turns; episode m has row m of the mask: [B, 3].
+
+    Raises:
+        ValueError: A turn has no span.
+        TypeError: What is no turn record.
+    """
+    spans = []
+    for row, turns in enumerate(episodes):
+        for record in map(TurnRecord.of, turns):
+            if record.span is None:
+                raise ValueError(
+                    f"turn {record.step} of row {row} has no token span; record the span of each "
+                    "reply in the tokens of its row"
+                )
+            spans.append((row, *record.span))
+    return spans
+
+
 def token_advantages(
     estimator: Callable[[Turns, np.random.Generator | None], Array],
     episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
@@ -237,13 +258,7 @@ def token_advantages(
             the estimator and `credit.rows_of` refuse.
     """
     table = rows_of(episodes, uid)
-    mine = [[TurnRecord.of(one) for one in turns] for turns in episodes[first : first + len(mask)]]
-    spans = [(row, *(one.span or ())) for row, turns in enumerate(mine) for one in turns]
-    if lost := [span[0] for span in spans if len(span) == 1]:
-        raise ValueError(
-            f"a turn of row {lost[0]} of the mask has no token span; give TurnRecord.span, the "
-            "first token of the reply and the one after its last"
-        )
+    spans = spans_of(episodes[first : first + len(mask)])
     start = sum(len(turns) for turns in episodes[:first])
     part = Rows(table.turns, table.turn[start : start + len(spans)])
     return part.scatter(estimator(table.turns, rng), mask, spans)

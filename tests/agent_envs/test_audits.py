@@ -350,10 +350,14 @@ def test_words_are_what_the_random_player_says():
     assert audit_rewards(lamp.Unlisted(), tasks=4).players["random"].valid == 0
 
 
-LIGHT = ["AlfWorld-v0", "EZPoints-v0", "SearchQA-v0", "Sokoban-v0", "VisualSokoban-v0"]
+# Commands with a list, replies without one, pictures; `make long` takes the others.
+KINDS = ["AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0"]
+OTHERS = ["EZPoints-v0", "Sokoban-v0", "WebShop-v0", "WikiSearch-v0"]
 
 
-@pytest.mark.parametrize("env_id", [*LIGHT, "WebShop-v0", "WikiSearch-v0"])
+@pytest.mark.parametrize(
+    "env_id", [*KINDS, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)]
+)
 def test_one_turn_is_a_turn_limit_like_any(env_id):
     found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
     assert found.violation == ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import gymnasium as gym
 import pytest
@@ -92,8 +93,9 @@ def test_the_default_is_the_environments_own(env_id):
                 Prompt(env, other)
 
 
-@pytest.mark.parametrize("env", [Nameless(), gym.make("WikiSearch-v0")])
-def test_an_environment_without_a_template_needs_one(env):
+@pytest.mark.parametrize("made", [Nameless, partial(gym.make, "WikiSearch-v0")])
+def test_an_environment_without_a_template_needs_one(made):
+    env = made()
     with pytest.raises(ValueError, match="has no prompt template of its own; pass template="):
         Prompt(env)
     assert Prompt(env, SHORT).template is SHORT

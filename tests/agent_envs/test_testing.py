@@ -124,6 +124,27 @@ class Growing(Info):
         info["cells"] = (self.path,)
 
 
+class Redrawn(Hallway):
+    """Draws every picture on the same canvas."""
+
+    __doc__ = Hallway.__doc__
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = gym.spaces.Box(-1, 9, (1,), np.int64)
+        self.canvas = np.zeros(1, np.int64)
+
+    def drawn(self, told: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.canvas[0] = self.cell
+        return self.canvas, *told[1:]
+
+    def reset(self, **given: Any):
+        return self.drawn(super().reset(**given))
+
+    def step(self, action: str):
+        return self.drawn(super().step(action))
+
+
 class GlobalRandom(Hallway):
     __doc__ = Hallway.__doc__
 
@@ -807,6 +828,7 @@ def more_at_steps(self, info):
         (info(more_at_steps), r"info has \['more'\] only at some turns"),
         (Shared(), "shares a list or dict with the turn before"),
         (Growing(), "changed the turn before"),
+        (Redrawn(), "changed the turn before it: observation differs"),
         (GlobalRandom(), "Python's or NumPy's global generator"),
         (Forgetful(), "another episode: info differs: 'anchor': .* at reset\n  shown by reset"),
         (Uncopyable(), "cannot be copied and pickled"),

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -456,9 +457,15 @@ def corridor():
 
 
 @pytest.fixture
-def unreported(monkeypatch):
-    """Runs that leave no report: what they are made for is something else."""
-    monkeypatch.setattr("trainer.report.write", lambda folder: None)
+def reported():
+    """Runs leave a report."""
+
+
+@pytest.fixture(autouse=True)
+def _unreported(request, monkeypatch):
+    """Runs of a test without `reported` leave no report: it takes as long as they do."""
+    if "reported" not in request.fixturenames:
+        monkeypatch.setattr("trainer.train.report", SimpleNamespace(write=lambda folder: None))
 
 
 @pytest.fixture(scope="session")

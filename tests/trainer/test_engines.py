@@ -91,12 +91,12 @@ def test_logprobs_are_those_of_the_policy(engine, policy, temperature, fresh):
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_reply_depends_on_its_seed_and_turn_only(engine, policy, fresh):
-    seeds = conversation_seeds(7, 0, 5)
+    seeds = conversation_seeds(7, 0, 3)
     together = replies(talks(engine, policy, seeds, fresh=fresh))
     for row, seed in enumerate(seeds):
         alone = talks(engine, policy, [seed] * (row + 1), fresh=fresh)
         assert replies(alone)[row] == together[row]
-    assert replies(talks(engine, policy, conversation_seeds(8, 0, 5), fresh=fresh)) != together
+    assert replies(talks(engine, policy, conversation_seeds(8, 0, 3), fresh=fresh)) != together
 
 
 def test_turns_and_conversations_draw_their_own_numbers(engine, policy):

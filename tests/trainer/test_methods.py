@@ -69,7 +69,6 @@ def chosen(*options):
 ADAPTED = {"dpo", "istar"}
 
 
-@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize(
     ("name", "lora"),
     [
@@ -694,7 +693,6 @@ def test_a_stage_that_was_killed_is_done_again(tmp_path, forked):
     assert (folder / replay.MODEL).read_bytes() == model
 
 
-@pytest.mark.usefixtures("unreported")
 def test_alpha_one_is_the_grpo_run(corridor, tiny_folder, tmp_path):
     brief = ["sft.steps=1", "run.steps=3", "eval.every=0", "eval.tasks=1"]
     grpo, has = tmp_path / "grpo", tmp_path / "has"

@@ -58,7 +58,7 @@ exec(before)
 main()
 """
 
-pytestmark = [pytest.mark.usefixtures("corridor", "unreported"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("corridor"), pytest.mark.slow]
 
 
 def port():

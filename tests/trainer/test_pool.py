@@ -189,7 +189,7 @@ class TestRay:
             setting(1, "env.processes=4", "engine.patience=3.0")
         assert setting(1) == setting(0)
 
-    @pytest.mark.usefixtures("where", "unreported")
+    @pytest.mark.usefixtures("where")
     def test_a_run(self, tiny_folder, tmp_path, corridor, monkeypatch):
         monkeypatch.syspath_prepend(str(Path(__file__).parent))
         standin = Standin(Policy.load(str(tiny_folder)))

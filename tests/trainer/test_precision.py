@@ -188,7 +188,6 @@ def test_coarse_weights_are_refused(tmp_path):
         Learner(Coarse(2, 2, dtype=torch.bfloat16), Optimizer(learning_rate=1e-6), folder=tmp_path)
 
 
-@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize(
     "name", [pytest.param("critic of its own", marks=pytest.mark.long), "istar", "prime"]
 )

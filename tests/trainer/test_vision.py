@@ -146,9 +146,9 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ["credit.name=gigpo"],
-        ["credit.name=stapo", "credit.options.masking=both"],
+    [  # test_train takes a step on pictures with the first two
+        pytest.param(["credit.name=gigpo"], marks=pytest.mark.long),
+        pytest.param(["credit.name=stapo", "credit.options.masking=both"], marks=pytest.mark.long),
         ["credit.name=mgr", "critic.learning_rate=1e-3"],
         ["credit.name=istar", "prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],

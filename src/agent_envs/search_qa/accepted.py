@@ -361,10 +361,11 @@ class Accepted:
 
     def _held(self, words: list[str]) -> bool:
         """Whether words contain an accepted answer and otherwise no information."""
-        idle = self._idle(words)
-        if all(idle):
+        lower, places = all(word == word.lower() for word in words), range(len(words))
+        first = next((i for i in places if not self._idle(words, i, lower=lower)), None)
+        if first is None:
             return False
-        first, last = idle.index(False), len(idle) - idle[::-1].index(False)
+        last = next(i + 1 for i in places[::-1] if not self._idle(words, i, lower=lower))
         if last - first > _LONG:
             return False
         return any(
@@ -411,14 +412,12 @@ class Accepted:
             and not (word[0].islower() and not before)
         )
 
-    def _idle(self, words: list[str]) -> list[bool]:
-        """For each word of an answer, whether it has no information (stop or question word)."""
-        lower = all(word == word.lower() for word in words)
-        return [
-            self._says_nothing(word, first=not i, lower=lower)
-            or (i > 0 and (_stripped(words[i - 1]), _stripped(word)) in self._named_numbers)
-            for i, word in enumerate(words)
-        ]
+    def _idle(self, words: list[str], place: int, *, lower: bool) -> bool:
+        """Whether a word of an answer has no information (stop or question word)."""
+        return self._says_nothing(words[place], first=not place, lower=lower) or (
+            place > 0
+            and (_stripped(words[place - 1]), _stripped(words[place])) in self._named_numbers
+        )
 
     def _says_nothing(self, word: str, *, first: bool, lower: bool) -> bool:
         bare = _stripped(word)

@@ -170,8 +170,7 @@ def possible(traces: Mapping[str, str], text: str) -> list[str]:
 
     It misses none, and finds most that a text does not have at a tenth of the cost of `forms`.
     """
-    lower = _lower(text)
-    letters = lower.translate(_NO_LETTER).encode("ascii", "ignore").decode()
+    lower, letters = _letters(text)
     left = [key for key, part in traces.items() if part in letters]
     if len(left) == len(traces) or not any(map(str.isdecimal, traces.values())):
         return left
@@ -179,6 +178,13 @@ def possible(traces: Mapping[str, str], text: str) -> list[str]:
     if "point" in lower or _WORDS.search(lower):
         return list(traces)
     return left if text.isascii() or not _OTHER_DIGIT.search(lower) else list(traces)
+
+
+@lru_cache(maxsize=8)  # an answer is held against several accepted ones
+def _letters(text: str) -> tuple[str, str]:
+    """A text in lower case, and its ASCII letters and digits alone."""
+    lower = _lower(text)
+    return lower, lower.translate(_NO_LETTER).encode("ascii", "ignore").decode()
 
 
 def _lower(text: str) -> str:

@@ -7,6 +7,7 @@ purpose says so in its docstring, in the words of `EXCEPTIONS`, under the headin
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from agent_envs.testing.episodes import Env
 
 TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int), strict=True))
+HOLDERS = (dict, list, tuple)
 PLAIN = (str, bool, int, float, type(None), list, dict, tuple)
+SURROGATE = re.compile("[\ud800-\udfff]")
 EXCEPTIONS = {
     "Progress": "without success",
     "Validity": "takes effect",
@@ -156,8 +159,8 @@ def keys_and_types(seen: Seen) -> str:
 def plain(seen: Seen) -> str:
     """`info` has only builtin types, and only text that can be encoded."""
     for key, value in seen.info.items():
-        if wrong := _not_plain(value, f"info[{key!r}]"):
-            return f"{_where(seen)}: {wrong}"
+        if not _is_plain(value):
+            return f"{_where(seen)}: {_not_plain(value, f'info[{key!r}]')}"
     return ""
 
 
@@ -398,13 +401,25 @@ def _where(seen: Seen) -> str:
 
 def _parts(value: Any) -> set[int]:
     """The ids of the lists and dicts inside a value."""
-    inside = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, (dict, list, tuple)):
+    if not isinstance(value, HOLDERS):
         return set()
-    return {id(value)} - {id(())} | set().union(*map(_parts, inside))
+    inside = value.values() if isinstance(value, dict) else value
+    held = (_parts(one) for one in inside if isinstance(one, HOLDERS))
+    return {id(value)} - {id(())} | set().union(*held)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is str:
+        return value.isascii() or not _unwritable(value, "")
+    if isinstance(value, dict):
+        return type(value) is dict and all(_is_plain(o) for pair in value.items() for o in pair)
+    if isinstance(value, (list, tuple)):
+        return type(value) in PLAIN and all(map(_is_plain, value))
+    return type(value) in PLAIN
 
 
 def _not_plain(value: Any, name: str) -> str:
+    """What is not plain in a value, "" if all is."""
     if type(value) not in PLAIN:
         return f"{name} must be of builtin types, got {type(value).__name__} {value!r:.60}"
     if wrong := _unwritable(value, name):
@@ -419,6 +434,6 @@ def _not_plain(value: Any, name: str) -> str:
 
 
 def _unwritable(value: Any, name: str) -> str:
-    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+    if isinstance(value, str) and SURROGATE.search(value):
         return f"{name} has an unpaired surrogate and cannot be encoded as UTF-8"
     return ""

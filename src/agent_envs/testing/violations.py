@@ -284,7 +284,8 @@ def difference(one: Record, other: Record) -> str:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
-    return bool(np.all(one == other))
+    equal = one == other
+    return equal if isinstance(equal, bool) else bool(np.all(equal))
 
 
 def _both(one: Any, other: Any) -> str:

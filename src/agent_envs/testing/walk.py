@@ -90,7 +90,8 @@ class Walk:
         begun = len(self._steps)
         self._steps.append(start)
         self.anchored |= self.anchor(play.record) is not None
-        opening = self.anchor(play.record), look_of(play.record)
+        digest = digest_of(play.record.observation)
+        opening = self.anchor(play.record), look_of(play.record, digest)
         self._places.setdefault(history, begun)
         if self._openings.setdefault(start, opening) != opening:
             self._differs(history)
@@ -98,13 +99,15 @@ class Walk:
             action = actor(play.record.observation, play.record.info)
             if action is STOP:
                 break
-            before, way = play.record, (start, *play.actions)
+            before, shown, way = play.record, digest, (start, *play.actions)
             see(self._step(play, action))
+            digest = digest_of(play.record.observation)
             self._steps.append(action)
             history = self._history((history, key_of(action)))
             self._places.setdefault(history, begun)
             if not play.record.truncated and len(play.actions) < self.limit:
-                self._keep(start, _Visit(history, way, look_of(play.record)), before, play.record)
+                visit = _Visit(history, way, look_of(play.record, digest))
+                self._keep(start, visit, (before, shown), (play.record, digest))
         return play.actions
 
     def _differs(self, history: int) -> None:
@@ -138,7 +141,11 @@ class Walk:
         self._chance.fix(anchor, action)
         return play.step(action)
 
-    def _keep(self, start: Start, visit: _Visit, before: Record, after: Record) -> None:
+    def _keep(
+        self, start: Start, visit: _Visit, earlier: tuple[Record, str], later: tuple[Record, str]
+    ) -> None:
+        """Keep a turn; the records before and after it come with the digests of what they show."""
+        (before, shown_before), (after, shown) = earlier, later
         self.turns += 1
         outcome, key = self._outcome(after), key_of(after.action)
         self.actions.setdefault(key, after.action)
@@ -146,8 +153,8 @@ class Walk:
             self._differs(visit.history)
             return
         task = start if start.task is None else start._replace(seed=0)
-        seen = outcome._replace(next_anchor=digest_of(after.observation))
-        _note(self.shown, (task, digest_of(before.observation), key), seen, visit)
+        seen = outcome._replace(next_anchor=shown)
+        _note(self.shown, (task, shown_before, key), seen, visit)
         anchor = self.anchor(before)
         if anchor is not None:
             _note(self.groups, (task, anchor, key), outcome, visit)
@@ -191,8 +198,8 @@ def digest_of(observation: Any) -> str:
     return blake2b(raw, digest_size=12).hexdigest()
 
 
-def look_of(record: Record) -> str:
-    """A key of everything that the agent is shown."""
+def look_of(record: Record, digest: str = "") -> str:
+    """A key of everything that the agent is shown; `digest`, if known, is the observation's."""
     info = record.info
     listed = sorted(map(repr, info.get("admissible_actions") or ()))
-    return f"{digest_of(record.observation)} {info.get('progress')} {digest_of(listed)}"
+    return f"{digest or digest_of(record.observation)} {info.get('progress')} {digest_of(listed)}"

@@ -49,7 +49,18 @@ class Watch:
             if wrong := rule(self._seen):
                 steps = (*self._seen.earlier, *self._seen.steps)
                 raise Violation(wrong, steps, _Breaks(rule))
-        self._seen.kept = copy.deepcopy(record)
+        self._seen.kept = record._replace(
+            action=copy.deepcopy(record.action),
+            observation=copy.deepcopy(record.observation),
+            info=_copied(record.info),
+        )
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of what rule `plain` has passed, several times as fast as `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return type(value)(map(_copied, value)) if isinstance(value, (list, tuple)) else value
 
 
 class Watching:

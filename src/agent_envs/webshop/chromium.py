@@ -95,6 +95,8 @@ class Chromium:
         if name not in self._tabs:
             self._current = ""
             if self._tabs:
+                # WebDriver opens a tab from a tab; the last one used may be closed.
+                driver.switch_to.window(next(iter(self._tabs)))
                 driver.switch_to.new_window("tab")
             name = driver.current_window_handle
             self._tabs.add(name)

@@ -72,10 +72,11 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
         assert played(world, task_id, [*before, failed]).failures == ("the task is completed",)
 
 
+@pytest.mark.parametrize("seeds", [20, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_who_does_nothing_and_answers_nothing_fails(family):
-    """No task of 60 is done as it is opened, and no answer is 0 or empty."""
-    for seed in range(60):
+def test_who_does_nothing_and_answers_nothing_fails(family, seeds):
+    """No task is done as it is opened, and no answer is 0 or empty."""
+    for seed in range(seeds):
         task = tasks.task(f"{family}-{seed}")
         for answer in (None, 0, 0.0, False, "", " ", "0", "0.00", "zero", "none", "nothing", "$0"):
             session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
@@ -84,9 +85,10 @@ def test_who_does_nothing_and_answers_nothing_fails(family):
             assert [name for name in failures if name.startswith(("change ", "the answer "))], seed
 
 
+@pytest.mark.parametrize("seeds", [40, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_each_turn_of_a_solution_calls_an_app(family):
-    for seed in range(200):
+def test_each_turn_of_a_solution_calls_an_app(family, seeds):
+    for seed in range(seeds):
         for code in family.solution(tasks.task(f"{family.name}-{seed}").plan):
             assert read(f"<think>x</think>\n```python\n{code}\n```", 100) == (code, True)
 

@@ -39,17 +39,18 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _kept_open():
-    """A tab that nobody closes, so that the tests start no Chromium each."""
+def kept():
+    """Has a tab that no test closes, so that most need not start a Chromium."""
     kept = gym.make("WebShopSite-v0")
-    kept.reset(seed=1)
-    yield
+    yield kept
     kept.close()
     assert not running()
 
 
 @pytest.fixture
-def env():
+def env(kept):
+    if not running():  # the first test, or one after a test that ended Chromium
+        kept.reset(seed=1)
     env = gym.make("WebShopSite-v0", data="embedded")
     yield env.unwrapped
     env.close()
@@ -151,7 +152,7 @@ class TestSameAsText:
             ),
         ],
     )
-    def test_random_episodes(self, episodes, options):
+    def test_random_episodes(self, env, episodes, options):
         on_site, as_text = twins(max_turns=7, **options)
         rng = random.Random(episodes)
         seen = set()
@@ -176,14 +177,14 @@ class TestSameAsText:
         assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
 
     @pytest.mark.parametrize("observation", ["html", pytest.param("url", marks=LONG)])
-    def test_other_observations(self, observation):
+    def test_other_observations(self, env, observation):
         on_site, as_text = twins(observation=observation)
         assert on_site.reset(seed=2) == as_text.reset(seed=2)
         for action in planned(as_text, Oracle):
             assert on_site.step(action) == as_text.step(action)
         on_site.close()
 
-    def test_hostile_texts_run_nothing(self, hostile):
+    def test_hostile_texts_run_nothing(self, env, hostile):
         env = gym.make("WebShopSite-v0", data=hostile, split="all")
         text = gym.make("WebShop-v0", data=hostile, split="all")
         window = env.reset(seed=1) and text.reset(seed=1) and env.unwrapped._window
@@ -239,7 +240,7 @@ class TestByHand:
         assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
 
     @pytest.mark.parametrize("width", [320, *(pytest.param(n, marks=LONG) for n in (390, 1280))])
-    def test_nothing_is_wider_than_the_screen(self, hostile, width):
+    def test_nothing_is_wider_than_the_screen(self, env, hostile, width):
         env = gym.make("WebShopSite-v0", data=hostile, split="all").unwrapped
         env.reset(seed=1)
         driver, one = driven(env), env._window.site
@@ -533,6 +534,15 @@ class TestLife:
         other.close()
         assert not running()
         assert not folder.exists()
+
+    def test_a_tab_is_opened_after_another_was_closed(self, env):
+        """In the same Chromium: an environment that was reset has no crash to its name."""
+        env.reset(seed=1)
+        before = chromium.chromium()._warden
+        env.close()
+        env.reset(seed=2)
+        assert not env._crashed
+        assert chromium.chromium()._warden is before
 
     def test_forgotten_environments_close_their_tabs(self, quiet):
         env = gym.make("WebShopSite-v0", data="embedded")

@@ -6,6 +6,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -66,10 +67,14 @@ def test_lessons_solve_their_task_in_the_reply_format():
     assert not any(item.mistakes)
 
 
-def lessons_of(kind, *, forget):
+@cache
+def household(forget):
     rng = np.random.default_rng(5)
-    items = [lessons.household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
-    return [item for item in items if re.search(kind, item.prompts[0])]
+    return [lessons.household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
+
+
+def lessons_of(kind, *, forget):
+    return [item for item in household(forget) if re.search(kind, item.prompts[0])]
 
 
 @pytest.mark.parametrize("verb", ["heat", "cool", "clean"])
