@@ -1,6 +1,7 @@
 """EMPG: advantages weighted by the certainty of the policy, measured by token entropy."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class EMPG:
         ValueError: A negative option. At the call: `turns` has no `entropy`.
     """
 
+    needs: ClassVar[tuple[str, ...]] = ("entropy",)
     k: float = 1.0
     k_prime: float = 1.0
     zeta: float = 0.05

@@ -1,6 +1,7 @@
 """Turn records: what a turn was, in a form that crosses processes and networks as JSON.
 
-All adapters of `trainer.integrations` carry these. `rows_of` makes rows for credit of them.
+All adapters of `trainer.integrations` carry these. `rows_of` makes rows for credit of them,
+`token_advantages` advantages of tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from credit.rows import Rows, rows
 from credit.validation import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from credit.segments import Array
+    from credit.turns import Turns
 
 VERSION = 1
 """Version of the schema; records of another version are refused."""
@@ -224,3 +228,37 @@ def spans_of(
                 )
             spans.append((row, *record.span))
     return spans
+
+
+def token_advantages(
+    estimator: Callable[[Turns, np.random.Generator | None], Array],
+    episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
+    uid: Sequence[Any],
+    mask: Any,
+    *,
+    first: int = 0,
+    rng: np.random.Generator | None = None,
+) -> Any:
+    """Credit of whole groups at the tokens of some of their episodes: M episodes -> [R, T].
+
+    Args:
+        estimator: Credit method.
+        episodes: [M] turns of each episode; those whose tokens are in `mask` have spans.
+        uid: [M] text or int, task group of each episode.
+        mask: [R, T] nonzero at the tokens of replies, a NumPy array or a tensor; its rows are
+            episodes `first` to `first + R - 1`.
+        first: Number of the first episode of the mask.
+        rng: For an estimator that draws.
+
+    Returns:
+        [R, T] advantages, 0 outside the mask, as `credit.Rows.scatter` returns them.
+
+    Raises:
+        ValueError: A turn has no span, or spans and mask do not cover the same tokens; and what
+            the estimator and `credit.rows_of` refuse.
+    """
+    table = rows_of(episodes, uid)
+    spans = spans_of(episodes[first : first + len(mask)])
+    start = sum(len(turns) for turns in episodes[:first])
+    part = Rows(table.turns, table.turn[start : start + len(spans)])
+    return part.scatter(estimator(table.turns, rng), mask, spans)
