@@ -161,6 +161,7 @@ def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
     standin.close()
 
 
+@pytest.mark.long
 def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
     finish(start(tmp_path, *ADMISSIBLE))
     assert_equal(whole, tmp_path)
