@@ -6,13 +6,14 @@ All adapters of `trainer.integrations` carry these. `rows_of` makes rows for cre
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from credit.rows import Rows, rows
-from credit.validation import nearest
+from credit.validation import LARGEST, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from credit.segments import Array
     from credit.turns import Turns
 
+_NUMBERS = ("progress", "reward", "entropy", "outcome")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 VERSION = 1
 """Version of the schema; records of another version are refused."""
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -58,7 +61,8 @@ class TurnRecord:
 
     Raises:
         TypeError: A value of another type.
-        ValueError: Another version, or a span that ends before it begins.
+        ValueError: Another version, a number that is not finite or out of range, text that cannot
+            be encoded, or a span that ends before it begins.
     """
 
     task_id: str
@@ -94,8 +98,27 @@ class TurnRecord:
                     f"turn_reward of a turn record maps names to numbers, got {name!r:.60}: "
                     f"{paid!r:.60}"
                 )
+        self._check_values()
         if self.span is not None:
             object.__setattr__(self, "span", _span(self.span))
+
+    def _check_values(self) -> None:
+        """Check that numbers are finite and in range, and that texts can be encoded."""
+        paid = {f"turn_reward[{name!r}]": number for name, number in self.turn_reward.items()}
+        numbers = {name: getattr(self, name) for name in _NUMBERS} | paid
+        for name, number in numbers.items():
+            if number is not None and not abs(number) < LARGEST:
+                raise ValueError(f"{name} of a turn record must be finite, got {number!r:.60}")
+        for name, low, high in (("progress", 0, 1), ("entropy", 0, LARGEST), ("step", 0, 2**31)):
+            if not low <= (getattr(self, name) or 0) <= high:
+                raise ValueError(
+                    f"{name} of a turn record must lie in [{low:g}, {high:g}], got "
+                    f"{getattr(self, name)!r:.60}"
+                )
+        for name in ("task_id", "goal", "action", "anchor", "invalid_reason"):
+            text = getattr(self, name)
+            if not text.isascii() and not text.isprintable() and _SURROGATE.search(text):
+                raise ValueError(f"{name} of a turn record has an unpaired surrogate, {text!r:.60}")
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | TurnRecord) -> TurnRecord:
@@ -114,6 +137,8 @@ class TurnRecord:
         for name in given:
             if name not in names:
                 raise ValueError(f"a turn record has no {name!r}{nearest(name, names)}")
+        if missing := [name for name in names[: names.index("valid") + 1] if name not in given]:
+            raise TypeError(f"a turn record needs {', '.join(names[:6])}, got no {missing[0]}")
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,8 +149,8 @@ class TurnRecord:
 def _check_version(version: Any) -> None:
     if version != VERSION:
         raise ValueError(
-            f"a turn record of version {version}, this is version {VERSION}; install the same "
-            "agent-envs on both sides"
+            f"a turn record of version {version!r:.20}, this is version {VERSION}; install the "
+            "same agent-envs on both sides"
         )
 
 
@@ -138,6 +163,56 @@ def _span(given: Sequence[Any]) -> tuple[int, int]:
     return start, end
 
 
+_Turn: TypeAlias = tuple[TurnRecord, Any, Any]
+"""A turn with the task group and the id of its episode."""
+
+
+def _check_sequences(episodes: Any, uid: Any, names: Any) -> None:
+    for what, given in (("episodes", episodes), ("uid", uid), ("trajectory", names)):
+        if isinstance(given, str) or not hasattr(given, "__len__"):
+            raise TypeError(f"{what} must have one for each episode, got {given!r:.60}")
+    if not len(episodes) == len(uid) == len(names):
+        raise ValueError(
+            f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
+            "give one of each for every episode"
+        )
+    for number, turns in enumerate(episodes):
+        single = isinstance(turns, TurnRecord | str) or hasattr(turns, "keys")
+        if single or not hasattr(turns, "__len__"):
+            raise TypeError(
+                f"episode {number} must be a sequence of turn records, got {turns!r:.60}"
+            )
+
+
+def _check_outcomes(table: Sequence[_Turn], ended: Mapping[Any, TurnRecord]) -> None:
+    """Check that the last turn of each episode, and no other, has an outcome."""
+    for name, last in ended.items():
+        if last.outcome is None:
+            raise ValueError(
+                f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
+                "stopped; a cut-off episode ends with TextEpisode.stop()"
+            )
+    for record, _, name in table:
+        last = ended[name]
+        own = record.step, record.outcome
+        if record.outcome is not None and own != (last.step, last.outcome):
+            raise ValueError(
+                f"episode {name!r:.60} has the outcome {record.outcome} at step {record.step} and "
+                f"{last.outcome} at step {last.step}; only the last turn has one"
+            )
+
+
+def _check_tasks(table: Sequence[_Turn]) -> None:
+    """Check that the episodes of a group share the task."""
+    tasks: dict[Any, str] = {}
+    for record, group, name in table:
+        if record.task_id != (task := tasks.setdefault(group, record.task_id)):
+            raise ValueError(
+                f"uid {group!r:.60} has the tasks {task!r:.60} and {record.task_id!r:.60} (episode "
+                f"{name!r:.60}); episodes of a group share the task"
+            )
+
+
 def rows_of(
     episodes: Sequence[Sequence[TurnRecord | Mapping[str, Any]]],
     uid: Sequence[Any],
@@ -147,26 +222,19 @@ def rows_of(
     """Rows for credit of recorded episodes; the B rows are their turns, one episode after another.
 
     Args:
-        episodes: The turns of each of M episodes, as records or as mappings.
+        episodes: The turns of each of M episodes, as records or as mappings; one without turns adds
+            no row. Entropies and turn rewards are columns if all turns have them.
         uid: [M] text or int, task group of each episode.
         trajectory: [M] text or int, id of each episode; by default its number. Parts of one episode
             that have the same id are put together.
 
     Raises:
-        ValueError: An episode has no turn, no outcome, or turns after it; and what `rows` refuses.
+        ValueError: An episode has no outcome, or turns after it, or a group has two tasks; and what
+            `rows` refuses.
         TypeError: What is no episode of turn records.
     """
     names = range(len(episodes)) if trajectory is None else trajectory
-    if not len(episodes) == len(uid) == len(names):
-        raise ValueError(
-            f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
-            "give one of each for every episode"
-        )
-    for number, turns in enumerate(episodes):
-        if isinstance(turns, TurnRecord | str) or hasattr(turns, "keys"):
-            raise TypeError(
-                f"episode {number} must be a sequence of turn records, got {turns!r:.60}"
-            )
+    _check_sequences(episodes, uid, names)
     table = [
         (TurnRecord.of(record), group, name)
         for turns, group, name in zip(episodes, uid, names, strict=True)
@@ -176,37 +244,25 @@ def rows_of(
     for record, _, name in table:
         if name not in ended or record.step >= ended[name].step:
             ended[name] = record
-    for name in names:
-        if name not in ended or ended[name].outcome is None:
-            raise ValueError(
-                f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
-                "stopped; a cut-off episode ends with TextEpisode.stop()"
-            )
-    for record, _, name in table:
-        last = ended[name]
-        if record.outcome is not None and (record.step, record.outcome) != (
-            last.step,
-            last.outcome,
-        ):
-            raise ValueError(
-                f"episode {name!r:.60} has the outcome {record.outcome} at step {record.step} and "
-                f"{last.outcome} at step {last.step}; only the last turn has one"
-            )
+    _check_outcomes(table, ended)
     known = [record.entropy is not None for record, _, _ in table]
-    return rows(
+    told = all(bool(record.turn_reward) for record, _, _ in table)
+    made = rows(
         uid=[group for _, group, _ in table],
         trajectory=[name for _, _, name in table],
         step=[record.step for record, _, _ in table],
         outcome=np.array([ended[name].outcome for _, _, name in table], dtype=np.float64),
         goal=[record.goal for record, _, _ in table],
-        turn_reward=[record.turn_reward for record, _, _ in table],
+        turn_reward=[record.turn_reward for record, _, _ in table] if told else None,
         outcome_in_reward=False,
         **{
             name: [getattr(record, name) for record, _, _ in table]
             for name in ("reward", "valid", "progress", "anchor", "action")
         },
-        entropy=[record.entropy for record, _, _ in table] if any(known) else None,
+        entropy=[record.entropy for record, _, _ in table] if all(known) else None,
     )
+    _check_tasks(table)
+    return made
 
 
 def spans_of(

@@ -59,7 +59,7 @@ class Rows:
 
         Args:
             advantage: [N] advantages of `turns`.
-            mask: [R, T] nonzero at the tokens of replies; a NumPy array or a torch tensor.
+            mask: [R, T] 1 at the tokens of replies, else 0; a NumPy array or a torch tensor.
             spans: [B, 3] int: row of `mask`, first token and end of each given row's reply. Without
                 them the rows of `mask` are the given rows, one turn each.
 
@@ -67,12 +67,15 @@ class Rows:
             [R, T] advantages, 0 outside the mask: float64, or for a tensor float32 on its device.
 
         Raises:
-            ValueError: `mask` has other rows than were given, or `spans` and `mask` do not cover
-                the same tokens; the message names the row.
+            ValueError: `mask` has other values, or other rows than were given, or `spans` and
+                `mask` do not cover the same tokens; the message names the row.
         """
         of_row = self.advantage(advantage)
         tensor = hasattr(mask, "detach")
         inside = (mask != 0).cpu().numpy() if tensor else as_array("mask", mask) != 0
+        ones = (mask == 1).cpu().numpy() if tensor else as_array("mask", mask) == 1
+        if (ones != inside).any():
+            raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
         if len(inside.shape[1:]) != 1:
             raise ValueError(f"mask must be [R, T], got shape {inside.shape}")
         if spans is None:

@@ -162,25 +162,25 @@ class Turns:
         """Reward of one verifier: [N].
 
         Raises:
-            ValueError: The batch has no `turn_reward` of that name.
+            MissingColumn: The batch has no `turn_reward` of that name.
         """
         if not len(self):
             return np.zeros(0)
         if self.turn_reward is None or name not in self.turn_reward_names:
             known = nearest(name, self.turn_reward_names)
-            raise ValueError(f"this method reads a turn_reward named {name!r}{known}")
+            raise MissingColumn(f"this method reads a turn_reward named {name!r}{known}")
         return self.turn_reward[:, self.turn_reward_names.index(name)]
 
     def summed_verifier_reward(self) -> NDArray[np.float64]:
         """Sum of the rewards of all verifiers: [N].
 
         Raises:
-            ValueError: The batch has no `turn_reward`.
+            MissingColumn: The batch has no `turn_reward`.
         """
         if not len(self):
             return np.zeros(0)
         if self.turn_reward is None:
-            raise ValueError(
+            raise MissingColumn(
                 "this method reads the column turn_reward; record it by wrappers.TurnVerifier"
             )
         total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
@@ -190,10 +190,10 @@ class Turns:
         """The column `entropy`: [N].
 
         Raises:
-            ValueError: The entropy was not recorded.
+            MissingColumn: The entropy was not recorded.
         """
         if self.entropy is None and len(self):
-            raise ValueError(
+            raise MissingColumn(
                 f"this method reads the column entropy, which none of {len(self)} turns has; "
                 f"record the mean token entropy of each action at sampling"
             )

@@ -240,7 +240,7 @@ class _Wave:
                 f"no room for a reply of {size} in {most}, or in "
                 f"the model's {free}; raise sampling.max_tokens or shorten replies"
             )
-        actor.episode.truncated = True
+        actor.stop()
         return False
 
 
@@ -315,6 +315,12 @@ class _Actor:
             self.prompt = expanded(self.policy, after, played.images)
         else:
             self.prompt = self._tokens(played.message, played.images)
+
+    def stop(self) -> None:
+        """End the episode where it is, as truncated."""
+        self.played.stop()
+        self.episode.outcome, self.episode.truncated = self.played.outcome, True
+        self.episode.steps[-1].reward = self.played.records[-1].reward
 
     def _without(self, what: str) -> list[int]:
         """The prompt of the turn without goal, history, both or observation."""

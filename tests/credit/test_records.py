@@ -112,10 +112,42 @@ def test_a_span_begins_before_it_ends(span):
         TurnRecord(**PLAIN, span=span)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reward", float("nan")),
+        ("outcome", float("-inf")),
+        ("outcome", 10**400),
+        ("turn_reward", {"exact": float("nan")}),
+        ("progress", 1.5),
+        ("progress", -0.1),
+        ("progress", float("nan")),
+        ("entropy", -1.0),
+        ("step", -1),
+        ("step", 10**30),
+        ("goal", "a \ud800 b"),
+        ("anchor", "\udfff"),
+    ],
+)
+def test_values_that_json_or_credit_cannot_hold_are_refused(name, value):
+    with pytest.raises(ValueError, match=rf"{name}.* of a turn record "):
+        TurnRecord.of(PLAIN | {name: value})
+
+
+def test_columns_that_some_turns_lack_are_missing():
+    """Only a method that reads them is refused."""
+    turns = [episode(2, 1.0, entropy=0.5), episode(1, 0.0, turn_reward={"exact": 1.0})]
+    rows = credit.rows_of(turns, ["a", "a"])
+    assert np.isfinite(credit.make("grpo")(rows.turns)).all()
+    for method, column in (("empg", "entropy"), ("mt_grpo", "turn_reward")):
+        with pytest.raises(credit.MissingColumn, match=column):
+            credit.make(method)(rows.turns)
+
+
 def test_what_is_no_record_is_refused():
     with pytest.raises(ValueError, match=r"a turn record has no 'anchors'.*did you mean 'anchor'"):
         TurnRecord.of({**PLAIN, "anchors": "s"})
-    with pytest.raises(TypeError, match="'goal'"):
+    with pytest.raises(TypeError, match=r"needs task_id, goal, .* got no goal"):
         TurnRecord.of({name: value for name, value in PLAIN.items() if name != "goal"})
     for other in ("go", 3, None, ["go"]):
         with pytest.raises(TypeError, match="a turn record is a mapping, got"):
@@ -188,18 +220,13 @@ def test_no_episodes():
 CUT = episode(3, 1.0)
 REFUSED = {
     "unfinished": ([CUT[:-1]], "episode 0 has no outcome: its last turn is missing.*stop"),
-    "without a turn": ([CUT, []], "episode 1 has no outcome"),
+    "of two tasks": ([[*CUT[:2], replace(CUT[2], task_id="other")]], "share the task"),
     "without a middle turn": ([[CUT[0], CUT[2]]], "trajectory 0 has no step 1, but step 2"),
     "ended twice": (
         [[replace(CUT[0], outcome=0.5), *CUT[1:]]],
         "episode 0 has the outcome 0.5 at step 0 and 1.0 at step 2; only the last turn has one",
     ),
     "two ends": ([[*CUT, replace(CUT[2], outcome=0.0)]], "episode 0 has the outcome 1.0 at step 2"),
-    "entropies missing": (
-        [[replace(CUT[0], entropy=0.5), *CUT[1:]]],
-        "entropy row 1 is nan",
-    ),
-    "progress above 1": ([[*CUT[:2], replace(CUT[2], progress=1.5)]], "progress row 2 .* got 1.5"),
 }  # fmt: skip
 
 

@@ -402,3 +402,10 @@ def test_wrong_advantages_are_refused(advantage, message):
         rows.advantage(advantage)
     with pytest.raises(ValueError, match=message):
         rows.scatter(advantage, [[1], [1]])
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.5, 2, -1])
+def test_a_mask_has_ones_and_zeros(value):
+    rows = credit.rows(uid=["g"], trajectory=["a"], step=[0], outcome=[1.0])
+    with pytest.raises(ValueError, match="mask must be 1 at the tokens of replies and 0 elsewhere"):
+        rows.scatter([1.0], np.array([[1.0, value, 0.0]]))

@@ -112,6 +112,7 @@ class TextEpisode:
         self.partner_outcome: float | None = None
         self.records: list[TurnRecord] = []
         self._names: set[str] = set()
+        self._own = 0.0  # what the environment itself paid for the last turn
 
     def step(self, reply: str) -> tuple[str, bool]:
         """Step with a model's whole reply: the next message, and whether the episode has ended.
@@ -143,9 +144,10 @@ class TextEpisode:
         self.done = terminated or truncated
         self.success = self.info["success"]
         self.truncated = truncated and not terminated
+        self._own = float(self.info[OWN_REWARD])
         paid = float(reward)
-        if self.done:  # what the environment itself pays last is the outcome
-            self.outcome = self.info[OWN_REWARD]
+        if self.done:
+            self.outcome = self._own
             paid -= self.outcome
             self.partner_outcome = self.info.get("partner_reward")
         self._check_turn_reward()
@@ -167,12 +169,21 @@ class TextEpisode:
         return record
 
     def stop(self) -> None:
-        """End the episode where it is, as truncated, e.g. because the tokens are used up."""
-        if not self.done:
-            self.done = self.truncated = True
-            if self.records:
-                last = replace(self.records[-1], outcome=self.outcome, success=self.success)
-                self.records[-1] = last
+        """End the episode where it is, as truncated, e.g. because the tokens are used up.
+
+        As at the limit on turns, what the environment itself paid for the last turn is the outcome.
+        """
+        if self.done:
+            return
+        self.done = self.truncated = True
+        if self.records:
+            self.outcome, last = self._own, self.records[-1]
+            self.records[-1] = replace(
+                last,
+                reward=last.reward - self.outcome,
+                outcome=self.outcome,
+                success=self.success,
+            )
 
     def fork(self) -> TextEpisode:
         """A copy that continues as this episode would; neither changes the other.
@@ -267,7 +278,12 @@ class Episodes:
             count: Number of tasks, drawn without repeats until all have occurred; 0 takes the
                 panel in its order.
             seed: Seed of the draw and of the episodes' seeds.
+
+        Raises:
+            ValueError: `count` is no number of tasks.
         """
+        if type(count) is not int or count < 0:
+            raise ValueError(f"count must be a number of tasks, 0 for all, got {count!r:.60}")
         rng, ids = np.random.default_rng(seed), self.panel.task_ids
         order = list(range(len(ids)))
         if count:

@@ -161,11 +161,32 @@ def test_an_episode_stopped_before_its_first_turn_has_no_records():
     episode = Episodes("Corridor-v0").start()
     episode.stop()
     assert (episode.done, episode.records) == (True, [])
-    with pytest.raises(ValueError, match="episode 0 has no outcome"):
-        credit.rows_of([episode.records], ["a"])
+    rows = credit.rows_of([episode.records, []], ["a", "a"])
+    assert (len(rows.turns), len(rows.turn)) == (0, 0)
+
+
+def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
+    ends = []
+    for limit in (3, 10):
+        episodes = Episodes("Sokoban-v0", max_turns=limit)
+        (task,) = episodes.tasks(1, seed=2)
+        episode = episodes.start(**task)
+        for _ in range(3):
+            episode.step("<think>x</think><action>up</action>")
+        episode.stop()
+        assert episode.truncated
+        ends.append((episode.outcome, episode.records))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == pytest.approx(-0.1)
 
 
 # environments
+
+
+@pytest.mark.parametrize("count", [-1, "3", 2.0, True])
+def test_a_count_of_tasks_is_a_number(corridor, count):
+    with pytest.raises(ValueError, match="count must be a number of tasks, 0 for all, got"):
+        Episodes("Corridor-v0").tasks(count)
 
 
 def test_released_environments_are_used_again(corridor):

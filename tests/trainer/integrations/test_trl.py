@@ -325,6 +325,7 @@ everyone = [len(calls)] if processes == 1 else trainer.accelerator.gather(
     torch.tensor([len(calls)])
 ).tolist()
 assert len(set(everyone)) == 1, everyone
+trainer.accelerator.end_training()  # a group that is still open may abort the exit
 """
 
 
