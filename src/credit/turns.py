@@ -205,7 +205,8 @@ class Turns:
         if len(wrong):
             raise ValueError(
                 f"outcome must be 0 or 1 because {why}, got {self.outcome[wrong[0]]} in row "
-                f"{wrong[0]}; pass success as outcome"
+                f"{wrong[0]}; pass success as outcome, or let the environment pay success "
+                f"(Sokoban and EZPoints: reward='success')"
             )
 
     @classmethod
