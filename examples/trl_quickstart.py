@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer learns household games with MGR on a CPU: pip install 'agent-envs[trl]'.
 
-torchrun --nproc-per-node 2 examples/trl_quickstart.py  # or python examples/trl_quickstart.py, also to go on
+torchrun --nproc-per-node 2 examples/trl_quickstart.py  # or: python examples/trl_quickstart.py
 """
 
 import os
