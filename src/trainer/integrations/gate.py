@@ -117,7 +117,7 @@ class Gate:
         self.app, self.name, self.limits = app, name, limits
         self.sessions = 0
         self.token = bool(token)
-        self._bearer = f"Bearer {token}".encode() if token else b""
+        self._token = token.encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer, or pass on, one connection or request."""
@@ -198,8 +198,9 @@ class Gate:
                 403,
             )
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if self._bearer and not (
-            len(given) == 1 and hmac.compare_digest(given[0].strip(), self._bearer)
+        scheme, _, sent = given[0].strip().partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if self._token and not (
+            scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), self._token)
         ):
             raise Refused(
                 f"{'a wrong token' if given else 'no token'}: send the server's token as the "
@@ -242,12 +243,22 @@ class Gate:
 
     async def _body(self, receive: Receive) -> bytes:
         body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self.limits.message:
-                raise Refused(f"a request has at most {self.limits.message} bytes", status=413)
+        try:
+            async with asyncio.timeout(self.limits.idle):
+                while more:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > self.limits.message:
+                        most = self.limits.message
+                        raise Refused(f"a request has at most {most} bytes", status=413)
+            if body:
+                json.loads(body, parse_constant=_refuse_constant)
+        except TimeoutError:
+            late = f"the request did not end within {self.limits.idle:g} s"
+            raise Refused(late, status=408) from None
+        except (ValueError, RecursionError) as error:
+            raise Refused(f"a request is JSON, got {body!r:.60}: {error}", status=400) from None
         return body
 
 

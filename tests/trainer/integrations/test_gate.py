@@ -176,8 +176,9 @@ def test_a_token_is_required(headers, says):
     assert (status, says in body) == (401, True)
 
 
-def test_with_the_token_all_passes():
-    headers = ((b"authorization", f"Bearer {TOKEN}".encode()),)
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+def test_with_the_token_all_passes(scheme):
+    headers = ((b"authorization", f"{scheme} {TOKEN}".encode()),)
     assert played(gate(TOKEN), {"text": STEP}, headers=headers)[1]["type"] == "step"
     assert page(gate(TOKEN), "/schema", headers=headers)[0] == 200
     assert page(gate(TOKEN), "/health")[0] == 200  # for what only asks whether it is up
@@ -258,7 +259,18 @@ def test_pages(path, method, status):
         assert json.loads(body)["jsonrpc"] == "2.0"
 
 
+@pytest.mark.parametrize("body", [b'{"split": NaN}', b"[" * 5000, b"{", b"\xff"])
+def test_requests_are_json(body):
+    status, said = page(gate(), "/Odd-v0/task", method="POST", body=body)
+    assert status == 400
+    assert json.loads(said)["detail"].startswith("a request is JSON, got b")
+
+
 def test_long_requests_are_not_read():
-    assert page(gate(message=10), "/Odd-v0/task", method="POST", body=b"x" * 10) == (200, "x" * 10)
+    whole = b'"' + b"x" * 8 + b'"'
+    assert page(gate(message=10), "/Odd-v0/task", method="POST", body=whole) == (
+        200,
+        whole.decode(),
+    )
     status, said = page(gate(message=10), "/Odd-v0/task", method="POST", body=b"x" * 11)
     assert (status, json.loads(said)["detail"]) == (413, "a request has at most 10 bytes")
