@@ -301,7 +301,7 @@ def token_advantages(
         estimator: Credit method.
         episodes: [M] turns of each episode; those whose tokens are in `mask` have spans.
         uid: [M] text or int, task group of each episode.
-        mask: [R, T] nonzero at the tokens of replies, a NumPy array or a tensor; its rows are
+        mask: [R, T] 1 at the tokens of replies, else 0, a NumPy array or a tensor; its rows are
             episodes `first` to `first + R - 1`.
         first: Number of the first episode of the mask.
         rng: For an estimator that draws.

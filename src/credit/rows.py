@@ -72,10 +72,12 @@ class Rows:
         """
         of_row = self.advantage(advantage)
         tensor = hasattr(mask, "detach")
-        inside = (mask != 0).cpu().numpy() if tensor else as_array("mask", mask) != 0
-        ones = (mask == 1).cpu().numpy() if tensor else as_array("mask", mask) == 1
-        if (ones != inside).any():
+        given = mask if tensor else as_array("mask", mask)
+        inside = given == 1
+        if ((given != 0) != inside).any():
             raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
+        if tensor:
+            inside = inside.cpu().numpy()
         if len(inside.shape[1:]) != 1:
             raise ValueError(f"mask must be [R, T], got shape {inside.shape}")
         if spans is None:

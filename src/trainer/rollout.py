@@ -20,7 +20,7 @@ from trainer.engines import conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import make_env
 from trainer.episodes import Episode, Step
-from trainer.integrations.episode import TextEpisode, called
+from trainer.integrations.episode import TextEpisode, called, drawn
 from trainer.workers import Workers
 
 if TYPE_CHECKING:
@@ -54,12 +54,11 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
     If the panel has fewer tasks, some repeat, in groups of their own.
     """
     rng = np.random.default_rng([seed, step, len("tasks")])
-    count = len(panel.task_ids)
-    rows = np.concatenate([rng.permutation(count) for _ in range(-(-tasks // count))])[:tasks]
+    rows = drawn(len(panel.task_ids), tasks, rng)
     seeds = rng.integers(2**31, size=tasks)
     return [
         Task(panel.task_ids[row], group, int(seeds[group]))
-        for group, row in enumerate(rows.tolist())
+        for group, row in enumerate(rows)
         for _ in range(rollouts)
     ]
 

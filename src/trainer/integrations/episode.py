@@ -76,6 +76,13 @@ async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
     return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
 
 
+def drawn(size: int, count: int, rng: np.random.Generator) -> list[int]:
+    """`count` of the numbers below `size`, without repeats until all have occurred."""
+    rounds = [rng.permutation(size) for _ in range(-(-count // size))]
+    rows: list[int] = np.concatenate(rounds)[:count].tolist()
+    return rows
+
+
 class TextEpisode:
     """One running episode: what the model reads next, and the records of its turns.
 
@@ -168,22 +175,23 @@ class TextEpisode:
         self.records.append(record)
         return record
 
-    def stop(self) -> None:
-        """End the episode where it is, as truncated, e.g. because the tokens are used up.
+    def ended(self) -> list[TurnRecord]:
+        """The records as they are if the episode ends here; it goes on.
 
         As at the limit on turns, what the environment itself paid for the last turn is the outcome.
         """
-        if self.done:
-            return
-        self.done = self.truncated = True
-        if self.records:
-            self.outcome, last = self._own, self.records[-1]
-            self.records[-1] = replace(
-                last,
-                reward=last.reward - self.outcome,
-                outcome=self.outcome,
-                success=self.success,
-            )
+        if self.done or not self.records:
+            return [*self.records]
+        *before, last = self.records
+        reward = last.reward - self._own
+        return [*before, replace(last, reward=reward, outcome=self._own, success=self.success)]
+
+    def stop(self) -> None:
+        """End the episode where it is, as truncated, e.g. because the tokens are used up."""
+        if not self.done:
+            self.records[:] = self.ended()
+            self.outcome = self._own
+            self.done = self.truncated = True
 
     def fork(self) -> TextEpisode:
         """A copy that continues as this episode would; neither changes the other.
@@ -285,10 +293,7 @@ class Episodes:
         if type(count) is not int or count < 0:
             raise ValueError(f"count must be a number of tasks, 0 for all, got {count!r:.60}")
         rng, ids = np.random.default_rng(seed), self.panel.task_ids
-        order = list(range(len(ids)))
-        if count:
-            rounds = [rng.permutation(len(ids)) for _ in range(-(-count // len(ids)))]
-            order = np.concatenate(rounds)[:count].tolist()
+        order = drawn(len(ids), count, rng) if count else range(len(ids))
         seeds = rng.integers(2**31, size=len(order)).tolist()
         return [{"task": ids[row], "seed": one} for row, one in zip(order, seeds, strict=True)]
 

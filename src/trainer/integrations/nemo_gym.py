@@ -7,7 +7,6 @@ configuration. Left out: images.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from credit.records import rows_of
@@ -103,11 +102,10 @@ class AgentEnvsServer(GymnasiumServer):
         except ResetNeeded as error:
             raise HTTPException(status_code=400, detail=str(error)) from error
         last = episode.records[-1]
-        ended = replace(last, outcome=episode.outcome, success=episode.success)
         info = {
             "success": episode.success,
             "progress": last.progress,
-            RECORDS: [one.to_dict() for one in (*episode.records[:-1], ended)],
+            RECORDS: [one.to_dict() for one in episode.ended()],
         }
         paid = last.reward + (last.outcome or 0.0)
         return (

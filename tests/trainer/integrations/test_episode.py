@@ -173,7 +173,12 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
         episode = episodes.start(**task)
         for _ in range(3):
             episode.step("<think>x</think><action>up</action>")
+        going = [*episode.records]
+        as_ended, records = episode.ended(), episode.records
+        assert episode.records == going  # it does not end
         episode.stop()
+        assert episode.records is records  # what holds the list sees the end
+        assert records == as_ended
         assert episode.truncated
         ends.append((episode.outcome, episode.records))
     assert ends[0] == ends[1]

@@ -202,6 +202,7 @@ def results(rows, configured):
                     found.append(answer.json())
                     http.cookies.clear()
     model.shutdown()
+    model.server_close()
     return found
 
 
@@ -249,7 +250,9 @@ def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
 def test_results_that_do_not_fit_are_refused(results):
     bare = [{**result, "response": {"output": []}} for result in results]
     with pytest.raises(ValueError, match="0 replies with tokens"):
-        token_advantages(credit.make("gigpo"), bare, ["a"] * 8)
+        token_advantages(credit.make("gigpo"), bare, list(range(8)))
+    with pytest.raises(ValueError, match="episodes of a group share the task"):
+        token_advantages(credit.make("gigpo"), results, ["a"] * 8)
     with pytest.raises(ValueError, match="result 0 has no turn records"):
         token_advantages(credit.make("gigpo"), [{**results[0], "info": {}}], ["a"])
 
