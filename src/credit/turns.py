@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
 from credit.validation import as_finite, as_names, as_table, as_texts, as_vector, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -234,9 +237,21 @@ class Turns:
         return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write one row per turn, with the columns of its trajectory repeated; needs pyarrow."""
-        import pyarrow as pa
+        """Write `to_table` to a file; needs pyarrow."""
         import pyarrow.parquet as pq
+
+        pq.write_table(self.to_table(), path)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> Self:
+        """Read a file that `to_parquet` wrote; needs pyarrow."""
+        import pyarrow.parquet as pq
+
+        return cls.from_table(pq.read_table(path))
+
+    def to_table(self) -> "pa.Table":
+        """One row per turn, with the columns of its trajectory repeated; needs pyarrow."""
+        import pyarrow as pa
 
         columns = {name: getattr(self, name) for name in (*_PER_TURN, "entropy") if self.has(name)}
         columns |= {
@@ -245,14 +260,11 @@ class Turns:
         columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
         texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
         arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
-        pq.write_table(pa.table(arrays), path)
+        return pa.table(arrays)
 
     @classmethod
-    def from_parquet(cls, path: str | Path) -> Self:
-        """Read a file that `to_parquet` wrote; needs pyarrow."""
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
+    def from_table(cls, table: "pa.Table") -> Self:
+        """The batch of a table that `to_table` made."""
         columns = {n: table[n].to_numpy() for n in table.column_names}
         first = np.unique(columns["trajectory"], return_index=True)[1]
         given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY if n in columns}
