@@ -58,8 +58,14 @@ class Player:
 
     def play(self, tasks: Sequence[Task], purpose: str) -> list[Episode]:
         """One episode of each task; the first task's group and the purpose seed the replies."""
+        if not tasks:
+            return []
         seed = derive(self.recipe.run.seed, tasks[0].group, f"truth, {purpose}")
         return self.rollouts.play(tasks, self.sampler, seed)
+
+    def fresh(self, task: Task, count: int) -> list[float]:
+        """Outcomes of so many fresh rollouts of a task."""
+        return [episode.outcome for episode in self.play([task] * count, "fresh")]
 
     def draw(
         self, task: Task, episodes: Sequence[Episode], expected: Sequence[Array], number: int
