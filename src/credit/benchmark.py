@@ -119,7 +119,8 @@ def own(name: str) -> credit.Estimator:
     """An estimator of one's own by "package.module:Name"; a class is called without arguments.
 
     Raises:
-        ValueError: There is no such module or name, or it is not callable.
+        ValueError: There is no such module or name.
+        TypeError: It is not callable.
     """
     module, _, attribute = name.partition(":")
     if not attribute:
@@ -131,7 +132,7 @@ def own(name: str) -> credit.Estimator:
         raise ValueError(f"cannot import {name!r}: {error}; give package.module:Name") from error
     made = found() if isinstance(found, type) else found
     if not callable(made):
-        raise ValueError(f"{name!r} is no estimator: call it as (turns, rng) -> [N] advantages")
+        raise TypeError(f"{name!r} is no estimator: call it as (turns, rng) -> [N] advantages")
     estimator: Callable[[Turns, np.random.Generator | None], Array] = made
     return estimator
 

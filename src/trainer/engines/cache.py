@@ -62,12 +62,12 @@ class RaggedCache(Cache):
         """Keep only `rows`, in this order; a row may only move towards the front."""
         for place, row in enumerate(rows):
             if place != row:
-                self.copy(row, place)
+                self.copy(row, place, self.lengths[row])
         del self.lengths[len(rows) :]
 
-    def copy(self, source: int, target: int) -> None:
-        """Copy the content of one row to another."""
-        length = self.lengths[target] = self.lengths[source]
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` tokens of one row to another."""
+        self.lengths[target] = length
         for held in chain(*self._held):
             held[target, :, :length] = held[source, :, :length]
 

@@ -18,6 +18,7 @@ from trainer import parallel
 from trainer.engines import UNBEGUN, Begun, Reply
 from trainer.engines.cache import RaggedCache
 from trainer.engines.gather import Gather
+from trainer.engines.prefixes import LEAST, levels
 from trainer.sampling import FORM, Decoding
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from trainer.engines.prefixes import Part
     from trainer.policy import Policy
     from trainer.vision import Picture
 
@@ -266,21 +268,39 @@ class Batch:
                     f"a conversation of {length} tokens is longer than the model's {self.limit} "
                     "positions; lower max_turns or use context='turn'"
                 )
-        first: dict[_Feed, int] = {}
-        twins = [
-            place if self._cache.lengths[place] else first.setdefault(feed, place)
-            for place, feed in zip(places, feeds, strict=True)
-        ]
-        single = [i for i, place in enumerate(places) if twins[i] == place]
-        logits = self._encode_each([places[i] for i in single], [feeds[i] for i in single])
-        if len(single) < len(places):  # equal openings, as in the rollouts of a task
-            for place, twin in zip(places, twins, strict=True):
-                if place != twin:
-                    self._cache.copy(twin, place)
-                    self._next[place] = self._next[twin]
-            at = {places[i]: n for n, i in enumerate(single)}
-            logits = logits[[at[twin] for twin in twins]]
-        return logits
+        begins = [self._cache.lengths[place] == 0 for place in places]
+        if not any(begins):
+            return self._encode_each(places, feeds)
+        ends: dict[int, Tensor] = {}
+        if going := [i for i, begin in enumerate(begins) if not begin]:
+            found = self._encode_each([places[i] for i in going], [feeds[i] for i in going])
+            ends.update(zip(going, found, strict=True))
+        for images in {feed.images for feed in feeds}:
+            rows = [i for i, begin in enumerate(begins) if begin and feeds[i].images == images]
+            least = _WIDE if images else LEAST  # with images only equal ones share
+            openings = {i: feeds[i].ids for i in rows}
+            for parts in levels(openings, least=least):
+                self._encode_parts(parts, places, feeds, ends)
+        return torch.stack([ends[i] for i in range(len(places))])
+
+    def _encode_parts(
+        self, parts: list[Part], places: list[int], feeds: list[_Feed], ends: dict[int, Tensor]
+    ) -> None:
+        """Encode parts of openings, and note the logits after each in `ends`."""
+        for row, source, start, end in parts:
+            if source is not None and source != row:
+                self._cache.copy(places[source], places[row], start)
+                self._next[places[row]] = self._next[places[source]]
+                if end == start:
+                    ends[row] = ends[source]
+        written = [part for part in parts if part.end > part.start]
+        if written:
+            some = [
+                _Feed(feeds[row].ids[start:end], feeds[row].images)
+                for row, _, start, end in written
+            ]
+            logits = self._encode_each([places[part.row] for part in written], some)
+            ends.update(zip([part.row for part in written], logits, strict=True))
 
     def _encode_each(self, places: list[int], feeds: list[_Feed]) -> Tensor:
         counts = [len(feed.ids) for feed in feeds]

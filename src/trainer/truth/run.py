@@ -15,8 +15,7 @@ from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -37,13 +36,13 @@ from trainer.truth.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
     from credit.segments import Array
     from trainer.episodes import Episode
     from trainer.recipe import Recipe
-    from trainer.rollout import Task
 
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
@@ -128,7 +127,7 @@ def measure(
     torch.set_num_threads(recipe.run.threads or 1)
     _check_folder(recipe, out, plan, source)
     with _Players(recipe, source, plan, jobs or cores()) as players, _bar(console) as bar:
-        return _Measurement(recipe, out, plan, source, players, bar).run()
+        return _Measurement(out, plan, players, bar).run()
 
 
 def _check(recipe: Recipe) -> None:
@@ -166,17 +165,9 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
 
 
 class _Measurement:
-    def __init__(
-        self,
-        recipe: Recipe,
-        out: Path,
-        plan: Plan,
-        source: Path | None,
-        players: _Players,
-        bar: Progress,
-    ) -> None:
-        self.recipe, self.out, self.plan, self.source = recipe, out, plan, source
-        self.players, self.bar = players, bar
+    def __init__(self, out: Path, plan: Plan, players: _Players, bar: Progress) -> None:
+        self.out, self.plan, self.players, self.bar = out, plan, players, bar
+        self.recipe = recipe = players.recipe
         self.size = recipe.sampling.rollouts
         panel = evaluate.draw(
             make_rollouts(recipe, recipe.env.split).panel, recipe.env.games, "env.games"
@@ -289,7 +280,7 @@ class _Measurement:
         about = {
             "name": self.recipe.name,
             "env": self.recipe.env.id,
-            "policy": str(self.source or self.recipe.policy.model),
+            "policy": str(self.players.source or self.recipe.policy.model),
             "groups": len(groups),
             "rollouts": self.size,
             "turns": len(turns),
@@ -341,6 +332,7 @@ class _Players:
     """Players in worker processes, or one in this process."""
 
     def __init__(self, recipe: Recipe, source: Path | None, plan: Plan, jobs: int) -> None:
+        self.recipe, self.source = recipe, source
         start = recipe, source, plan.plain
         self._pool: ProcessPoolExecutor | None = None
         if jobs == 1:
@@ -356,7 +348,7 @@ class _Players:
         futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
         return (future.result() for future in futures)
 
-    def __enter__(self) -> _Players:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
