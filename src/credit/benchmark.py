@@ -86,6 +86,20 @@ def scored(
     Raises:
         ValueError: An estimator returned no finite number for each turn.
     """
+    found, left = advantages(truth, estimators, seed=seed)
+    columns = truth.advantage, truth.error, truth.turns.group_of_turn
+    differences = compare(found, *columns, baseline=BASELINE, seed=seed)
+    return compare(found, *columns, seed=seed), differences, left
+
+
+def advantages(
+    truth: Truth, estimators: Mapping[str, credit.Estimator], *, seed: int = 0
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """Advantages of estimators and of a perfect critic, and why the others have none.
+
+    Raises:
+        ValueError: An estimator returned no finite number for each turn.
+    """
     outcome = truth.turns.outcome[truth.turns.trajectory]
     found, left = {CRITIC: outcome - truth.value_before}, {}
     for name, estimator in estimators.items():
@@ -93,9 +107,7 @@ def scored(
             found[name] = _checked(name, estimator, truth.turns, seed)
         except MissingColumn as error:
             left[name] = str(error)
-    columns = truth.advantage, truth.error, truth.turns.group_of_turn
-    differences = compare(found, *columns, baseline=BASELINE, seed=seed)
-    return compare(found, *columns, seed=seed), differences, left
+    return found, left
 
 
 def _checked(name: str, estimator: credit.Estimator, turns: Turns, seed: int) -> Array:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HALVES = (0, 1)
 LEAST = 0.05
 """Least expected number of rollouts of a state: a rare one is drawn with this probability."""
+_DOUBT = 0.1
 PRIOR = 2.0
 """Rollouts that the mean of all states counts for in the spread of one."""
 
@@ -184,7 +185,9 @@ def scale_for(groups: Sequence[Group], reliability: float, most: float) -> float
     """Scale of `planned` that reaches a reliability, or the one that costs `most` turns a half."""
     typical = typical_variance(groups, HALVES)
     noise, excess = errors(groups)
-    goal = max(float(np.var(mean(groups)) - noise), 1e-9) * (1 / reliability - 1)
+    variance = float(np.var(mean(groups)))
+    signal = max(variance - noise, _DOUBT * variance)  # one round may be mostly noise
+    goal = signal * (1 / reliability - 1)
     best = [_best(group, group.spread(HALVES, typical)) for group in groups]
 
     def left(scale: float) -> float:

@@ -6,7 +6,7 @@ Each call depends on its arguments alone, so calls can be made in any order and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from trainer.truth.tree import NotReproducible, Tree, described, difference, res
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import gymnasium as gym
 
     from credit.segments import Array
     from trainer.episodes import Episode
@@ -116,11 +118,25 @@ class Player:
         for node in tree.nodes[1:]:
             actor, step = actors[node.parent].fork(), tree.step(node)
             reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
+            before = _noise(actor.env)
             actor.take(replace(reply, version=step.version), {}, actor.env.step(step.reply))
             if not self.plain:
-                _check(tree.episodes[node.episode], node.turn - 1, actor)
+                recorded, turn = tree.episodes[node.episode], node.turn - 1
+                _check(recorded, turn, actor)
+                if _noise(actor.env) != before:
+                    raise NotReproducible(
+                        f"task {recorded.task_id!r}: the environment drew from its np_random in "
+                        f"turn {turn}, so its luck would count as the agent's; measure it with "
+                        "--plain, which gives copies fresh noise"
+                    )
             actors.append(actor)
         return actors
+
+
+def _noise(env: gym.Env[str, str]) -> Any:
+    """State of the environment's generator, None before it has one."""
+    rng = getattr(env.unwrapped, "_np_random", None)
+    return None if rng is None else rng.bit_generator.state
 
 
 def _check(recorded: Episode, turn: int, actor: Actor) -> None:

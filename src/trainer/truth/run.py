@@ -27,7 +27,7 @@ from trainer import episodes as recorded
 from trainer import evaluate
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
-from trainer.checkpoint import append_line, write_text
+from trainer.checkpoint import Checkpoints, append_line, write_text
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
@@ -85,6 +85,21 @@ class Plan:
             raise ValueError(f"--most must be at least {2 * PILOT:g}, got {self.most}")
         if self.fresh < 0:
             raise ValueError(f"--fresh is a number of rollouts, got {self.fresh}")
+
+
+def source_of(given: Path) -> Path:
+    """Folder of the weights of a run's newest checkpoint, or of a checkpoint.
+
+    Raises:
+        TruthError: There is neither.
+    """
+    if (given / "config.toml").is_file():
+        if (newest := Checkpoints(given / "checkpoints").latest()) is None:
+            raise TruthError(f"{given} has no checkpoint yet; train on with --resume")
+        return newest
+    if not (given / "config.json").is_file() and not (given / "adapter_config.json").is_file():
+        raise TruthError(f"{given} is neither a run nor a checkpoint; give a run folder")
+    return given
 
 
 @dataclass(frozen=True)
@@ -287,6 +302,7 @@ class _Measurement:
             "states": sum(len(group.tree.nodes) for group in groups),
             "success": float(np.mean([episode.success for episode in episodes])),
             "reliability": draws.reliability(groups),
+            "wanted reliability": self.plan.reliability,
             "turns played for each turn": spent,
             "errors to what the spread of outcomes predicts": excess,
             **_start_check(starts, fresh),
