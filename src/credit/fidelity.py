@@ -175,7 +175,7 @@ class _Measured:
         self.of_truth = self._moments(self.truth)
         self.noise = self._sums(self.error**2) / self._sums(np.ones(len(self.truth)))
         variance = self.of_truth[1][0]
-        self.reliability = 1 - float(self.noise[0]) / variance if variance > 0 else 0.0
+        self.reliability = float(1 - self.noise[0] / variance) if variance > 0 else 0.0
         if self.reliability <= 0:
             raise ValueError(
                 f"the truth has a variance of {variance:.3g} and a mean squared error of "

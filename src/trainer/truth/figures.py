@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def save(
     """Write `ranking.svg` and `episode.svg`."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the viewer's fonts draw the text
         order = sorted(ranked[0], key=lambda name: -ranked[0][name].pearson.value)
         for name, figure in (
             ("ranking", ranking(truth, *ranked)),
@@ -108,7 +110,7 @@ def episode(
     top.step(np.arange(len(values)), values, where="post", color=_INK)
     top.set_ylim(-0.05, max(1.05, float(values.max()) * 1.05))
     top.set_ylabel("V")
-    top.set_title(f"{shown.goal[:90]}\n", loc="left", fontsize=9)
+    top.set_title(f"{_printable(shown.goal)[:90]}\n", loc="left", fontsize=9)
     true = {"true advantage": truth.advantage}
     for axes, (name, credit) in zip(
         panels, {**true, **{name: advantages[name] for name in names}}.items(), strict=True
@@ -127,7 +129,7 @@ def episode(
         axes.axhline(0, color=_SOFT, linewidth=0.8)
     for axes in (top, *panels):
         _plain(axes)
-    labels = [f"{step.action[:28]}{'' if step.valid else ' ✗'}" for step in shown.steps]
+    labels = [f"{_printable(turn.action)[:28]}{'' if turn.valid else ' ✗'}" for turn in shown.steps]
     panels[-1].set_xticks(np.arange(len(rows)) + 0.5, labels, rotation=60, ha="right", fontsize=8)
     return figure
 
@@ -139,6 +141,11 @@ def telling(truth: Truth) -> int:
     length = np.bincount(owner)
     short = length <= max(_TURNS, int(length.min()))
     return int(np.where(short & (length > 1), decided, -1.0).argmax())
+
+
+def _printable(text: str) -> str:
+    """Text of one line for a label, without control characters."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _plain(axes: Axes) -> None:

@@ -75,7 +75,7 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
 
 
 def test_values_are_those_of_many_rollouts(small, tmp_path):
-    """The value of states in the middle of episodes, against rollouts that the tree has no part in."""
+    """States in the middle of episodes, against rollouts that the tree has no part in."""
     given = small()
     result = measure(given, tmp_path, Plan(4, 0.95, 200, 0), jobs=1)
     player = Player(given, None)
@@ -105,7 +105,8 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
         written.append(line)
         if len(written) == 6:
             raise KeyboardInterrupt
-        path.open("a").write(line + "\n")
+        with path.open("a") as file:
+            file.write(line + "\n")
 
     monkeypatch.setattr(measuring, "append_line", stopping)
     with pytest.raises(KeyboardInterrupt):
@@ -122,8 +123,7 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
 
 def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
     for context in ("history", "turn"):
-        options = ["prompt.template=agent_envs.alfworld.prompt:TEMPLATE"] * (context == "turn")
-        given = small("Sums", f"prompt.context={context}", *options)
+        given = small("Sums", f"prompt.context={context}")
         player = Player(given, None)
         task = Task("sum/2", 0, 0)
         episodes = player.play([task] * 4, "batch")
@@ -149,14 +149,14 @@ def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_differenc
 
 
 def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, tmp_path):
-    with pytest.raises(NotReproducible, match="drew from its np_random in turn 0.*--plain"):
+    with pytest.raises(NotReproducible, match=r"drew from its np_random in turn 0.*--plain"):
         measure(small("Dice"), tmp_path / "tree", PLAN, jobs=1)
     plan = Plan(groups=4, reliability=0.7, most=60, fresh=0, plain=True)
     result = measure(small("Dice"), tmp_path / "plain", plan, jobs=1)
     truth = result.truth
     # The last die decides, so every state before it is worth one half, whatever was said.
     inner = truth.value_after[~truth.turns.last]
-    assert np.abs(inner - 0.5).mean() < 0.12
+    assert np.abs(inner - 0.5).mean() < 0.2
     assert abs(inner.mean() - 0.5) < 0.05
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_envs import AgentEnv, Panel, Turn
+from agent_envs.alfworld.prompt import TEMPLATE
 
 PANEL = Panel("train", tuple(f"sum/{n}" for n in range(1, 6)))
 
@@ -11,6 +12,7 @@ class Sums(AgentEnv):
     """Three replies; success if the lengths of the texts sum to an even number."""
 
     reply_form = "{thought}{action}"
+    template = TEMPLATE
     shared = 0
 
     def __init__(self, split="train", data="auto", max_turns=3, render_mode=None):
