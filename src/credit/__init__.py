@@ -3,7 +3,8 @@
 `Turns` holds the columns of a batch. An estimator is a frozen dataclass of its options. Called with
 turns, it returns one advantage for each turn. The modules `credit.surrogate`, `kl`, `gae`,
 `implicit`, `turnrd` and `tokens` need torch and are not imported here. Reward wrappers are in
-`credit.wrappers`.
+`credit.wrappers`. `fidelity` compares advantages with measured true ones, and `credit.benchmark`
+ranks estimators on those that ship.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 from credit import anchors, decomposers, filters, segments
 from credit.decomposers import Progressive
 from credit.empg import EMPG
+from credit.fidelity import Fidelity, fidelity
 from credit.gigpo import GiGPO
 from credit.has import HAS
 from credit.istar import IStar, Prime
@@ -26,6 +28,7 @@ from credit.rows import Rows, rows
 from credit.segments import Array
 from credit.stapo import STAPO
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
+from credit.truth import Truth
 from credit.turns import MissingColumn, Turns
 from credit.validation import nearest
 
@@ -46,6 +49,7 @@ __all__ = [
     "STAPO",
     "DrGRPO",
     "Estimator",
+    "Fidelity",
     "GiGPO",
     "IStar",
     "Judge",
@@ -56,10 +60,12 @@ __all__ = [
     "Reinforce",
     "ReinforcePP",
     "Rows",
+    "Truth",
     "TurnRecord",
     "Turns",
     "anchors",
     "decomposers",
+    "fidelity",
     "filters",
     "make",
     "names",

@@ -82,3 +82,7 @@ def truth(
     from trainer.truth.results import publish
 
     page.print(publish(result, folder), markup=False, highlight=False)
+    if run is not None and out is None:
+        from trainer.report import write
+
+        page.print(f"report  {write(run)}", markup=False, highlight=False)

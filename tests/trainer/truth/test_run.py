@@ -12,7 +12,7 @@ import pytest
 
 from credit.truth import Truth
 from trainer import episodes as recorded
-from trainer import recipe
+from trainer import recipe, report
 from trainer.engines import Begun
 from trainer.rollout import Start, Task
 from trainer.truth import run as measuring
@@ -204,11 +204,23 @@ def test_plans_out_of_range_are_refused(options):
         Plan(**options)
 
 
-def test_the_ranking_and_the_figures_are_written(small, tmp_path):
-    result = measure(small(), tmp_path, Plan(4, 0.7, 30, 0), jobs=1)
-    said = publish(result, tmp_path)
+def test_the_ranking_and_the_figures_are_written_and_the_runs_report_shows_them(small, tmp_path):
+    folder = tmp_path / "truth"
+    result = measure(small(), folder, Plan(4, 0.7, 30, 0), jobs=1)
+    said = publish(result, folder)
     assert "perfect critic" in said
-    assert said.startswith((tmp_path / "ranking.txt").read_text().rstrip())
-    for name in ("ranking.svg", "episode.svg"):
-        text = (tmp_path / name).read_text()
-        assert "perfect critic" in text or "true advantage" in text
+    assert said.startswith((folder / "ranking.txt").read_text().rstrip())
+    recipe.save(small(), tmp_path / "config.toml")
+    page = report.render(tmp_path)
+    for name, told in (("ranking", "perfect critic"), ("episode", "true advantage")):
+        drawn = (folder / f"{name}.svg").read_text()
+        assert told in drawn
+        assert drawn[drawn.index("<svg") :] in page
+    assert f"{len(result.truth.turns)} turns of 4 tasks" in page
+
+
+def test_nothing_is_ranked_where_no_turn_matters(small, tmp_path):
+    result = measure(small("Dull"), tmp_path, Plan(2, 0.7, 8, 0), jobs=1)
+    assert not result.truth.advantage.any()
+    assert "no method can be ranked" in publish(result, tmp_path)
+    assert not (tmp_path / "ranking.txt").exists()

@@ -57,3 +57,11 @@ class Dice(Sums):
     def act(self, action):
         self.total += int(self.np_random.integers(6))
         return super().act(action)
+
+
+class Dull(Sums):
+    """Nothing that is said matters."""
+
+    def act(self, action):
+        turn = super().act(action)
+        return turn._replace(success=False, failure=self.left == 0, reward=0.0, progress=0.0)
