@@ -21,7 +21,7 @@ import numpy as np
 import credit
 from credit.fidelity import Fidelity, compare
 from credit.truth import Truth
-from credit.turns import MissingColumn, Turns
+from credit.turns import Turns
 from credit.validation import as_array
 
 if TYPE_CHECKING:
@@ -104,23 +104,24 @@ def advantages(
     found, left = {CRITIC: outcome - truth.value_before}, {}
     for name, estimator in estimators.items():
         try:
-            found[name] = _checked(name, estimator, truth.turns, seed)
-        except MissingColumn as error:
+            given = estimator(truth.turns, np.random.default_rng(seed))
+        except ValueError as error:  # the batch is none for this method
             left[name] = str(error)
+        else:
+            found[name] = _checked(name, given, len(truth.turns))
     return found, left
 
 
-def _checked(name: str, estimator: credit.Estimator, turns: Turns, seed: int) -> Array:
-    """The advantages of an estimator: [N] finite floats."""
-    given = estimator(turns, np.random.default_rng(seed))
+def _checked(name: str, given: Any, count: int) -> Array:
+    """What an estimator returned, as [N] finite floats."""
     try:
         found = as_array("the advantage", given)
     except TypeError as error:
         raise ValueError(f"{name} returned no array of numbers: {error}") from error
-    if found.shape != (len(turns),) or found.dtype.kind not in "iuf":
+    if found.shape != (count,) or found.dtype.kind not in "iuf":
         raise ValueError(
             f"{name} returned {found.dtype} of shape {list(found.shape)}; an estimator returns one "
-            f"float for each of N={len(turns)} turns"
+            f"float for each of N={count} turns"
         )
     if (wrong := np.flatnonzero(~np.isfinite(found))).size:
         raise ValueError(f"{name} returned {found[wrong[0]]} for turn {wrong[0]}")
