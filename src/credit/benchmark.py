@@ -1,7 +1,8 @@
 """The credit benchmark: `python -m credit.benchmark my_module:MyMethod` ranks estimators.
 
 Every estimator gives its advantages for the turns of truth files, and is scored by `credit.compare`
-against the measured true advantages. No model, environment or GPU is needed. Files that ship are in
+against the measured true advantages. No model, environment or GPU is needed. A corrected
+correlation can exceed 1 by chance. Files that ship are in
 `credit/truths`, one for each environment and state of the policy; the README there says how they
 were measured.
 """
@@ -88,8 +89,9 @@ def scored(
     """
     found, left = advantages(truth, estimators, seed=seed)
     columns = truth.advantage, truth.error, truth.turns.group_of_turn
-    differences = compare(found, *columns, baseline=BASELINE, seed=seed)
-    return compare(found, *columns, seed=seed), differences, left
+    scale = float(np.ptp(truth.turns.outcome)) or 1.0
+    differences = compare(found, *columns, baseline=BASELINE, scale=scale, seed=seed)
+    return compare(found, *columns, scale=scale, seed=seed), differences, left
 
 
 def advantages(
@@ -168,7 +170,9 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
             f"{name:18}{one.pearson!s:>20}{apart.value:+8.2f}{star}{one.spearman!s:>20}"
             f"{one.sign.value:7.2f}{one.null_share.value:15.0%}"
         )
-    return "\n".join([*lines, *(f"{name:18} left out: {why}" for name, why in left.items())])
+    return "\n".join(
+        [*lines, *(f"{name:18}left out: {why.partition(';')[0]}" for name, why in left.items())]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

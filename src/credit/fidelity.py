@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.validation import as_finite, as_vector
+from credit.validation import as_finite, as_vector, check_positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 NULL = 0.05
-"""Turns whose true advantage is smaller in size count as null: nothing was decided there."""
+"""Turns whose true advantage is smaller, in units of the scale, are null: nothing was decided."""
 CLEAR = 2.0
 """Turns count as clear if they are not null and their truth is this many errors away from 0."""
 
@@ -75,6 +75,7 @@ def fidelity(
     error: ArrayLike,
     group: ArrayLike,
     *,
+    scale: float = 1.0,
     seed: int = 0,
 ) -> Fidelity:
     """Compare an estimator's advantages with measured true advantages.
@@ -84,6 +85,7 @@ def fidelity(
         truth: [N] measured advantage V(after) − V(before) of each turn.
         error: [N] standard error of each.
         group: [N] int, task group of each turn.
+        scale: What the outcome can differ by, 1 if it is 0 or 1; null turns are relative to it.
         seed: Seed of the bootstrap.
 
     Raises:
@@ -91,7 +93,8 @@ def fidelity(
             fewer than two groups, or the truth is no larger than its error.
         TypeError: A column is not numeric.
     """
-    return next(iter(compare({"": advantage}, truth, error, group, seed=seed).values()))
+    (found,) = compare({"": advantage}, truth, error, group, scale=scale, seed=seed).values()
+    return found
 
 
 def compare(
@@ -101,6 +104,7 @@ def compare(
     group: ArrayLike,
     *,
     baseline: str | None = None,
+    scale: float = 1.0,
     seed: int = 0,
 ) -> dict[str, Fidelity]:
     """`fidelity` of several estimators, or their differences to one of them.
@@ -112,6 +116,7 @@ def compare(
         group: As in `fidelity`.
         baseline: Name of an estimator. The scores are then differences to its scores, with
             intervals of the differences: both are scored on the same bootstrap samples.
+        scale: As in `fidelity`.
         seed: Seed of the bootstrap.
 
     Raises:
@@ -120,7 +125,8 @@ def compare(
     """
     if not isinstance(advantages, Mapping) or not advantages:
         raise TypeError("advantages must be a mapping from names to [N] advantages, at least one")
-    measured = _Measured(truth, error, group, seed)
+    check_positive("scale", scale, "it is what the outcome can differ by")
+    measured = _Measured(truth, error, group, scale, seed)
     samples = {name: measured.scores(name, given) for name, given in advantages.items()}
     if baseline is not None:
         if baseline not in samples:
@@ -147,7 +153,9 @@ class _Measured:
     Every score is a function of sums over turns, so a sample needs only the sums of each group.
     """
 
-    def __init__(self, truth: ArrayLike, error: ArrayLike, group: ArrayLike, seed: int) -> None:
+    def __init__(
+        self, truth: ArrayLike, error: ArrayLike, group: ArrayLike, scale: float, seed: int
+    ) -> None:
         self.truth, self.error = _numbers("truth", truth), _numbers("error", error)
         groups = as_vector("group", group, np.int64)
         for name, column in (("error", self.error), ("group", groups)):
@@ -166,7 +174,7 @@ class _Measured:
                 "tasks"
             )
         size = np.abs(self.truth)
-        self.null = size < NULL
+        self.null = size < NULL * scale
         self.clear = ~self.null & (size >= CLEAR * self.error)
         rng = np.random.default_rng(seed)
         picked = rng.integers(self.groups, size=(RESAMPLES, self.groups))

@@ -144,3 +144,12 @@ def test_names_that_are_none_are_refused():
 
 def test_a_score_reads_as_value_and_interval():
     assert str(Score(0.4, 0.25, 0.5)) == "0.40 [0.25, 0.50]"
+
+
+def test_null_turns_are_relative_to_the_scale():
+    exact, _, _, group, estimator = world()
+    one = fidelity(estimator, exact, np.zeros(N), group)
+    ten = fidelity(estimator, 10 * exact, np.zeros(N), group, scale=10.0)
+    assert ten.null_share == one.null_share
+    with pytest.raises(ValueError, match="scale must be positive"):
+        fidelity(estimator, exact, np.zeros(N), group, scale=0.0)

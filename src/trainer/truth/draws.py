@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HALVES = (0, 1)
 LEAST = 0.05
 """Least expected number of rollouts of a state: a rare one is drawn with this probability."""
-_DOUBT = 0.1
+_DOUBT, _ENDLESS = 0.1, 1e9
 PRIOR = 2.0
 """Rollouts that the mean of all states counts for in the spread of one."""
 
@@ -173,6 +173,15 @@ def planned(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
         for group in groups
     ]
     return [np.where(one >= LEAST, one, 0.0) for one in more]
+
+
+def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[Array]]:
+    """`planned` of both halves at this scale, or at one that takes so many turns a half."""
+    while True:
+        plans = [planned(groups, half, scale) for half in HALVES]
+        if min(cost(groups, plan) for plan in plans) >= turns or scale > _ENDLESS:
+            return plans
+        scale = 1.2 * scale + 1e-3
 
 
 def cost(groups: Sequence[Group], expected: Sequence[Array]) -> float:

@@ -50,6 +50,10 @@ GROWTH = 2.5
 """A round plays at most so many times the turns of all rounds before it."""
 
 
+LEAST = 0.25
+"""And at least so many."""
+
+
 class TruthError(ValueError):
     """A truth cannot be measured; the message says what to do."""
 
@@ -210,9 +214,7 @@ class _Measurement:
             number += 1
             most = min(self.plan.most * turns, (1 + GROWTH) * spent) / 2
             scale = draws.scale_for(groups, self.plan.reliability, most)
-            plans = [draws.planned(groups, half, scale) for half in HALVES]
-            if not any(one.any() for plan in plans for one in plan):
-                break
+            plans = draws.at_least(groups, scale, LEAST * spent / 2)
             spent += self._round(number, played, groups, plans)
             reliability = draws.reliability(groups)
         fresh = self._asked("fresh", [(task, self.plan.fresh) for task in self.tasks])
