@@ -22,13 +22,13 @@ import numpy as np
 import credit
 from credit.fidelity import Fidelity, compare
 from credit.truth import Truth
-from credit.turns import Turns
 from credit.validation import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from credit.segments import Array
+    from credit.turns import Turns
 
 SHIPPED = Path(__file__).with_name("truths")
 """Folder of the truth files that ship."""
