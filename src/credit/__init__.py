@@ -26,6 +26,7 @@ from credit.rows import Rows, rows
 from credit.segments import Array
 from credit.stapo import STAPO
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
+from credit.turn_rloo import TurnRLOO
 from credit.turns import MissingColumn, Turns
 from credit.validation import nearest
 
@@ -56,6 +57,7 @@ __all__ = [
     "Reinforce",
     "ReinforcePP",
     "Rows",
+    "TurnRLOO",
     "TurnRecord",
     "Turns",
     "anchors",
@@ -87,6 +89,7 @@ _METHODS: dict[str, type[Any]] = {
     "rloo": RLOO,
     "stapo": STAPO,
     "stapo_dynamic": STAPO,
+    "turn_rloo": TurnRLOO,
 }
 
 

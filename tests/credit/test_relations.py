@@ -164,6 +164,7 @@ def test_public_names():
         "Reinforce",
         "ReinforcePP",
         "Rows",
+        "TurnRLOO",
         "TurnRecord",
         "Turns",
         "anchors",
@@ -194,6 +195,7 @@ def test_public_names():
         "rloo",
         "stapo",
         "stapo_dynamic",
+        "turn_rloo",
     )
 
 

@@ -18,6 +18,7 @@ NEEDS = {name: set() for name in ("dr_grpo", "grpo", "grpo_or", "loop", "rloo")}
 NEEDS |= {"reinforce": set(), "reinforce_pp": set()}
 NEEDS |= {name: {"turn_reward"} for name in ("grpo_mr", "istar", "mt_grpo", "mt_rloo", "prime")}
 NEEDS |= {name: {"anchor", "reward"} for name in ("gigpo", "stapo", "stapo_dynamic")}
+NEEDS |= {"turn_rloo": {"reward"}}
 NEEDS |= {"empg": {"entropy"}, "has": {"progress"}, "mgr": {"action", "valid"}}
 OPTIONAL = ("goal", "turn_reward", *COLUMNS)
 
