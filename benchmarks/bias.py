@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 # `credit.py` beside this file has the name of the package.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
+from rich.box import MARKDOWN  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -84,18 +85,25 @@ def rows() -> dict[str, Row]:
     }
 
 
+def measured(row: Row, world: bias.World, rollouts: int) -> bias.Bias | None:
+    """The bias of an estimator; None if the world lacks what it reads."""
+    if row.binary and not world.binary:
+        return None
+    return bias.measure(row.estimator, world, rollouts, split=row.split)
+
+
+def shown(found: bias.Bias | None) -> str:
+    """Relative bias and cosine."""
+    return f"{found.relative:.3f} / {found.cosine:.3f}" if found else "-"
+
+
 def tables(rollouts: int) -> list[Table]:
     """Relative bias with cosine, and noise."""
-    compared, noise = Table("method", *bias.WORLDS), Table("method", *bias.WORLDS)
+    compared, noise = (Table("method", *bias.WORLDS, box=MARKDOWN) for _ in range(2))
     for name, row in rows().items():
-        found = [
-            bias.measure(row.estimator, world, rollouts, split=row.split)
-            if not row.binary or world.binary
-            else None
-            for world in bias.WORLDS.values()
-        ]
-        compared.add_row(name, *(f"{b.relative:.3f} / {b.cosine:.3f}" if b else "-" for b in found))
-        noise.add_row(name, *(f"{b.noise:.2f}" if b else "-" for b in found))
+        found = [measured(row, world, rollouts) for world in bias.WORLDS.values()]
+        compared.add_row(f"`{name}`", *map(shown, found))
+        noise.add_row(f"`{name}`", *(f"{one.noise:.2f}" if one else "-" for one in found))
     compared.title = f"relative bias / cosine, groups of {rollouts}"
     noise.title = f"noise of the gradient of one group, groups of {rollouts}"
     return [compared, noise]

@@ -13,12 +13,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from credit.turns import Turns
-from credit.validation import check_count
+from credit.validation import check_count, check_positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,21 +159,21 @@ class World:
         moves = [self.states[state][action] for state, action in pairs]
         paid = [move.reward if split else 0.0 for move in moves]
         better = [self.action_value(*pair) - self.value(pair[0]) for pair in pairs]
-        return Turns(
-            group=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
-            outcome=[self._outcome(path) if split else self._whole(path) for path in paths],
-            goal=["goal"] * len(paths),
-            trajectory=np.repeat(np.arange(len(paths)), [len(path.taken) for path in paths]),
-            reward=paid,
-            valid=[move.valid for move in moves],
-            progress=[move.progress for move in moves],
-            anchor=[self.texts.get(state, state) for state, _ in pairs],
-            action=[action for _, action in pairs],
-            turn_reward=[[value] for value in (paid if split else better)],
-            turn_reward_names=("paid" if split else "implicit",),
-            entropy=[self._entropy(state) for state, _ in pairs],
-            outcome_in_reward=False,
-        )
+        columns: dict[str, Any] = {
+            "group": np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
+            "outcome": [self._outcome(path) if split else self._whole(path) for path in paths],
+            "goal": ["goal"] * len(paths),
+            "trajectory": np.repeat(np.arange(len(paths)), [len(path.taken) for path in paths]),
+            "reward": paid,
+            "valid": [move.valid for move in moves],
+            "progress": [move.progress for move in moves],
+            "anchor": [self.texts.get(state, state) for state, _ in pairs],
+            "action": [action for _, action in pairs],
+            "turn_reward": [[value] for value in (paid if split else better)],
+            "entropy": [self._entropy(state) for state, _ in pairs],
+        }
+        names = ("paid" if split else "implicit",)
+        return Turns(**columns, turn_reward_names=names, outcome_in_reward=False)
 
     def _outcome(self, path: Path) -> float:
         state, action = path.taken[-1]
@@ -226,6 +226,7 @@ def measure(
         ValueError: `rollouts` is below 1, or the true gradient is 0.
     """
     check_count("rollouts", rollouts, "it is the size of a group")
+    check_positive("rollouts", rollouts, "it is the size of a group")
     mean, square = np.zeros(len(world.parameters)), 0.0
     for turns, scores, chance in _batches(world, rollouts, split):
         estimate = np.asarray(estimator(turns)) @ scores

@@ -27,6 +27,10 @@ class IStar:
     standardized over all turns of the group. As long as the model equals the old policy, implicit
     rewards are 0 and this is the base method.
 
+    Bias: A^E has that of its base. A^S adds a term of unit size whatever the size of the rewards.
+    With exact advantages as rewards its direction is nearly the true one; with those of a learned
+    model it is as wrong as the model.
+
     Source: iStar Eq. 3-5.
 
     Args:
@@ -101,6 +105,9 @@ class Prime:
     A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
     trajectories of the group. b is the mean implicit reward of each of the other trajectories,
     averaged over them. Both are 0 for a trajectory that is alone in its group.
+
+    Bias: with exact advantages as implicit rewards, twice the true gradient where trajectories have
+    equal lengths; b is subtracted once for each remaining turn, which rewards or punishes length.
 
     Source: PRIME (Cui et al., 2025) Eq. 5.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,11 +40,10 @@ def test_the_gradient_is_that_of_the_value(name):
 
     def value(changed, by):  # of the world whose policy has one logit changed
         state, action = changed
-        odds = {a: m.probability * math.exp(by * (a == action)) for a, m in world.states[state].items()}
-        moves = {
-            a: m._replace(probability=odds[a] / sum(odds.values()))
-            for a, m in world.states[state].items()
-        }
+        before = world.states[state]
+        odds = {a: m.probability * math.exp(by * (a == action)) for a, m in before.items()}
+        total = sum(odds.values())
+        moves = {a: m._replace(probability=odds[a] / total) for a, m in before.items()}
         other = replace(world, states={**world.states, state: moves})
         return sum(map(other.value, other.tasks)) / len(other.tasks)
 
@@ -63,15 +64,15 @@ def test_stopping_is_worked_by_hand():
 
 @every
 @few
-def test_probabilities_of_the_groups_sum_to_one(name, rollouts):
+def test_every_group_is_enumerated_once(name, rollouts):
     seen = []
     world = WORLDS[name]
 
-    def one_on_first_turns(turns):  # E[1/K Σ_i score(first action)] is 0; count calls
+    def one_for_first_turns(turns):  # the mean score is 0 only if every group counts as it should
         seen.append(len(turns.group))
         return (turns.position == 0).astype(float)
 
-    assert measure(one_on_first_turns, world, rollouts).expected == pytest.approx(0, abs=1e-12)
+    assert measure(one_for_first_turns, world, rollouts).expected == pytest.approx(0, abs=1e-12)
     paths = [len(list(world.paths(task))) for task in world.tasks]
     assert len(seen) == math.prod(math.comb(count + rollouts - 1, rollouts) for count in paths)
     assert set(seen) == {rollouts * len(world.tasks)}
@@ -181,18 +182,33 @@ def test_mgr_raises_a_valid_action_that_harms():
     assert found["start", "break"] > 0
 
 
-def test_has_on_progress_raises_undoing():
-    method = credit.HAS(alpha=0.0)
-    found = measure(method, WORLDS["undo"], 2, split=False)
-    assert pairs("undo", WORLDS["undo"].gradient())["full", "undo"] == pytest.approx(-0.08)
-    assert found.cosine < 0.95
+def test_has_on_progress_blames_undoing_and_not_failing():
+    # in state "full" both lower the value: "undo" from 0.7 to 0.5 in 4 of 10, "drop" to 0 in 1
+    truth = pairs("undo", WORLDS["undo"].gradient())
+    assert truth["full", "undo"] == pytest.approx(0.4 * (0.5 - 0.7))
+    assert truth["full", "drop"] == pytest.approx(0.1 * (0.0 - 0.7))
+    # "undo" loses half of the progress and "drop" none, which is between that and "finish"
+    found = pairs("undo", measure(credit.HAS(alpha=0.0), WORLDS["undo"], 2, split=False).expected)
+    assert found["full", "undo"] < 20 * found["full", "drop"] < 0
+
+
+# the page
+
+
+@pytest.mark.slow
+def test_the_table_of_the_page_is_what_the_benchmark_measures():
+    root = Path(__file__).parents[2]
+    program = runpy.run_path(str(root / "benchmarks" / "bias.py"))
+    page = (root / "docs" / "credit.md").read_text(encoding="utf-8")
+    head, _, *lines = page[page.index("| method | stop |") :].partition("\n\n")[0].splitlines()
+    assert head == f"| method | {' | '.join(WORLDS)} |"
+    rows = program["rows"]()
+    for line, (name, row) in zip(lines, rows.items(), strict=True):
+        cells = [program["shown"](program["measured"](row, one, 8)) for one in WORLDS.values()]
+        assert line == f"| `{name}` | {' | '.join(cells)} |"
 
 
 # refusals
-
-
-def world(**states):
-    return World(states)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +232,7 @@ def test_a_gradient_of_zero_has_no_relative_bias():
         measure(credit.RLOO(), flat, 2)
 
 
-@pytest.mark.parametrize("rollouts", [-1, 1.5, True])
+@pytest.mark.parametrize("rollouts", [0, -1, 1.5, True])
 def test_the_size_of_a_group_is_a_count(rollouts):
     with pytest.raises((TypeError, ValueError), match="rollouts"):
         measure(credit.RLOO(), WORLDS["stop"], rollouts)
