@@ -55,7 +55,7 @@ def test_leaving_early():
 
 def test_a_mistake_that_can_be_taken_back():
     # without a limit V = 1/3 + 2/3 (1/2 V + 1/2 0), so V = 1/2; "back" gains 1/4 over V(aside)
-    env, name, task = setting("reversible", max_turns=200)
+    env, name, task = setting("reversible", max_turns=60)
     actions = [*doors(task, wrong(task))[: task.bell + 1], BACK]
     *_, fall, back = turn_values(env, name, uniform, actions)
     assert (fall.value, fall.advantage) == pytest.approx((1 / 2, 1 / 4 - 1 / 2))
