@@ -17,14 +17,19 @@ from credit.decomposers import Progressive
 from credit.empg import EMPG
 from credit.gigpo import GiGPO
 from credit.has import HAS
+from credit.hgpo import HGPO
+from credit.igpo import IGPO
 from credit.istar import IStar, Prime
 from credit.judge import Judge
+from credit.kevin import Kevin
 from credit.mgr import MGR
 from credit.multi_turn import MTGRPO, MTRLOO
 from credit.records import TurnRecord, rows_of
 from credit.rows import Rows, rows
+from credit.rtmc import RTMC
 from credit.segments import Array
 from credit.stapo import STAPO
+from credit.trace import TRACE
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
 from credit.turn_rloo import TurnRLOO
 from credit.turns import MissingColumn, Turns
@@ -40,16 +45,21 @@ __all__ = [
     "EMPG",
     "GRPO",
     "HAS",
+    "HGPO",
+    "IGPO",
     "MGR",
     "MTGRPO",
     "MTRLOO",
     "RLOO",
+    "RTMC",
     "STAPO",
+    "TRACE",
     "DrGRPO",
     "Estimator",
     "GiGPO",
     "IStar",
     "Judge",
+    "Kevin",
     "MergedGRPO",
     "MissingColumn",
     "Prime",
@@ -78,7 +88,10 @@ _METHODS: dict[str, type[Any]] = {
     "grpo_mr": MergedGRPO,
     "grpo_or": GRPO,
     "has": HAS,
+    "hgpo": HGPO,
+    "igpo": IGPO,
     "istar": IStar,
+    "kevin": Kevin,
     "loop": RLOO,
     "mgr": MGR,
     "mt_grpo": MTGRPO,
@@ -87,8 +100,10 @@ _METHODS: dict[str, type[Any]] = {
     "reinforce": Reinforce,
     "reinforce_pp": ReinforcePP,
     "rloo": RLOO,
+    "rtmc": RTMC,
     "stapo": STAPO,
     "stapo_dynamic": STAPO,
+    "trace": TRACE,
     "turn_rloo": TurnRLOO,
 }
 
