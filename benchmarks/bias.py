@@ -74,6 +74,10 @@ def rows() -> dict[str, Row]:
         "gigpo, gamma 1": split("gigpo", gamma=1.0),
         "gigpo, gamma 1, means": split("gigpo", gamma=1.0, mode="mean_norm"),
         "gigpo, per step": split("gigpo", baseline="step"),
+        "hgpo": split("hgpo"),
+        "rtmc": split("rtmc"),
+        "rtmc, gamma 1, no prior": split("rtmc", gamma=1.0, prior=0.0),
+        "kevin": split("kevin"),
         "has, progress": whole("has"),
         "has, progress, anchor": whole("has", normalize="anchor"),
         "has, rewards": split("has", decomposer=paid),
@@ -81,6 +85,9 @@ def rows() -> dict[str, Row]:
         "mgr, no gate": Row(credit.make("mgr", gate="none"), split=False, binary=True),
         "empg": whole("empg"),
         "istar": whole("istar"),
+        "igpo": Row(credit.make("igpo"), split=False, binary=True),
+        "igpo, separate": Row(credit.make("igpo", mode="separate"), split=False, binary=True),
+        "trace": Row(credit.make("trace"), split=False, binary=True),
         "prime": Row(credit.make("prime"), split=False, binary=True),
     }
 

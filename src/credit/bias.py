@@ -147,7 +147,8 @@ class World:
         """The columns of some groups of trajectories.
 
         The only verifier, "implicit", gives the exact advantage of the turn; it takes the place of
-        a learned model of rewards. The entropy is that of the policy.
+        a learned model of rewards. The entropy is that of the policy. In a binary world the right
+        answer has, before each turn, the probability of success.
 
         Args:
             groups: Trajectories of each group.
@@ -172,6 +173,8 @@ class World:
             "turn_reward": [[value] for value in (paid if split else better)],
             "entropy": [self._entropy(state) for state, _ in pairs],
         }
+        if self.binary:
+            columns["gold_logprob"] = [math.log(self.value(state)) for state, _ in pairs]
         names = ("paid" if split else "implicit",)
         return Turns(**columns, turn_reward_names=names, outcome_in_reward=False)
 
