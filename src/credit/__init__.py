@@ -19,16 +19,22 @@ from credit.empg import EMPG
 from credit.fidelity import Fidelity, fidelity
 from credit.gigpo import GiGPO
 from credit.has import HAS
+from credit.hgpo import HGPO
+from credit.igpo import IGPO
 from credit.istar import IStar, Prime
 from credit.judge import Judge
+from credit.kevin import Kevin
 from credit.mgr import MGR
 from credit.multi_turn import MTGRPO, MTRLOO
 from credit.records import TurnRecord, rows_of
 from credit.rows import Rows, rows
+from credit.rtmc import RTMC
 from credit.segments import Array
 from credit.stapo import STAPO
+from credit.trace import TRACE
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
 from credit.truth import Truth
+from credit.turn_rloo import TurnRLOO
 from credit.turns import MissingColumn, Turns
 from credit.validation import nearest
 
@@ -42,17 +48,22 @@ __all__ = [
     "EMPG",
     "GRPO",
     "HAS",
+    "HGPO",
+    "IGPO",
     "MGR",
     "MTGRPO",
     "MTRLOO",
     "RLOO",
+    "RTMC",
     "STAPO",
+    "TRACE",
     "DrGRPO",
     "Estimator",
     "Fidelity",
     "GiGPO",
     "IStar",
     "Judge",
+    "Kevin",
     "MergedGRPO",
     "MissingColumn",
     "Prime",
@@ -61,6 +72,7 @@ __all__ = [
     "ReinforcePP",
     "Rows",
     "Truth",
+    "TurnRLOO",
     "TurnRecord",
     "Turns",
     "anchors",
@@ -82,7 +94,10 @@ _METHODS: dict[str, type[Any]] = {
     "grpo_mr": MergedGRPO,
     "grpo_or": GRPO,
     "has": HAS,
+    "hgpo": HGPO,
+    "igpo": IGPO,
     "istar": IStar,
+    "kevin": Kevin,
     "loop": RLOO,
     "mgr": MGR,
     "mt_grpo": MTGRPO,
@@ -91,8 +106,11 @@ _METHODS: dict[str, type[Any]] = {
     "reinforce": Reinforce,
     "reinforce_pp": ReinforcePP,
     "rloo": RLOO,
+    "rtmc": RTMC,
     "stapo": STAPO,
     "stapo_dynamic": STAPO,
+    "trace": TRACE,
+    "turn_rloo": TurnRLOO,
 }
 
 

@@ -45,6 +45,12 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "has": ("has", {}),
     "has, by anchor": ("has", {"normalize": "anchor"}),
     "empg": ("empg", {}),
+    "hgpo": ("hgpo", {}),
+    "rtmc": ("rtmc", {}),
+    "rtmc, gamma 1": ("rtmc", {"gamma": 1.0}),
+    "kevin": ("kevin", {}),
+    "kevin, gamma 1": ("kevin", {"gamma": 1.0}),
+    "turn_rloo": ("turn_rloo", {}),
 }
 """Estimators that are ranked: name of the row, name and options for `credit.make`."""
 SCORES = ("pearson", "spearman", "sign", "null_share")

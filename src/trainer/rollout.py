@@ -21,7 +21,13 @@ from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import make_env
 from trainer.episodes import Episode, Step
-from trainer.integrations.episode import TextEpisode, called, drawn
+from trainer.integrations.episode import (
+    TextEpisode,
+    answer_of,
+    answer_opening,
+    called,
+    drawn,
+)
 from trainer.workers import Workers
 
 if TYPE_CHECKING:
@@ -158,6 +164,10 @@ class Rollouts:
         env = self.envs(1)[0]
         env.reset(seed=0, options={"task": 0})
         return bool(env.step("")[-1].get("turn_reward"))
+
+    def answers(self) -> bool:
+        """Whether the environment reports which answers it accepts."""
+        return bool(answer_of(self.envs(1)[0].reset(seed=0, options={"task": 0})[1]))
 
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
@@ -332,6 +342,8 @@ class Actor:
             context=context,
             steps=[],
             task_type=self.played.info.get("task_type", ""),
+            answer=answer_of(self.played.info),
+            answer_opening=answer_opening(env),
         )
 
     def past(self) -> _Past:
