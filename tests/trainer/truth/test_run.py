@@ -19,6 +19,7 @@ from trainer.truth import run as measuring
 from trainer.truth.player import Player
 from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
+from trainer.truth.states import states
 from trainer.truth.tree import NotReproducible, Tree
 
 
@@ -81,7 +82,7 @@ def test_values_are_those_of_many_rollouts(small, tmp_path):
     player = Player(given, None)
     task = Task(result.episodes[0].task_id, 0, result.episodes[0].seed)
     tree = Tree(result.episodes[:6])
-    actors = player.states(task, tree)
+    actors = states(player.rollouts, player.sampler.policy, task, tree)
     apart, noise = [], []
     for at, node in enumerate(tree.nodes):
         if node.outcome is None and node.turn < 3:
@@ -128,7 +129,7 @@ def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
         task = Task("sum/2", 0, 0)
         episodes = player.play([task] * 4, "batch")
         tree = Tree(episodes)
-        actors = player.states(task, tree)
+        actors = states(player.rollouts, player.sampler.policy, task, tree)
         for number, path in enumerate(tree.paths):
             for turn, at in enumerate(path[:-1]):
                 last = tuple(episodes[number].steps[turn].reply_ids)
