@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
+from pydantic import ValidationError
 
 from agent_envs.prompt import IMAGE, unmarked
 from agent_envs.vector import in_thread, waits
@@ -26,6 +27,7 @@ from trainer.environments import (
     form_of,
     make_env,
 )
+from trainer.options import explained
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
@@ -260,8 +262,11 @@ class Episodes:
             for name in ("split", "data", "max_turns", "invalid_penalty", "wrappers")
             if name in options
         }
-        self.env = Env(id=env, **ours, options=options)
-        self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+        try:
+            self.env = Env(id=env, **ours, options=options)
+            self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise RecipeError(f"the options of {env!r:.200}: {explained(error)}") from error
         self._idle = deque([self._made()])
         self._lent: dict[int, TextEpisode] = {}
 
@@ -288,10 +293,12 @@ class Episodes:
             seed: Seed of the draw and of the episodes' seeds.
 
         Raises:
-            ValueError: `count` is no number of tasks.
+            ValueError: `count` is no number of tasks, or `seed` is no integer of at least 0.
         """
         if type(count) is not int or count < 0:
             raise ValueError(f"count must be a number of tasks, 0 for all, got {count!r:.60}")
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {seed!r:.60}")
         rng, ids = np.random.default_rng(seed), self.panel.task_ids
         order = drawn(len(ids), count, rng) if count else range(len(ids))
         seeds = rng.integers(2**31, size=len(order)).tolist()
@@ -319,13 +326,24 @@ class Episodes:
         return episode
 
     def fork(self, episode: TextEpisode) -> TextEpisode:
-        """A copy of a running episode, as `TextEpisode.fork`; `release` it when it has ended."""
+        """A copy of a running episode, as `TextEpisode.fork`; `release` it when it has ended.
+
+        Raises:
+            TypeError: It is no episode, or its environment cannot be copied.
+            gymnasium.error.ResetNeeded: The episode has ended.
+        """
+        _check_episode("fork", episode)
         copied = episode.fork()
         self._lent[id(copied)] = copied
         return copied
 
     def release(self, episode: TextEpisode) -> None:
-        """Take an episode's environment back; the episode is stopped if it still runs."""
+        """Take an episode's environment back; the episode is stopped if it still runs.
+
+        Raises:
+            TypeError: It is no episode.
+        """
+        _check_episode("release", episode)
         episode.stop()
         if self._lent.pop(id(episode), None) is not None:
             self._idle.append(episode.env)
@@ -343,6 +361,11 @@ class Episodes:
 
     def _made(self) -> gym.Env[str, str]:
         return make_env(self.env, self.prompt, split=self.env.split)
+
+
+def _check_episode(call: str, given: Any) -> None:
+    if not isinstance(given, TextEpisode):
+        raise TypeError(f"{call} takes an episode that start or fork returned, got {given!r:.60}")
 
 
 def text_episodes(env: str, **options: Any) -> Episodes:

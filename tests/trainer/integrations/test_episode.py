@@ -213,6 +213,42 @@ def test_release_stops_a_running_episode():
         episode.step(EAST)
 
 
+@pytest.mark.parametrize("given", [None, "corridor/3", []])
+@pytest.mark.parametrize("call", ["release", "fork"])
+def test_only_episodes_are_released_or_forked(call, given):
+    with pytest.raises(TypeError, match=f"{call} takes an episode that start or fork returned"):
+        getattr(Episodes("Corridor-v0"), call)(given)
+
+
+@pytest.mark.parametrize("seed", [None, -1, "3", 0.5])
+def test_the_seed_of_tasks_is_a_number(seed):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
+        Episodes("Corridor-v0").tasks(2, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_turns": "abc"}, "max_turns = 'abc': Input should be a valid integer"),
+        ({"max_turns": 0}, "max_turns = 0: Input should be greater than or equal to 1"),
+        ({"split": None}, "split = None: Input should be a valid string"),
+        ({"invalid_penalty": 1}, "invalid_penalty = 1: Input should be less than or equal to 0"),
+        ({"wrappers": {"a:B": 1}}, "wrappers.a:B = 1: Input should be a valid dictionary"),
+        ({"context": "x"}, "context = 'x': Input should be 'history' or 'turn'"),
+        ({"context": "turn", "history": -1}, "history = -1: Input should be greater than"),
+        ({"template": "a:B"}, "prompt.template='a:B' is not read with prompt.context='history'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_line(options, says):
+    with pytest.raises(RecipeError) as caught:
+        Episodes("Corridor-v0", **options)
+    said = str(caught.value)
+    assert said.startswith("the options of 'Corridor-v0': ")
+    assert says in said
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
 def test_an_environment_is_never_lent_twice(corridor):
     episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
     episode = played(episodes, EAST)
