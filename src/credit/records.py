@@ -7,7 +7,7 @@ All adapters of `trainer.integrations` carry these. `rows_of` makes rows for cre
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -170,7 +170,7 @@ _Turn: TypeAlias = tuple[TurnRecord, Any, Any]
 
 def _check_ordered(what: str, given: Any) -> None:
     """Check that there is one value for each episode, which can be read twice."""
-    unordered = isinstance(given, str | bytes | Set | Mapping)
+    unordered = isinstance(given, str | bytes | set | frozenset | Mapping)
     if unordered or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
         raise TypeError(
             f"{what} must be a list with one for each episode, got {given!r:.60} "

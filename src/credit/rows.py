@@ -7,7 +7,7 @@ advantage for each turn at the tokens of its reply.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +178,7 @@ def _listed(name: str, column: Any) -> list[Any]:
         column = column.tolist()
     if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
         raise TypeError(f"{name} has a value for each row, got the single value {column!r:.60}")
-    if isinstance(column, Set | Mapping):
+    if isinstance(column, set | frozenset | Mapping):
         raise TypeError(
             f"{name} has a value for each row, in the order of the rows, got a "
             f"{type(column).__name__}; pass a list"

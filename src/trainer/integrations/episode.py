@@ -18,13 +18,15 @@ from pydantic import ValidationError
 
 from agent_envs.prompt import IMAGE, unmarked
 from agent_envs.vector import in_thread, waits
-from credit.records import TurnRecord
+from credit.records import TurnRecord, rows_of
 from trainer.environments import (
     OWN_REWARD,
     Env,
     PromptOptions,
+    check_success,
     check_turn_reward,
     form_of,
+    graded,
     make_env,
 )
 from trainer.options import explained
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from agent_envs.panels import Panel
+    from credit import Estimator
 
 _Made = TypeVar("_Made")
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
@@ -284,6 +287,13 @@ class Episodes:
         panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
         return panel
 
+    @property
+    def graded(self) -> bool:
+        """Whether the environment declares that outcomes may be other numbers than 0 and 1."""
+        env = self._taken()
+        self._idle.append(env)
+        return graded(env)
+
     def tasks(self, count: int = 0, *, seed: int = 0) -> list[dict[str, Any]]:
         """Tasks for a trainer's data set, as keyword arguments of `start` and JSON values.
 
@@ -366,6 +376,31 @@ class Episodes:
 def _check_episode(call: str, given: Any) -> None:
     if not isinstance(given, TextEpisode):
         raise TypeError(f"{call} takes an episode that start or fork returned, got {given!r:.60}")
+
+
+def check_fit(method: str, estimator: Estimator, episodes: Episodes) -> None:
+    """Check that an environment reports what an estimator reads, by an episode of one empty reply.
+
+    Args:
+        method: The estimator as errors name it.
+        estimator: Credit method. The adapter gives the entropies if `needs` lists them.
+        episodes: Episodes of the environment.
+
+    Raises:
+        RecipeError: A column is missing, or an outcome is not what the estimator reads.
+    """
+    check_success(method, estimator, episodes.env.id, graded=episodes.graded)
+    episode = episodes.start(task=0, seed=0)
+    try:
+        episode.step("")
+    finally:
+        episodes.release(episode)
+    entropy = 0.0 if "entropy" in getattr(estimator, "needs", ()) else None
+    records = [replace(one, entropy=entropy) for one in episode.records]
+    try:
+        estimator(rows_of([records, records], ["probe"] * 2).turns, np.random.default_rng(0))
+    except ValueError as error:
+        raise RecipeError(f"{method} does not fit {episodes.env.id}: {error}") from error
 
 
 def text_episodes(env: str, **options: Any) -> Episodes:

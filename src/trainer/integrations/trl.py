@@ -20,6 +20,7 @@ import credit as estimators
 from credit.records import TurnRecord, token_advantages
 from trainer.chat import Chat
 from trainer.integrations import check_version
+from trainer.integrations.episode import check_fit
 from trainer.rollout import together
 
 check_version("trl", "1.16")
@@ -283,9 +284,10 @@ class CreditGRPOTrainer(GRPOTrainer):
         options: Further arguments of `GRPOTrainer`.
 
     Raises:
-        ValueError: An unknown method or option, no `rollout_func`, or `mask_truncated_completions`.
-            While training: completions without records, spans that do not match the mask, or
-            groups that are not whole.
+        ValueError: An unknown method or option, no `rollout_func`, `mask_truncated_completions`, or
+            an environment of a `Rollout` that does not report what the method reads, e.g. scores
+            where MGR needs success. While training: completions without records, spans that do not
+            match the mask, or groups that are not whole.
     """
 
     def __init__(
@@ -299,6 +301,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         rollout_func: Any = None,
         **options: Any,
     ) -> None:
+        method = f"credit={credit!r:.200}"
         if isinstance(credit, str):
             credit = estimators.make(credit, **(credit_options or {}))
         elif credit_options:
@@ -310,6 +313,9 @@ class CreditGRPOTrainer(GRPOTrainer):
                 "mask_truncated_completions=True would drop whole episodes whose last reply was "
                 "cut; with turns a cut reply is an invalid turn, so set it to False"
             )
+        if isinstance(rollout_func, Rollout):
+            for episodes in {rollout_func.episodes, rollout_func.held_out}:
+                check_fit(method, credit, episodes)
         self.credit = credit
         super().__init__(model, reward_funcs, args, rollout_func=rollout_func, **options)
 

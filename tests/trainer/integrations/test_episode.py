@@ -21,7 +21,7 @@ from credit.records import TurnRecord
 from tests.trainer.conftest import Script
 from trainer import integrations
 from trainer.environments import Env, PromptOptions
-from trainer.integrations.episode import INSTRUCTION, Episodes
+from trainer.integrations.episode import INSTRUCTION, Episodes, check_fit
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
 
@@ -247,6 +247,54 @@ def test_options_that_do_not_fit_are_refused_in_one_line(options, says):
     assert says in said
     assert "\n" not in said
     assert "pydantic" not in said
+
+
+# whether an environment reports what a method reads
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "options", "says"),
+    [
+        ("mgr", "Sokoban-v0", {}, r"m reads the outcome as success.*give it reward='success'"),
+        ("prime", "WebShop-v0", {"reward": "score"}, "but with its options WebShop-v0 pays other"),
+        (
+            "mgr",
+            f"{__name__}:Toll",
+            {},
+            "m does not fit .*Toll: outcome must be 0 or 1 .* got -0.1",
+        ),
+        ("mt_grpo", "Corridor-v0", {}, "m does not fit Corridor-v0: .* reads the column turn_rew"),
+        ("prime", "Corridor-v0", {}, "reads a turn_reward named 'implicit'"),
+    ],
+)
+def test_an_environment_that_lacks_what_a_method_reads_is_refused(method, env, options, says):
+    with pytest.raises(RecipeError, match=says):
+        check_fit("m", credit.make(method), Episodes(env, **options))
+
+
+class Toll(AgentEnv):
+    """Pays for every turn, and does not declare it."""
+
+    def __init__(self):
+        super().__init__(Panel("train", ("toll/0",)), max_turns=2)
+
+    def begin(self, task_id):
+        return "Wait.", Turn("You wait.", anchor="0")
+
+    def act(self, action):
+        return Turn("You wait.", anchor=action, reward=-0.1)
+
+    def reject(self, reason, notice):
+        return super().reject(reason, notice)._replace(reward=-0.1)
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "has", "stapo", "empg", "grpo"])
+def test_a_method_that_fits_leaves_the_environment_free(method, corridor):
+    episodes = Episodes("Corridor-v0")
+    check_fit("m", credit.make(method), episodes)
+    episodes.start()
+    assert len(corridor.MADE) == 1
+    assert not episodes.graded
 
 
 def test_an_environment_is_never_lent_twice(corridor):

@@ -379,6 +379,23 @@ def test_arguments_that_do_not_fit_are_refused(make):
 
 
 @trl
+def test_an_environment_that_lacks_what_the_method_reads_is_refused_at_the_start(make):
+    from trainer.integrations.trl import Rollout
+
+    plain = Episodes("AlfWorld-v0", data="embedded", max_turns=4)
+    scores = Episodes("AlfWorld-v0", data="embedded", max_turns=4, success_reward=10.0)
+    with pytest.raises(ValueError, match="credit='mgr' reads the outcome as success, 0 or 1, but"):
+        make(credit="mgr", episodes=scores)
+    with pytest.raises(ValueError, match="reads the outcome as success"):
+        make(credit="mgr", rollout=Rollout(plain, held_out=scores))
+    with pytest.raises(ValueError, match=r"credit='prime' does not fit AlfWorld-v0: .*'implicit'"):
+        make(credit="prime")
+    with pytest.raises(ValueError, match=r"credit=MTGRPO\(.* does not fit .* column turn_reward"):
+        make(credit=credit.make("mt_grpo"))
+    make(credit="gigpo", episodes=scores)
+
+
+@trl
 def test_batches_that_cannot_be_played_are_refused(make):
     from trainer.integrations.trl import CreditGRPOTrainer, Rollout
 
