@@ -29,7 +29,8 @@ def explained(error: ValidationError) -> str:
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
         whole = problem["type"] == "value_error"  # of a section, which may hold a password
-        given = "" if whole else f" = {problem['input']!r:.200}"
+        given = () if whole else (f"{problem['input']!r:.200}",)
+        named = " = ".join((*([key] if key else ()), *given))
         said = problem["msg"].removeprefix("Value error, ")
-        problems.append(f"{key}{given}: {said}" if key or given else said)
+        problems.append(f"{named}: {said}" if named else said)
     return "; ".join(problems)
