@@ -60,8 +60,7 @@ def main(model, url, episodes, *ids):
     for env_id in ids or TEXT:
         env, played = gym.make(env_id), []
         try:
-            for seed in range(count):
-                played.append(asyncio.run(play(model, url, env, seed)))
+            played.extend(asyncio.run(play(model, url, env, seed)) for seed in range(count))
         finally:
             if played:
                 report(env_id, played, count)

@@ -66,8 +66,7 @@ def main(model, url, episodes, *ids):
     for name in ids or IDS:
         env, played = gym.make(name, max_turns=30), []
         try:
-            for seed in range(count):
-                played.append(play(client, model, env, seed))
+            played.extend(play(client, model, env, seed) for seed in range(count))
         finally:
             if played:
                 report(name, played, count)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,6 +51,14 @@ IDS = [
     for name, spec in gym.registry.items()
     if str(spec.entry_point).startswith("agent_envs.") and name != "WebShopSite-v0"
 ]
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (shutil.which("chromedriver") and importlib.util.find_spec("selenium")),
+        reason="needs Chromium and the extra [browser]",
+    ),
+]
+IDS.append(pytest.param("WebShopSite-v0", marks=BROWSER))
 LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
 TOKEN = "0123456789abcdef"  # noqa: S105
 COMMAND = [sys.executable, "-c", "import agent_envs_command; agent_envs_command.main()", "serve"]
@@ -664,13 +673,19 @@ def test_64_sessions_at_once_stay_apart(household):
 
 
 @pytest.mark.parametrize(
-    ("env", "reply", "processes"),
-    [("AlfWorld-v0", LOOK, 0), ("AppWorld-v0", "<think></think>\n```python\nx = 1\n```", 1)],
+    ("env", "reply", "sessions"),
+    [
+        ("AlfWorld-v0", LOOK, 20),
+        ("AppWorld-v0", "<think></think>\n```python\nx = 1\n```", 20),
+        pytest.param(
+            "WebShopSite-v0", "<think></think><action>search[lamp]</action>", 4, marks=BROWSER
+        ),
+    ],
 )
-def test_killed_clients_leave_nothing(env, reply, processes):
+def test_killed_clients_leave_nothing(env, reply, sessions, caplog):
     program = (
         "import sys, time\nfrom trainer.integrations.remote import Remote\n"
-        "opened = [Remote(sys.argv[1]) for _ in range(20)]\n"
+        "opened = [Remote(sys.argv[1]) for _ in range(int(sys.argv[3]))]\n"
         "for one in opened: one.reset(seed=1); one.step(sys.argv[2])\n"
         "print('ready', flush=True); time.sleep(600)"
     )
@@ -682,19 +697,19 @@ def test_killed_clients_leave_nothing(env, reply, processes):
         until(lambda: app.sessions == 0)
         time.sleep(0.3)
         before = held()
-        with subprocess.Popen(
-            [sys.executable, "-c", program, url, reply], stdout=subprocess.PIPE, text=True
-        ) as client:
+        command = [sys.executable, "-c", program, url, reply, str(sessions)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
             client.stdout.readline()
             during = held()
-            assert app.sessions == 20
-            assert during[0] >= before[0] + 20
-            assert during[1] >= before[1] + 20
+            assert app.sessions == sessions
+            assert during[0] >= before[0] + sessions
+            assert during[1] >= before[1] + sessions
             client.kill()
             client.wait()
         until(lambda: app.sessions == 0)
         until(lambda: held() == before)
         assert plays(url)
+    assert caplog.text == ""
 
 
 def test_the_command_serves_until_it_is_ended():
