@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from trainer.integrations.episode import Episodes, TextEpisode
 
 _NO_RECORDS = (
-    "the rollout_func returned no records; return the TurnRecords of each completion as "
-    "'records', as Rollout does"
+    "the rollout_func must return the TurnRecords of each completion, at least one, as 'records', "
+    "as Rollout does"
 )
 
 
@@ -53,7 +53,7 @@ def outcome(records: Sequence[Sequence[TurnRecord]] | None = None, **_: Any) -> 
     """TRL's `reward_funcs` for a `Rollout`: the outcome of each episode."""
     if records is None:
         raise ValueError(_NO_RECORDS)
-    return [turns[-1].outcome for turns in records]
+    return [_turns(row, given)[-1].outcome for row, given in enumerate(records)]
 
 
 class Rollout:
@@ -236,7 +236,7 @@ def _task(prompt: Any) -> dict[str, Any]:
     """The keyword arguments of `Episodes.start` in a prompt."""
     try:
         task = json.loads(prompt)
-        known = task.keys() == {"task", "seed"}
+        known = task.keys() == {"task", "seed"} and type(task["seed"]) is int
     except (TypeError, ValueError, AttributeError):
         known = False
     if not known:
@@ -245,6 +245,13 @@ def _task(prompt: Any) -> dict[str, Any]:
             "trainer.integrations.trl.dataset(episodes)"
         )
     return dict(task)
+
+
+def _turns(row: int, given: Any) -> list[TurnRecord]:
+    """The records of a completion."""
+    if not isinstance(given, list | tuple) or not given:
+        raise ValueError(f"completion {row} has the records {given!r:.60}; {_NO_RECORDS}")
+    return [TurnRecord.of(one) for one in given]
 
 
 def _most(trainer: GRPOTrainer, count: int) -> int:
@@ -325,7 +332,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if any("records" not in row for row in inputs):
             raise ValueError(_NO_RECORDS)
-        records = [list(map(TurnRecord.of, row["records"])) for row in inputs]
+        records = [_turns(number, row["records"]) for number, row in enumerate(inputs)]
         if "entropy" in getattr(self.credit, "needs", ()):
             records = self._with_entropy(records, out)
         everyone = gather_object(records)

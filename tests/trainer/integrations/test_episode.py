@@ -297,6 +297,27 @@ def test_a_method_that_fits_leaves_the_environment_free(method, corridor):
     assert not episodes.graded
 
 
+SAID = {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, float("nan"), "Hello", SAID, ["Hello"], [SAID, {**SAID, "content": float("nan")}],
+     [{"role": None, "content": "a"}], [{"content": "a"}], 3],
+)  # fmt: skip
+def test_a_prompt_is_a_list_of_messages(prompt):
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        integrations.checked_messages(prompt)
+
+
+def test_messages_are_kept():
+    assert integrations.checked_messages((SAID, {"role": "user", "content": ""})) == [
+        SAID,
+        {"role": "user", "content": ""},
+    ]
+    assert integrations.checked_messages([]) == []
+
+
 def test_an_environment_is_never_lent_twice(corridor):
     episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
     episode = played(episodes, EAST)

@@ -406,8 +406,10 @@ def test_batches_that_cannot_be_played_are_refused(make):
     inputs = [dict(trainer.train_dataset[row % 2]) for row in range(4)]
     with pytest.raises(ValueError, match="these have 2 prompts"):
         trainer._generate_and_score_completions(inputs)
-    with pytest.raises(ValueError, match=r"the prompt 'Hello' is no task of an environment"):
-        trainer.rollout_func(["Hello"], trainer)
+    messages = [{"role": "user", "content": float("nan")}]
+    for odd in ("Hello", None, float("nan"), messages, "NaN", '{"task": 0, "seed": NaN}'):
+        with pytest.raises(ValueError, match=r"the prompt .* is no task of an environment; make"):
+            trainer.rollout_func([odd], trainer)
     trainer.rollout_func.max_reply_tokens = 2000
     with pytest.raises(
         ValueError, match=r"max_completion_length=1024 .* no room for a reply of 2000"
@@ -434,8 +436,16 @@ def test_rollouts_of_a_user_must_have_records_and_spans_that_fit(make):
         return out
 
     trainer.rollout_func = without
-    with pytest.raises(ValueError, match="the rollout_func returned no records"):
+    with pytest.raises(ValueError, match="the rollout_func must return the TurnRecords of each"):
         scored(trainer, 4)
+    for odd in (None, [], float("nan"), "turns"):
+        trainer.rollout_func = lambda prompts, one, odd=odd: (
+            play(prompts, one) | {"records": [odd] * len(prompts)}
+        )
+        with pytest.raises(
+            ValueError, match=f"completion 0 has the records {re.escape(repr(odd))}; the"
+        ):
+            scored(trainer, 4)
     trainer.rollout_func = shifted
     with pytest.raises(ValueError, match="spans and mask must cover the same tokens"):
         scored(trainer, 4)
