@@ -239,6 +239,7 @@ class OwnEstimator:
                 f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
             )
         self.needs = tuple(needs)
+        self.reads_success = bool(getattr(call, "reads_success", False))
 
     def __call__(self, turns: credit.Turns, rng: np.random.Generator | None) -> Array:
         """The advantage of each turn: [N] float64.
@@ -297,8 +298,9 @@ def _own(found: Any, options: dict[str, Any]) -> Any:
         return found(**options) if isclass(found) else found
     signature(found).bind_partial(**options)
     made = partial(found, **options)
-    if hasattr(found, "needs"):
-        made.needs = found.needs  # type: ignore[attr-defined]
+    for name in ("needs", "reads_success"):
+        if hasattr(found, name):
+            setattr(made, name, getattr(found, name))
     return made
 
 

@@ -45,6 +45,7 @@ from trainer.build import (
 from trainer.checkpoint import Checkpoints
 from trainer.correction import corrected, fill_entropies
 from trainer.engines.factory import make_engine
+from trainer.environments import check_success
 from trainer.learner import Learner
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
@@ -120,7 +121,10 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
     Raises:
         RunError: The estimator reads turn rewards or the right answer and the environment reports
             none.
+        RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
+    estimator = getattr(method, "estimator", None)  # DPO has none
+    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded())
     if "turn_reward" in method.needs and not rollouts.turn_rewards():
         raise RunError(
             f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
