@@ -37,10 +37,9 @@ check: $(VENV)/dev.stamp
 
 peers: $(PEERS)
 
-$(PEERS):
+$(PEERS): $(VENV)/dev.stamp
 	PIP="$(abspath $(RUN))/python" $@
 
-.ci/appworld .ci/lucene .ci/smollm2: $(VENV)/dev.stamp
 .ci/verl_agent: .ci/verl
 
 format: $(VENV)/dev.stamp
