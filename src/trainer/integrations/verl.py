@@ -148,7 +148,7 @@ class EpisodeLoop(AgentLoopBase):
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """Play one episode; `extra_fields` has its `turn_records` and its id, `trajectory`."""
-        task = row.get("extra_info")
+        task: Any = row.get("extra_info")
         if not hasattr(task, "keys") or "episodes" not in task:
             raise ValueError(
                 "the row has no extra_info['episodes']; make the data set with "
