@@ -13,19 +13,21 @@ import logging
 import struct
 import zlib
 from base64 import b64encode
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from queue import SimpleQueue
 from secrets import token_urlsafe
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
 
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
-from agent_envs.vector import in_thread
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, TextEpisode
 from trainer.integrations.gate import Gate, Limits
@@ -47,11 +49,12 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from agent_envs.panels import Panel
     from trainer.vision import Picture
 
+_Call = tuple[Callable[[], "Told"], Future["Told"]]
 _log = logging.getLogger(__name__)
 
 
@@ -148,8 +151,8 @@ class Served:
 class Session(Environment[Reply, Told, Episode]):
     """One client's episodes, one after another.
 
-    OpenEnv makes one for each connection. Resets and steps run in a thread, so that a slow one
-    holds up neither other sessions nor the end of the process.
+    OpenEnv makes one for each connection. Resets and steps run in a thread of the session, so that
+    a slow one holds up neither other sessions nor the end of the process.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -161,16 +164,17 @@ class Session(Environment[Reply, Told, Episode]):
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
         self._closing = False
+        self._calls: SimpleQueue[_Call | None] | None = None
 
     async def reset_async(
         self, seed: int | None = None, episode_id: str | None = None, **task: Any
     ) -> Told:
-        """`reset` in a thread."""
-        return await _threaded(partial(self.reset, seed, episode_id, **task))
+        """`reset` in the session's thread."""
+        return await self._threaded(partial(self.reset, seed, episode_id, **task))
 
     async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
-        """`step` in a thread."""
-        return await _threaded(partial(self.step, action))
+        """`step` in the session's thread."""
+        return await self._threaded(partial(self.step, action))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -251,6 +255,8 @@ class Session(Environment[Reply, Told, Episode]):
         While a step runs, they are closed when it ends.
         """
         self._closing = True
+        if self._calls is not None:
+            self._calls.put(None)
         self._close_free()
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -322,6 +328,16 @@ class Session(Environment[Reply, Told, Episode]):
 
     def _source(self, split: str) -> Episodes:
         return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
+
+    async def _threaded(self, call: Callable[[], Told]) -> Told:
+        """The result of a call in the session's thread, which does not hold up an exit."""
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            Thread(target=_work, args=(self._calls,), name="session", daemon=True).start()
+        result: Future[Told] = Future()
+        result.set_running_or_notify_cancel()
+        self._calls.put((call, result))
+        return await asyncio.wrap_future(result)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -426,8 +442,14 @@ def _line(error: Exception) -> str:
     return encodable(" ".join(said.split()))
 
 
-async def _threaded(call: Callable[[], Told]) -> Told:
-    return await asyncio.wrap_future(in_thread(call))
+def _work(calls: SimpleQueue[_Call | None]) -> None:
+    """Make calls one after another, until there is None."""
+    while (given := calls.get()) is not None:
+        call, result = given
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised where the result is awaited
+            result.set_exception(error)
 
 
 async def _invalid(_: Any, error: Exception) -> Response:

@@ -428,6 +428,10 @@ def held():
     return threading.active_count(), len([*me.glob("fd/*")]), children
 
 
+def nothing_more_than(before):
+    return all(now <= then for now, then in zip(held(), before, strict=True))
+
+
 def plays(url, **how):
     try:
         with Remote(url, **how) as one:
@@ -514,7 +518,7 @@ def test_a_client_that_is_killed_during_a_step(caplog):
             client.wait()
         assert app.sessions == 1
         until(lambda: app.sessions == 0)
-        until(lambda: held() == before)
+        until(lambda: nothing_more_than(before))
         assert plays(url)
     assert caplog.text == ""
 
@@ -544,7 +548,7 @@ def test_a_client_without_a_sign_of_life_is_given_up():
             silent.sendall(frame('{"type": "reset"}'))
             until(lambda: app.sessions == 1)
             until(lambda: app.sessions == 0)
-            until(lambda: held()[1] == before[1] + 1, 20)  # 10 s for the answer to the close
+            until(lambda: held()[1] <= before[1] + 1, 20)  # 10 s for the answer to the close
         assert plays(url)
 
 
@@ -707,7 +711,7 @@ def test_killed_clients_leave_nothing(env, reply, sessions, caplog):
             client.kill()
             client.wait()
         until(lambda: app.sessions == 0)
-        until(lambda: held() == before)
+        until(lambda: nothing_more_than(before))
         assert plays(url)
     assert caplog.text == ""
 
