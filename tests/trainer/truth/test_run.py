@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,39 +18,6 @@ from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
 from trainer.truth.states import states
 from trainer.truth.tree import NotReproducible, Tree
-
-
-@pytest.fixture(scope="module", autouse=True)
-def worlds():
-    path = Path(__file__).with_name("worlds.py")
-    spec = importlib.util.spec_from_file_location("truth_worlds", path)
-    sys.modules["truth_worlds"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def small(tiny_folder):
-    """A recipe of one of the worlds with a random policy."""
-
-    def make(world="Sums", *options):
-        return recipe.load(
-            "alfworld mgr pocket",
-            [
-                f"env.id=truth_worlds:{world}",
-                "env.max_turns=3",
-                "env.data=auto",
-                f"policy.model={tiny_folder}",
-                "sampling.rollouts=6",
-                "sampling.temperature=0.4",
-                "sampling.max_reply_tokens=2",
-                "run.threads=1",
-                *options,
-            ],
-        )
-
-    return make
-
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
 
