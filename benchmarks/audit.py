@@ -42,6 +42,7 @@ ROWS = (
     Row("Sokoban-v0", {}, 40, 50, 100),
     Row("VisualSokoban-v0", {}, 40, 50, 100),
     Row("EZPoints-v0", {}, 60, 80, 192),
+    Row("Bifurcation-v0", {}, 60, 40, 180),
     Row("AppWorld-v0", {}, 20, 30, 66),
     Row("Sotopia-v0", {}, 70, 100, 200),
 )

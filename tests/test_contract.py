@@ -120,6 +120,7 @@ def test_the_ids():
     known = [
         "AlfWorld-v0",
         "AppWorld-v0",
+        "Bifurcation-v0",
         "EZPoints-v0",
         "SearchQA-v0",
         "Sokoban-v0",

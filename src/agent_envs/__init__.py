@@ -45,6 +45,7 @@ __all__ = [
 for _name, _entry_point in {
     "AlfWorld-v0": "agent_envs.alfworld.env:AlfWorld",
     "AppWorld-v0": "agent_envs.appworld.env:AppWorld",
+    "Bifurcation-v0": "agent_envs.bifurcation.env:Bifurcation",
     "EZPoints-v0": "agent_envs.ezpoints.env:EZPoints",
     "SearchQA-v0": "agent_envs.search_qa.env:SearchQA",
     "Sokoban-v0": "agent_envs.sokoban.env:Sokoban",

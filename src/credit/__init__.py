@@ -3,7 +3,8 @@
 `Turns` holds the columns of a batch. An estimator is a frozen dataclass of its options. Called with
 turns, it returns one advantage for each turn. The modules `credit.surrogate`, `kl`, `gae`,
 `implicit`, `turnrd` and `tokens` need torch and are not imported here. Reward wrappers are in
-`credit.wrappers`.
+`credit.wrappers`. `fidelity` compares advantages with measured true ones, and `credit.benchmark`
+ranks estimators on those that ship.
 """
 
 from collections.abc import Callable
@@ -15,17 +16,25 @@ import numpy as np
 from credit import anchors, decomposers, filters, segments
 from credit.decomposers import Progressive
 from credit.empg import EMPG
+from credit.fidelity import Fidelity, fidelity
 from credit.gigpo import GiGPO
 from credit.has import HAS
+from credit.hgpo import HGPO
+from credit.igpo import IGPO
 from credit.istar import IStar, Prime
 from credit.judge import Judge
+from credit.kevin import Kevin
 from credit.mgr import MGR
 from credit.multi_turn import MTGRPO, MTRLOO
 from credit.records import TurnRecord, rows_of
 from credit.rows import Rows, rows
+from credit.rtmc import RTMC
 from credit.segments import Array
 from credit.stapo import STAPO
+from credit.trace import TRACE
 from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
+from credit.truth import Truth
+from credit.turn_rloo import TurnRLOO
 from credit.turns import MissingColumn, Turns
 from credit.validation import nearest
 
@@ -40,16 +49,22 @@ __all__ = [
     "EMPG",
     "GRPO",
     "HAS",
+    "HGPO",
+    "IGPO",
     "MGR",
     "MTGRPO",
     "MTRLOO",
     "RLOO",
+    "RTMC",
     "STAPO",
+    "TRACE",
     "DrGRPO",
     "Estimator",
+    "Fidelity",
     "GiGPO",
     "IStar",
     "Judge",
+    "Kevin",
     "MergedGRPO",
     "MissingColumn",
     "Prime",
@@ -57,10 +72,13 @@ __all__ = [
     "Reinforce",
     "ReinforcePP",
     "Rows",
+    "Truth",
+    "TurnRLOO",
     "TurnRecord",
     "Turns",
     "anchors",
     "decomposers",
+    "fidelity",
     "filters",
     "make",
     "names",
@@ -77,7 +95,10 @@ _METHODS: dict[str, type[Any]] = {
     "grpo_mr": MergedGRPO,
     "grpo_or": GRPO,
     "has": HAS,
+    "hgpo": HGPO,
+    "igpo": IGPO,
     "istar": IStar,
+    "kevin": Kevin,
     "loop": RLOO,
     "mgr": MGR,
     "mt_grpo": MTGRPO,
@@ -86,8 +107,11 @@ _METHODS: dict[str, type[Any]] = {
     "reinforce": Reinforce,
     "reinforce_pp": ReinforcePP,
     "rloo": RLOO,
+    "rtmc": RTMC,
     "stapo": STAPO,
     "stapo_dynamic": STAPO,
+    "trace": TRACE,
+    "turn_rloo": TurnRLOO,
 }
 
 

@@ -29,6 +29,9 @@ class EMPG:
     over the group. H is the entropy, scaled to [0, 1] over the batch. g(H) = e^{-kH} / mean e^{-kH}
     and f(H) = e^{-k'H}; the bonus is 0 on the last turn of a trajectory.
 
+    Bias: turns weigh by certainty and not by effect, and the bonus raises actions that lead to
+    certain states, whatever the outcome.
+
     Source: EMPG (Wang et al., 2025).
 
     Args:

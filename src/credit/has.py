@@ -22,6 +22,11 @@ class HAS:
     not standardized again. With α = 1 this equals `GRPO` bit for bit, and the decomposer is not
     called.
 
+    Bias: A_traj has that of `GRPO`. A_turn has no credit for what later turns bring, and is
+    relative to the turns that exist at the position (or in the state, or the group), so that
+    constant credit gives 0. Progress that is lost counts against a turn even if it is made good
+    later.
+
     Source: HAS Eq. 1-2.
 
     Args:

@@ -18,6 +18,7 @@ from credit.validation import as_finite, check_choice, check_nonnegative, check_
 
 BASES = ("grpo", "rloo", "reinforce_pp")
 VARIANTS = ("step", "merged", "environment")
+SCALES = ("std", "max")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class IStar:
     standardized over all turns of the group. As long as the model equals the old policy, implicit
     rewards are 0 and this is the base method.
 
+    Bias: A^E has that of its base. A^S adds a term of unit size whatever the size of the rewards.
+    With exact advantages as rewards its direction is nearly the true one; with those of a learned
+    model it is as wrong as the model.
+
     Source: iStar Eq. 3-5.
 
     Args:
@@ -37,6 +42,11 @@ class IStar:
             the base method on the outcome plus all implicit rewards, "environment" takes the
             environment's rewards for A^S. For token-level rewards see `token_advantage`.
         column: Name of the implicit rewards in `turn_reward_names`.
+        scale: A^S is centered over the turns of the group and divided by their deviation, "std", or
+            by the largest absolute reward of the batch, "max", which keeps the rewards' relative
+            sizes between groups. The authors' released program centers without deviations by
+            default; the division by the maximum was not found in the file that was read
+            (core_istar.py).
         eps: Added to the standard deviation in A^S.
 
     Raises:
@@ -47,9 +57,11 @@ class IStar:
     base: str = "grpo"
     variant: str = "step"
     column: str = "implicit"
+    scale: str = "std"
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
+        check_choice("scale", self.scale, SCALES)
         check_nonnegative("alpha", self.alpha, "it weights an advantage")
         check_choice("base", self.base, BASES)
         check_choice("variant", self.variant, VARIANTS)
@@ -68,7 +80,7 @@ class IStar:
         if self.variant == "merged":
             total = np.bincount(turns.trajectory, rewards, len(turns.group))
             return self._episode_advantage(turns, turns.outcome + total)
-        step = segments.standardize(rewards, turns.group_of_turn, eps=self.eps)
+        step = self._step_advantage(rewards, turns.group_of_turn)
         return self._episode_advantage(turns, turns.outcome) + self.alpha * step
 
     def token_advantage(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
@@ -82,11 +94,18 @@ class IStar:
             turn: [P] int, turn of each token.
 
         Returns:
-            [P] advantages; A^S is standardized over all tokens of the group.
+            [P] advantages; A^S compares all tokens of the group.
         """
         owner = np.asarray(turn, dtype=np.intp)
-        step = segments.standardize(implicit, turns.group_of_turn[owner], eps=self.eps)
+        step = self._step_advantage(as_finite("implicit", implicit), turns.group_of_turn[owner])
         return self._episode_advantage(turns, turns.outcome)[owner] + self.alpha * step
+
+    def _step_advantage(self, rewards: Array, group: segments.Ids) -> Array:
+        """A^S: [P], [P] -> [P]."""
+        if self.scale == "std":
+            return segments.standardize(rewards, group, eps=self.eps)
+        largest = np.abs(rewards).max(initial=0.0)
+        return segments.center(rewards, group) / (largest or 1.0)
 
     def _episode_advantage(self, turns: Turns, outcome: Array) -> Array:
         if self.base == "rloo":
@@ -102,6 +121,9 @@ class Prime:
     A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
     trajectories of the group. b is the mean implicit reward of each of the other trajectories,
     averaged over them. Both are 0 for a trajectory that is alone in its group.
+
+    Bias: with exact advantages as implicit rewards, twice the true gradient where trajectories have
+    equal lengths; b is subtracted once for each remaining turn, which rewards or punishes length.
 
     Source: PRIME (Cui et al., 2025) Eq. 5.
 

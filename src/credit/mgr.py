@@ -84,6 +84,9 @@ class MGR:
     The gate draws a sign for each failed trajectory. Unless `gate` is "none", every call needs an
     `rng`: make one generator for a run and pass it at every step.
 
+    Bias: the sign is that of validity and not of the effect. A valid action is raised where it
+    lowers the chance of success, and without the gate in failures, too.
+
     Source: MGR Eq. 3-8.
 
     Args:

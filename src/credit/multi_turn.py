@@ -53,6 +53,10 @@ class MTGRPO(_MultiTurn):
     over the group. A^T_t is the sum of the turn's verifier rewards, standardized over the turns of
     the group at the same position or in the same state.
 
+    Bias: a turn has no credit for the rewards of later turns, and A^T is relative to the turns that
+    exist there, so that constant pay gives exactly 0: that another turn would be paid, too, is
+    never learned. A^O has the bias of `GRPO`.
+
     Source: MT-GRPO Eq. 9-11. The paper has two turns; more turns follow the same rule.
 
     Args:
@@ -86,6 +90,8 @@ class MTRLOO(_MultiTurn):
 
     A_t = A^T_t + λ A^O, and A^O on the last turn of a trajectory. A^O and A^T_t subtract the mean
     of the others from the outcome and from the sum of the turn's verifier rewards.
+
+    Bias: that of A^T in `MTGRPO`. Where turns are not paid, this is `RLOO` and unbiased.
 
     Source: MT-GRPO Eq. 12-13.
 

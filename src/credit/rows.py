@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from credit.segments import Array, Ids
 
-COLUMNS = ("reward", "valid", "progress", "anchor", "action", "entropy")
+COLUMNS = ("reward", "valid", "progress", "anchor", "action", "entropy", "gold_logprob")
 """Columns of `Turns` that may be given for each row, besides `goal` and `turn_reward`."""
 
 

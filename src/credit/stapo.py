@@ -113,6 +113,8 @@ class STAPO:
     Clipping and dynamic sampling (App. F) are options of the trainer, not of the estimator; they
     leave the advantage as it is.
 
+    Bias: that of `GiGPO`; the selective terms have gradients of their own, which no return gives.
+
     Source: STAPO Eq. 1-10.
 
     Args:

@@ -17,6 +17,8 @@ class Reinforce:
 
     A(τ) = R(τ)
 
+    Unbiased, but with the noise of the outcome's level, since there is no baseline.
+
     Source: Williams, 1992.
     """
 
@@ -30,6 +32,8 @@ class ReinforcePP:
     """REINFORCE++: the outcome, standardized over the batch.
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the batch
+
+    Bias: one scale for the whole batch, 1 / std; mean and std include the trajectory itself.
 
     Source: REINFORCE++ (Hu, 2025).
 
@@ -57,6 +61,9 @@ class GRPO:
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the group
 
+    Bias: the division weights tasks. In large groups with outcomes 0 and 1, a task that succeeds
+    with probability p counts 1 / sqrt(p (1 - p)) times; rare and near-certain successes gain.
+
     Source: HAS Eq. 1, iStar Eq. 3, MT-GRPO Eq. 3.
 
     Args:
@@ -82,6 +89,8 @@ class DrGRPO:
 
     A(τ) = R(τ) - mean
 
+    Bias: (K - 1) / K times the true gradient, as the mean of K includes the trajectory itself.
+
     Source: Dr. GRPO (Liu et al., 2025).
     """
 
@@ -96,6 +105,8 @@ class RLOO:
 
     A(τ_i) = R(τ_i) - mean over j ≠ i of R(τ_j)
 
+    Unbiased for K ≥ 2.
+
     Source: MT-GRPO Eq. 5, MGR Eq. 6.
     """
 
@@ -109,6 +120,8 @@ class MergedGRPO:
     """GRPO-MR: GRPO on the outcome plus all turn rewards of the trajectory.
 
     A(τ) = (R(τ) - mean) / (std + eps), with R(τ) = R^O + Σ_t R^T_t
+
+    Bias: that of `GRPO`, on the merged return.
 
     Source: MT-GRPO §5.1.
 

@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
 from credit.validation import as_finite, as_names, as_table, as_texts, as_vector, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 _PER_TURN: dict[str, Any] = {
@@ -20,10 +23,11 @@ _PER_TURN: dict[str, Any] = {
     "anchor": object,
     "action": object,
 }
-OPTIONAL = ("turn_reward", "entropy")
+_MEASURED = ("entropy", "gold_logprob")
+OPTIONAL = ("turn_reward", *_MEASURED)
 """The columns that a batch may lack."""
 _ALWAYS = ("group", "outcome", "trajectory")
-_KINDS = _PER_TRAJECTORY | _PER_TURN | {"entropy": np.float64}
+_KINDS = _PER_TRAJECTORY | _PER_TURN | dict.fromkeys(_MEASURED, np.float64)
 _PREFIX = "turn_reward."
 
 
@@ -57,15 +61,17 @@ class Turns:
         turn_reward: [N, R] rewards of named verifiers, or None.
         turn_reward_names: Names of the R verifiers.
         entropy: [N] mean token entropy of the action in nats, or None.
+        gold_logprob: [N] mean log-probability of the tokens of the right answer in nats, if the
+            model had to give it at once instead of taking the action, or None.
         outcome_in_reward: True if `reward` on the last turn of a trajectory includes the outcome,
             as in a Gymnasium environment: the outcome is subtracted there. False if it does not.
             None also means that it does not, but raises an error if the numbers suggest it does.
 
     Raises:
         ValueError: Columns of unequal length, a trajectory without turns or out of order, a number
-            that is NaN, infinite or 1e100 or more, progress outside [0, 1], a negative entropy, an
-            outcome that would be counted twice, or verifiers without unique names. The message
-            names column and row.
+            that is NaN, infinite or 1e100 or more, progress outside [0, 1], a negative entropy, a
+            positive log-probability, an outcome that would be counted twice, or verifiers without
+            unique names. The message names column and row.
         TypeError: A column of another type, such as arrays as anchors or text as numbers.
     """
 
@@ -81,6 +87,7 @@ class Turns:
     turn_reward: NDArray[np.float64] | None = None
     turn_reward_names: tuple[str, ...] = ()
     entropy: NDArray[np.float64] | None = None
+    gold_logprob: NDArray[np.float64] | None = None
     outcome_in_reward: InitVar[bool | None] = None
 
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
@@ -199,6 +206,19 @@ class Turns:
             )
         return np.zeros(0) if self.entropy is None else self.entropy
 
+    def require_gold_logprob(self) -> NDArray[np.float64]:
+        """The column `gold_logprob`: [N].
+
+        Raises:
+            MissingColumn: The log-probability of the answer was not computed.
+        """
+        if self.gold_logprob is None and len(self):
+            raise MissingColumn(
+                "this method reads the column gold_logprob; give the mean log-probability of the "
+                "right answer's tokens before each turn"
+            )
+        return np.zeros(0) if self.gold_logprob is None else self.gold_logprob
+
     def check_binary(self, why: str) -> None:
         """Raise ValueError if an outcome is neither 0 nor 1."""
         wrong = np.flatnonzero((self.outcome != 0) & (self.outcome != 1))
@@ -218,8 +238,8 @@ class Turns:
         Args:
             episodes: Objects with `group`, `outcome`, `goal` and `turns`. A turn has `reward`,
                 `valid`, `progress`, `anchor` (of the state in which it was taken) and `action`.
-                It may have `entropy` and `turn_reward`, a mapping from verifier names to rewards;
-                then every turn of the batch must have it.
+                It may have `entropy`, `gold_logprob`, and `turn_reward`, a mapping from verifier
+                names to rewards; then every turn of the batch must have it.
             outcome_in_reward: As in `Turns`.
         """
         played = list(episodes)
@@ -227,36 +247,46 @@ class Turns:
         owner = np.repeat(np.arange(len(played)), [len(episode.turns) for episode in played])
         columns: dict[str, Any] = {n: [getattr(e, n) for e in played] for n in _PER_TRAJECTORY}
         columns |= {n: [getattr(t, n) for t in rows] for n in _PER_TURN if n != "trajectory"}
-        entropies = [getattr(turn, "entropy", None) for turn in rows]
-        if any(entropy is not None for entropy in entropies):
-            columns["entropy"] = entropies
+        for name in _MEASURED:
+            values = [getattr(turn, name, None) for turn in rows]
+            if any(value is not None for value in values):
+                columns[name] = values
         columns |= _verifier_columns(rows)
         return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write one row per turn, with the columns of its trajectory repeated; needs pyarrow."""
-        import pyarrow as pa
+        """Write `to_table` to a file; needs pyarrow."""
         import pyarrow.parquet as pq
 
-        columns = {name: getattr(self, name) for name in (*_PER_TURN, "entropy") if self.has(name)}
-        columns |= {
-            name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY if self.has(name)
-        }
-        columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
-        texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
-        arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
-        pq.write_table(pa.table(arrays), path)
+        pq.write_table(self.to_table(), path)
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
         """Read a file that `to_parquet` wrote; needs pyarrow."""
         import pyarrow.parquet as pq
 
-        table = pq.read_table(path)
+        return cls.from_table(pq.read_table(path))
+
+    def to_table(self) -> "pa.Table":
+        """One row per turn, with the columns of its trajectory repeated; needs pyarrow."""
+        import pyarrow as pa
+
+        columns = {name: getattr(self, name) for name in (*_PER_TURN, *_MEASURED) if self.has(name)}
+        columns |= {
+            name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY if self.has(name)
+        }
+        columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
+        texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
+        arrays = {name: pa.array(column, texts.get(name)) for name, column in columns.items()}
+        return pa.table(arrays)
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """The batch of a table that `to_table` made."""
         columns = {n: table[n].to_numpy() for n in table.column_names}
         first = np.unique(columns["trajectory"], return_index=True)[1]
         given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY if n in columns}
-        given |= {n: columns[n] for n in (*_PER_TURN, "entropy") if n in columns}
+        given |= {n: columns[n] for n in (*_PER_TURN, *_MEASURED) if n in columns}
         names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
         if names:
             given["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
@@ -284,7 +314,7 @@ class Turns:
     def _check_lengths(self) -> None:
         for like, names in (
             ("group", tuple(_PER_TRAJECTORY)),
-            ("trajectory", (*_PER_TURN, "turn_reward", "entropy")),
+            ("trajectory", (*_PER_TURN, *OPTIONAL)),
         ):
             rows = len(getattr(self, like))
             for name in filter(self.has, names):
@@ -347,6 +377,12 @@ def as_column(name: str, given: Any) -> NDArray[Any]:
         raise ValueError(
             f"entropy row {row} must be at least 0 nats, got {column[row]}; "
             f"a mean log-probability is minus an entropy"
+        )
+    if name == "gold_logprob" and len(positive := np.flatnonzero(column > 0)):
+        row = positive[0]
+        raise ValueError(
+            f"gold_logprob row {row} must be at most 0 nats, got {column[row]}; "
+            f"give the logarithm of a probability"
         )
     return column
 

@@ -26,6 +26,7 @@ from trainer.engines.own import OwnEngine
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference
+from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
 from trainer.methods.stapo import WithSTAPO
@@ -167,7 +168,9 @@ def make_method(recipe: Recipe) -> Method:
         return WithPRM(estimator, recipe.prm, recipe.update, recipe.sampling.temperature)
     if isinstance(estimator, credit.STAPO):
         return WithSTAPO(estimator, recipe.update, recipe.sampling.temperature)
-    return Method(OwnEstimator(name, estimator) if ":" in name else estimator)
+    estimator = OwnEstimator(name, estimator) if ":" in name else estimator
+    reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
+    return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
 
 
 def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:

@@ -91,6 +91,8 @@ class Episode:
         task_type: The environment's name of the kind of task, "" if it has none.
         truncated: Whether it was cut off by the limit on turns or tokens.
         partner_outcome: Outcome of the other side of a conversation; None without one.
+        answer: The first answer that the environment accepts, "" if it reports none.
+        answer_opening: What a reply says before an answer.
     """
 
     task_id: str
@@ -104,6 +106,8 @@ class Episode:
     task_type: str = ""
     truncated: bool = False
     partner_outcome: float | None = None
+    answer: str = ""
+    answer_opening: str = ""
 
     @property
     def turns(self) -> list[Step]:
@@ -184,7 +188,8 @@ def _schema() -> pa.Schema:
     kinds = {
         pa.list_(pa.struct(picture)): "images",
         pa.string(): (
-            "task_id goal context task_type observation reply action invalid_reason anchor"
+            "task_id goal context task_type observation reply action invalid_reason anchor "
+            "answer answer_opening"
         ),
         pa.int64(): "episode turn group seed version",
         pa.float64(): "outcome partner_outcome reward progress",

@@ -7,6 +7,7 @@ elsewhere, so that the page can be mailed and archived.
 from __future__ import annotations
 
 import io
+import json
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
@@ -124,9 +125,27 @@ def render(folder: Path) -> str:
         curves=curves,
         types=types,
         samples=samples(folder / "episodes"),
+        truth=_truth(folder / "truth"),
         long=_LONG,
         last=lines[-1] if lines else None,
     )
+
+
+def _truth(folder: Path) -> dict[str, Any] | None:
+    """What `agent-envs truth` found of the run's policy, None before."""
+    from markupsafe import Markup
+
+    if not (folder / "ranking.txt").is_file():
+        return None
+    drawn = {
+        name: (folder / f"{name}.svg").read_text(encoding="utf-8")
+        for name in ("ranking", "episode")
+    }
+    return {
+        "about": json.loads((folder / "truth.json").read_text(encoding="utf-8")),
+        "table": (folder / "ranking.txt").read_text(encoding="utf-8"),
+        **{name: Markup(text[text.index("<svg") :]) for name, text in drawn.items()},  # noqa: S704
+    }
 
 
 def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:

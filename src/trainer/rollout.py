@@ -8,19 +8,26 @@ outcome of the episode; every other reward belongs to its turn.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from agent_envs.prompt import unmarked, without_goal
 from agent_envs.vector import at_once, waits
-from trainer.engines import conversation_seeds
+from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import graded, make_env
 from trainer.episodes import Episode, Step
-from trainer.integrations.episode import TextEpisode, called, drawn
+from trainer.integrations.episode import (
+    TextEpisode,
+    answer_of,
+    answer_opening,
+    called,
+    drawn,
+)
 from trainer.workers import Workers, applied
 
 if TYPE_CHECKING:
@@ -92,6 +99,19 @@ def together(
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where a rollout starts: after the turns of a running episode.
+
+    Attributes:
+        actor: The episode; it is copied, so it can be the start of several.
+        begun: How the first reply begins.
+    """
+
+    actor: Actor
+    begun: Begun = UNBEGUN
+
+
+@dataclass(frozen=True)
 class Rollouts:
     """Plays tasks of one split; environments are made once and reused.
 
@@ -149,6 +169,10 @@ class Rollouts:
         env.reset(seed=0, options={"task": 0})
         return bool(env.step("")[-1].get("turn_reward"))
 
+    def answers(self) -> bool:
+        """Whether the environment reports which answers it accepts."""
+        return bool(answer_of(self.envs(1)[0].reset(seed=0, options={"task": 0})[1]))
+
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
     ) -> list[Episode]:
@@ -167,28 +191,60 @@ class Rollouts:
         size = self.rows or len(tasks) or 1
         played: list[Episode] = []
         for at in range(0, len(tasks), size):
-            wave = self._wave(tasks[at : at + size], sampler, seeds[at : at + size])
+            part = tasks[at : at + size]
+            starts = zip(self.envs(len(part)), part, strict=True)
             try:
-                played += run(wave)
+                played += run(self._wave(list(starts), sampler, seeds[at : at + size]))
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
                 self._workers.kill()
                 raise
         return played
 
+    def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> Actor:
+        """The start of an episode of a task in this environment, which is reset."""
+        opened = reset(env, task)
+        return Actor(env, task, opened, policy, context=self.prompt.context, blind=self.blind)
+
+    def resume(self, starts: Sequence[Start], sampler: Sampler, seed: int) -> list[Episode]:
+        """Play one episode from each start on; its first steps are those of the start.
+
+        The n-th start draws its replies with the n-th seed of `seed`, whatever else is played.
+
+        Raises:
+            ValueError: There is a policy as partner, whose conversation cannot be continued.
+            TypeError: An environment cannot be copied.
+        """
+        if self.partner is not None:
+            raise ValueError("an episode with a policy as partner cannot be continued from a copy")
+        seeds = conversation_seeds(seed, 0, len(starts))
+        size = self.rows or len(starts) or 1
+        played: list[Episode] = []
+        for at in range(0, len(starts), size):
+            part = [Start(one.actor.fork(), one.begun) for one in starts[at : at + size]]
+            played += run(self._wave(part, sampler, seeds[at : at + size]))
+        return played
+
     async def _wave(
-        self, tasks: Sequence[Task], sampler: Sampler, seeds: Sequence[int]
+        self,
+        starts: Sequence[tuple[gym.Env[str, str], Task] | Start],
+        sampler: Sampler,
+        seeds: Sequence[int],
     ) -> list[Episode]:
-        """Play these tasks at the same time."""
+        """Play these tasks, or from these starts on, at the same time."""
         wave = _Wave(
             self,
             sampler,
             sampler.open(seeds, fresh=self.prompt.context == "turn"),
-            None if self.partner is None else self.partner.listening(len(tasks)),
+            None if self.partner is None else self.partner.listening(len(starts)),
         )
         running = [
-            asyncio.ensure_future(wave.episode(row, env, task))
-            for row, (env, task) in enumerate(zip(self.envs(len(tasks)), tasks, strict=True))
+            asyncio.ensure_future(
+                wave.go_on(row, start.actor, start.begun)
+                if isinstance(start, Start)
+                else wave.episode(row, *start)
+            )
+            for row, start in enumerate(starts)
         ]
         if running:
             _, rest = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
@@ -209,20 +265,26 @@ class _Wave:
 
     async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode:
         """Play one task as conversation `row`."""
-        decoding, context = self.sampler.decoding, self.rollouts.prompt.context
         # A policy as partner may speak first; it samples in this thread.
-        start = partial(reset, env, task)
-        opened = await called(env, start) if self.listening is None else start()
-        blind, policy = self.rollouts.blind, self.sampler.policy
-        actor = _Actor(env, task, opened, policy, context=context, blind=blind)
-        while not actor.played.done and self._fits(actor, self.session.room(row)):
+        start = partial(self.rollouts.start, task, self.sampler.policy, env)
+        return await self.go_on(
+            row, await called(env, start) if self.listening is None else start()
+        )
+
+    async def go_on(self, row: int, actor: Actor, begun: Begun = UNBEGUN) -> Episode:
+        """Play an episode from where it is as conversation `row`."""
+        env, constrained = actor.env, self.sampler.decoding.decode == "admissible"
+        past = actor.past()
+        while not actor.played.done and self._fits(actor, self.session.room(row) - len(past.ids)):
             actions = actor.played.info["admissible_actions"]
             reply = await self.session.reply(
                 row,
-                actor.prompt,
-                images=actor.played.images,
-                admissible=actions if decoding.decode == "admissible" else None,
+                [*past.ids, *actor.prompt],
+                images=[*past.images, *actor.played.images],
+                admissible=actions if constrained else None,
+                begun=begun,
             )
+            past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
                 await self.listening.ask(row, (env, reply.text))
             blinded = actor.blinded()
@@ -232,7 +294,7 @@ class _Wave:
             self.listening.leave(row)
         return actor.episode
 
-    def _fits(self, actor: _Actor, free: int) -> bool:
+    def _fits(self, actor: Actor, free: int) -> bool:
         """Whether there is room for another reply; if not, the episode ends as truncated."""
         size, most = self.sampler.decoding.max_reply_tokens, self.rollouts.max_tokens
         if min(most - actor.used, free) - len(actor.prompt) >= size:
@@ -247,7 +309,17 @@ class _Wave:
         return False
 
 
-class _Actor:
+class _Past(NamedTuple):
+    """Tokens of the turns so far, and their images."""
+
+    ids: list[int]
+    images: list[Picture]
+
+
+_NOTHING = _Past([], [])
+
+
+class Actor:
     """One running episode with the tokens of its prompts and replies."""
 
     def __init__(
@@ -274,7 +346,27 @@ class _Actor:
             context=context,
             steps=[],
             task_type=self.played.info.get("task_type", ""),
+            answer=answer_of(self.played.info),
+            answer_opening=answer_opening(env),
         )
+
+    def past(self) -> _Past:
+        """What the next prompt follows: with context "history" all turns so far, else nothing."""
+        steps = self.episode.steps if self.context == "history" else []
+        ids = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
+        return _Past(ids, [image for step in steps for image in step.images])
+
+    def fork(self) -> Actor:
+        """A copy that continues as this episode would; neither changes the other.
+
+        Raises:
+            TypeError: The environment cannot be copied.
+        """
+        copied = copy(self)
+        copied.played = self.played.fork()
+        copied.env = copied.played.env
+        copied.episode = replace(self.episode, steps=[*self.episode.steps])
+        return copied
 
     def _tokens(self, message: str, images: Sequence[Picture]) -> list[int]:
         """Tokens of the first message of a conversation, or of a turn's whole prompt."""
@@ -323,7 +415,8 @@ class _Actor:
         """End the episode where it is, as truncated."""
         self.played.stop()
         self.episode.outcome, self.episode.truncated = self.played.outcome, True
-        self.episode.steps[-1].reward = self.played.records[-1].reward
+        steps = self.episode.steps
+        steps[-1] = replace(steps[-1], reward=self.played.records[-1].reward)  # it may be shared
 
     def _without(self, what: str) -> list[int]:
         """The prompt of the turn without goal, history, both or observation."""
@@ -332,7 +425,7 @@ class _Actor:
             return self._tokens(self.env.blind(what), images)  # type: ignore[attr-defined]
         seen, goal = self.played.observation, unmarked(self.played.goal)
         steps = self.episode.steps
-        past = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
+        past = self.past().ids
         if what == "goal":
             length = len(steps[0].prompt_ids) if steps else len(self.prompt)
             first, images = self.first

@@ -118,7 +118,8 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
     """Check that the environment reports what the estimator `name` of a method reads.
 
     Raises:
-        RunError: The estimator reads turn rewards and the environment reports none.
+        RunError: The estimator reads turn rewards or the right answer and the environment reports
+            none.
         RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
@@ -128,6 +129,13 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
             f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
             "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
             "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
+        )
+
+    if "gold_logprob" in method.needs and not rollouts.answers():
+        raise RunError(
+            f"credit.name={name!r} reads the probability of the right answer, but "
+            f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "
+            "another credit.name"
         )
 
 

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 HAVE = {
     "AlfWorld-v0": ["explorer", "oracle"],
     "AppWorld-v0": ["explorer"],
+    "Bifurcation-v0": ["explorer"],
     "EZPoints-v0": ["explorer"],
     "SearchQA-v0": ["oracle"],
     "Sokoban-v0": ["explorer"],
@@ -93,6 +94,7 @@ class Hidden:
 HIDDEN = {
     "AlfWorld-v0": ("world", "library", "panel"),
     "AppWorld-v0": ("world", "panel", "_opened", "_judged"),
+    "Bifurcation-v0": ("panel", "task", "place"),
     "EZPoints-v0": ("panel", "np_random"),  # cards and formula are shown
     "Sokoban-v0": ("source", "solver", "panel"),  # the board is shown
     "Sotopia-v0": ("speaker", "partner", "judge", "panel"),

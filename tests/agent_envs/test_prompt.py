@@ -10,6 +10,7 @@ from hallway import Hallway
 from agent_envs import ParseReply, Prompt, Template
 from agent_envs.alfworld import prompt as alfworld
 from agent_envs.appworld import prompt as appworld
+from agent_envs.bifurcation import prompt as bifurcation
 from agent_envs.ezpoints import prompt as ezpoints
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
@@ -71,6 +72,7 @@ class Nameless(Hallway):
 OWN = {
     "AlfWorld-v0": alfworld.TEMPLATE,
     "AppWorld-v0": appworld.TEMPLATE,
+    "Bifurcation-v0": bifurcation.TEMPLATE,
     "EZPoints-v0": ezpoints.TEMPLATE,
     "SearchQA-v0": search_qa.TEMPLATE,
     "Sokoban-v0": sokoban.WRITTEN,

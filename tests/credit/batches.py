@@ -56,6 +56,7 @@ def batches(draw: st.DrawFn) -> Turns:
         turn_reward=rng.normal(size=(total, 1)),
         turn_reward_names=("implicit",),
         entropy=rng.exponential(size=total),
+        gold_logprob=-rng.exponential(size=total),
     )
 
 

@@ -51,6 +51,28 @@ def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 
         assert advantage == pytest.approx(expected, abs=1e-5)
 
 
+def test_the_largest_reward_of_the_batch_as_scale():
+    # means 2 and 4.5 in the two groups, divided by 5; outcomes 1, 1, -1 and 0, 0
+    turns = batch(
+        [2, 1, 1, 1],
+        [1.0, 0.0, 1.0, 1.0],
+        [0, 0, 1, 1],
+        turn_reward=[[1], [2], [3], [-4], [-5]],
+        turn_reward_names=("implicit",),
+    )
+    found = IStar(base="rloo", scale="max")(turns)
+    assert found == pytest.approx([1 - 0.2, 1, -1 + 0.2, 0.1, -0.1])
+    tokens = IStar(base="rloo", scale="max").token_advantage(turns, [1.0, 2, 3, -4, -5], range(5))
+    assert tokens == pytest.approx(found)
+    assert IStar(base="rloo", scale="max").advantage(turns, np.zeros(5)).tolist() == [
+        1,
+        1,
+        -1,
+        0,
+        0,
+    ]
+
+
 @given(batches())
 def test_equal_models_give_the_base_method(turns):
     none = np.zeros(len(turns))

@@ -30,9 +30,15 @@ METHODS |= {
     "has group": credit.make("has", normalize="group"),
     "mt_grpo anchor": credit.make("mt_grpo", normalize="anchor"),
     "mt_grpo code": credit.make("mt_grpo", variant="code"),
+    "hgpo means": credit.make("hgpo", mode="mean_norm", weights="paper", omega=0.5),
+    "igpo separate": credit.make("igpo", mode="separate", gain="log_prob_diff", gamma=0.9),
+    "istar max": credit.make("istar", scale="max"),
+    "kevin max": credit.make("kevin", returns="max"),
+    "rtmc std": credit.make("rtmc", mode="std", prior=0.0),
     "istar merged": credit.make("istar", variant="merged"),
 }
-WITHIN_GROUPS = sorted(METHODS.keys() - {"empg", "reinforce_pp"})  # these compare across the batch
+ACROSS = {"empg", "istar max", "reinforce_pp"}  # these compare across the batch
+WITHIN_GROUPS = sorted(METHODS.keys() - ACROSS)
 COMPARING = sorted(METHODS.keys() - {"empg", "reinforce", "reinforce_pp"})
 ORDER_BLIND = [name for name in WITHIN_GROUPS if name != "gigpo similar"]
 few = settings(max_examples=15)
@@ -49,7 +55,7 @@ def test_one_finite_number_per_turn_the_same_at_every_call(name, turns):
     advantage[:] = 0  # the caller may write to the result
 
 
-@pytest.mark.parametrize("name", [*ORDER_BLIND, "empg", "reinforce_pp"])
+@pytest.mark.parametrize("name", [*ORDER_BLIND, *sorted(ACROSS)])
 @given(turns=batches(), seed=st.integers(0, 99))
 @few
 def test_order_of_trajectories_does_not_matter(name, turns, seed):
@@ -84,6 +90,7 @@ def test_single_trajectories_in_states_that_occur_once_get_zero(name):
         turn_reward=[[1.0], [1.0], [5.0]],
         turn_reward_names=("implicit",),
         entropy=[0.1, 0.2, 0.3],
+        gold_logprob=[-0.1, -0.2, -0.3],
         progress=[0.5, 1.0, 0.0],
         anchor=["you are at the desk", "nothing of that kind", "a garden"],
     )
@@ -112,6 +119,7 @@ def test_columns_near_the_largest_number_stay_finite(name):
         [0, 0],
         reward=big,
         entropy=np.abs(big),
+        gold_logprob=-np.abs(big),
         anchor=["s"] * 4,
         turn_reward=big[:, None],
         turn_reward_names=("implicit",),
@@ -147,16 +155,22 @@ def test_public_names():
         "EMPG",
         "GRPO",
         "HAS",
+        "HGPO",
+        "IGPO",
         "MGR",
         "MTGRPO",
         "MTRLOO",
         "RLOO",
+        "RTMC",
         "STAPO",
+        "TRACE",
         "DrGRPO",
         "Estimator",
+        "Fidelity",
         "GiGPO",
         "IStar",
         "Judge",
+        "Kevin",
         "MergedGRPO",
         "MissingColumn",
         "Prime",
@@ -164,10 +178,13 @@ def test_public_names():
         "Reinforce",
         "ReinforcePP",
         "Rows",
+        "Truth",
+        "TurnRLOO",
         "TurnRecord",
         "Turns",
         "anchors",
         "decomposers",
+        "fidelity",
         "filters",
         "make",
         "names",
@@ -183,7 +200,10 @@ def test_public_names():
         "grpo_mr",
         "grpo_or",
         "has",
+        "hgpo",
+        "igpo",
         "istar",
+        "kevin",
         "loop",
         "mgr",
         "mt_grpo",
@@ -192,8 +212,11 @@ def test_public_names():
         "reinforce",
         "reinforce_pp",
         "rloo",
+        "rtmc",
         "stapo",
         "stapo_dynamic",
+        "trace",
+        "turn_rloo",
     )
 
 

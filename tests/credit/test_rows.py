@@ -18,6 +18,9 @@ NEEDS = {name: set() for name in ("dr_grpo", "grpo", "grpo_or", "loop", "rloo")}
 NEEDS |= {"reinforce": set(), "reinforce_pp": set()}
 NEEDS |= {name: {"turn_reward"} for name in ("grpo_mr", "istar", "mt_grpo", "mt_rloo", "prime")}
 NEEDS |= {name: {"anchor", "reward"} for name in ("gigpo", "stapo", "stapo_dynamic")}
+NEEDS |= {"turn_rloo": {"reward"}, "kevin": {"reward"}, "hgpo": {"anchor", "reward"}}
+NEEDS |= {"rtmc": {"anchor", "action", "reward"}}
+NEEDS |= {name: {"gold_logprob"} for name in ("igpo", "trace")}
 NEEDS |= {"empg": {"entropy"}, "has": {"progress"}, "mgr": {"action", "valid"}}
 OPTIONAL = ("goal", "turn_reward", *COLUMNS)
 
@@ -47,6 +50,7 @@ def every_column():
         anchor=["c", "a", "a", "b"],
         action=["take", "look", "go", "fly"],
         entropy=[0.1, 0.4, 0.2, 0.9],
+        gold_logprob=[-0.5, -2.0, -1.0, -0.25],
         turn_reward={"implicit": [0.5, 0.25, -1.0, 2.0]},
     )
 

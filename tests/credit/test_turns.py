@@ -53,6 +53,10 @@ def test_positions_and_last_turns():
         ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
         ({"reward": [[0.0], [0.0], [0.0]]}, r"reward must be a vector, got shape \(3, 1\)"),
         ({"entropy": [0.1, -0.1, 0.0]}, "entropy row 1 must be at least 0 nats, got -0.1"),
+        (
+            {"gold_logprob": [-0.1, 0.1, 0.0]},
+            "gold_logprob row 1 must be at most 0 nats, got 0.1; give the logarithm",
+        ),
         ({"turn_reward_names": ("a",)}, "names are .*, but there is no turn_reward"),
         (
             {"turn_reward": [[1, 2]] * 3, "turn_reward_names": ("a", "a")},
@@ -152,13 +156,13 @@ def test_columns_are_read_only_copies():
 
 
 def test_from_episodes():
-    turn = SimpleNamespace(
-        reward=0.25, valid=True, progress=0.25, anchor="s", action="go", entropy=0.1
-    )
+    plain = {"reward": 0.25, "valid": True, "progress": 0.25, "anchor": "s", "action": "go"}
+    turn = SimpleNamespace(**plain, entropy=0.1, gold_logprob=-0.5)
     episode = SimpleNamespace(group=4, outcome=1.0, goal="win", turns=[turn, turn])
     turns = Turns.from_episodes([episode, episode])
     assert (len(turns), turns.trajectory.tolist()) == (4, [0, 0, 1, 1])
     assert turns.entropy == pytest.approx([0.1] * 4)
+    assert turns.gold_logprob == pytest.approx([-0.5] * 4)
     assert turns.turn_reward is None
 
 
@@ -195,7 +199,7 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
     path = tmp_path_factory.mktemp("turns") / "turns.parquet"
     turns.to_parquet(path)
     again = Turns.from_parquet(path)
-    for name in (*GOOD, "entropy", "turn_reward"):
+    for name in (*GOOD, "entropy", "gold_logprob", "turn_reward"):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
 
 

@@ -34,7 +34,7 @@ from transformers import (
 
 from trainer import metrics, recipe
 from trainer.build import make_sampler
-from trainer.engines import Reply
+from trainer.engines import UNBEGUN, Reply
 from trainer.engines.gather import Gather
 from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
@@ -382,7 +382,8 @@ class Script:
     def room(self, row):
         return self.limit - (0 if self.fresh else self.lengths[row])
 
-    async def reply(self, row, new_ids, *, images=(), admissible=None):
+    async def reply(self, row, new_ids, *, images=(), admissible=None, begun=UNBEGUN):
+        assert begun == UNBEGUN
         return await self.gather.ask(row, (new_ids, admissible))
 
     def leave(self, row):

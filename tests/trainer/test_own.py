@@ -202,8 +202,14 @@ def test_what_an_estimator_returns_is_checked_where_it_enters(tmp_path, monkeypa
         ("estimators:one", "credit.name='estimators:one' cannot be called as (turns, rng) ->"),
         ("json:loads", "credit.name='json:loads' cannot be called as (turns, rng) ->"),
         ("estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
-        ("estimators:text_needs", "must be a tuple of columns, of 'turn_reward', 'entropy', got"),
-        ("estimators:unknown_needs", "of 'turn_reward', 'entropy', got ('nosuch',)"),
+        (
+            "estimators:text_needs",
+            "must be a tuple of columns, of 'turn_reward', 'entropy', 'gold_logprob', got",
+        ),
+        (
+            "estimators:unknown_needs",
+            "of 'turn_reward', 'entropy', 'gold_logprob', got ('nosuch',)",
+        ),
     ],
 )
 def test_an_estimator_that_does_not_fit_is_refused_at_the_start(

@@ -316,22 +316,23 @@ def take_a_step(words, model, folder, endpoint, *more):
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
 
 
-TURN_REWARDS = {"mt_grpo": "wiki", "mt_rloo": "search_r1"}
+# Environments that report turn rewards, or which answers they accept.
+REPORTED = {"igpo": "search", "mt_grpo": "wiki", "mt_rloo": "search_r1", "trace": "wiki"}
 
 
-# `make test` leaves out estimators of outcomes alone, whose update is that of grpo.
-OUTCOMES = {"loop", "reinforce_pp", "rloo"}
+# `make test` leaves out some estimators whose update is that of grpo or gigpo.
+PLAIN = {"hgpo", "kevin", "loop", "reinforce_pp", "rloo", "rtmc", "turn_rloo"}
 
 
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(name, marks=pytest.mark.long if name in OUTCOMES else ())
+        pytest.param(name, marks=pytest.mark.long if name in PLAIN else ())
         for name in recipes.names("method")
     ],
 )
 def test_every_method_takes_a_step(method, corridor, tiny_folder, endpoint, tmp_path):
-    environment, room = TURN_REWARDS.get(method, "alfworld"), ()
+    environment, room = REPORTED.get(method, "alfworld"), ()
     if environment == "alfworld":
         room = ROOM
     take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint, *room)

@@ -14,6 +14,7 @@ from trainer.cli.play import play
 from trainer.cli.recipes import recipes
 from trainer.cli.serve import serve
 from trainer.cli.train import evaluate, report, study, train
+from trainer.cli.truth import truth
 
 app = typer.Typer(
     name="agent-envs",
@@ -25,6 +26,7 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
+app.command()(truth)
 app.command()(recipes)
 app.command()(play)
 app.command()(serve)

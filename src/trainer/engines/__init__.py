@@ -54,6 +54,23 @@ class Reply:
             self.allowed.append(allowed)
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a reply begins, e.g. to draw one that differs from known ones.
+
+    Attributes:
+        ids: Its first tokens. They are not drawn; their log-probability in the reply is 0.
+        without: Tokens that the one after them cannot be; the others keep their proportions.
+    """
+
+    ids: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
+
+
+UNBEGUN = Begun()
+"""All tokens of a reply are drawn."""
+
+
 class EngineError(ServerError):
     """An engine cannot be reached or does not do its work; the message says what to do."""
 
@@ -75,6 +92,7 @@ class Session(Protocol):
         *,
         images: Sequence[Picture] = (),
         admissible: Sequence[str] | None = None,
+        begun: Begun = UNBEGUN,
     ) -> Reply:
         """Append `new_ids` to conversation `row` and sample its next reply.
 
@@ -83,10 +101,12 @@ class Session(Protocol):
             new_ids: Tokens since its last reply, at least one.
             images: Images in the new tokens, in order.
             admissible: With `decode="admissible"`, the actions to choose from.
+            begun: How the reply begins.
 
         Raises:
             ValueError: No new token, a conversation that was left or is longer than the model's
-                positions, images that the engine cannot read, or no admissible actions.
+                positions, images that the engine cannot read, no admissible actions, or a beginning
+                that the engine cannot give.
         """
 
     def leave(self, row: int) -> None:

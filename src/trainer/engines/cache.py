@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RaggedCache(Cache):
-    """Keys and values of every layer, each [rows, capacity, heads, width of a head].
+    """Keys and values of every layer, each [rows, heads, capacity, width of a head].
 
     Attributes:
         lengths: Encoded tokens of each row.
@@ -33,7 +33,7 @@ class RaggedCache(Cache):
         self._capacity = 0
         self._width = 0
         self._rows: Tensor | None = None
-        self._flat = torch.zeros(0, dtype=torch.long)
+        self._into = torch.zeros(2, 0, dtype=torch.long)  # row and column of each token written
 
     def aim(
         self, rows: Sequence[int], counts: Sequence[int], device: torch.device
@@ -48,7 +48,7 @@ class RaggedCache(Cache):
         starts = torch.tensor([self.lengths[r] for r in rows])
         columns = starts[:, None] + torch.arange(longest)
         self._width = int((starts + torch.tensor(counts)).max())
-        self._flat = (row[:, None] * self._capacity + columns).flatten().to(device)
+        self._into = torch.stack([row[:, None].expand_as(columns), columns]).flatten(1).to(device)
         self._rows = None if list(rows) == list(range(len(self.lengths))) else row.to(device)
         mask = torch.arange(self._width) <= columns[:, None, :, None]
         return columns.to(device), mask.to(device)
@@ -62,14 +62,14 @@ class RaggedCache(Cache):
         """Keep only `rows`, in this order; a row may only move towards the front."""
         for place, row in enumerate(rows):
             if place != row:
-                self.copy(row, place)
+                self.copy(row, place, self.lengths[row])
         del self.lengths[len(rows) :]
 
-    def copy(self, source: int, target: int) -> None:
-        """Copy the content of one row to another."""
-        length = self.lengths[target] = self.lengths[source]
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` tokens of one row to another."""
+        self.lengths[target] = length
         for held in chain(*self._held):
-            held[target, :length] = held[source, :length]
+            held[target, :, :length] = held[source, :, :length]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
@@ -81,16 +81,17 @@ class RaggedCache(Cache):
         key_states = key_states.to(value_states.dtype)
         if layer_idx == len(self._held):
             heads, size = key_states.shape[1], key_states.shape[3]
-            shape = [len(self.lengths), self._capacity, heads, size]
+            shape = [len(self.lengths), heads, self._capacity, size]
             self._held.append([key_states.new_zeros(shape), value_states.new_zeros(shape)])
         keys, values = self._held[layer_idx]
         return self._put(keys, key_states), self._put(values, value_states)
 
     def _put(self, held: Tensor, states: Tensor) -> Tensor:
-        held.view(-1, *held.shape[2:])[self._flat] = states.transpose(1, 2).flatten(0, 1)
+        row, column = self._into
+        held[row, :, column] = states.transpose(1, 2).flatten(0, 1)
         if self._rows is None:
-            return held[: len(states), : self._width].transpose(1, 2)
-        return held[:, : self._width].index_select(0, self._rows).transpose(1, 2)
+            return held[: len(states), :, : self._width]
+        return held[:, :, : self._width].index_select(0, self._rows)
 
     def _reserve(self, columns: int) -> None:
         if columns <= self._capacity:
@@ -98,8 +99,9 @@ class RaggedCache(Cache):
         self._capacity = max(columns, self._capacity * 3 // 2)
         for layer in self._held:
             for i, old in enumerate(layer):
-                layer[i] = old.new_zeros(len(self.lengths), self._capacity, *old.shape[2:])
-                layer[i][:, : old.shape[1]] = old[: len(self.lengths)]
+                heads, size = old.shape[1], old.shape[3]
+                layer[i] = old.new_zeros(len(self.lengths), heads, self._capacity, size)
+                layer[i][:, :, : old.shape[2]] = old[: len(self.lengths)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Columns that rows attend to."""

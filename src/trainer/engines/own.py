@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from trainer import parallel
-from trainer.engines import Reply
+from trainer.engines import UNBEGUN, Begun, Reply
 from trainer.engines.cache import RaggedCache
 from trainer.engines.gather import Gather
+from trainer.engines.prefixes import LEAST, levels
 from trainer.sampling import FORM, Decoding
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from trainer.engines.prefixes import Part
     from trainer.policy import Policy
     from trainer.vision import Picture
 
@@ -81,6 +83,7 @@ class _Asked(NamedTuple):
     new_ids: Sequence[int]
     images: Sequence[Picture]
     admissible: Sequence[str] | None
+    begun: Begun
 
 
 class LockStep:
@@ -105,9 +108,10 @@ class LockStep:
         *,
         images: Sequence[Picture] = (),
         admissible: Sequence[str] | None = None,
+        begun: Begun = UNBEGUN,
     ) -> Reply:
         """The next reply of conversation `row`; see `trainer.engines.Session.reply`."""
-        return await self._gather.ask(row, _Asked(new_ids, images, admissible))
+        return await self._gather.ask(row, _Asked(new_ids, images, admissible, begun))
 
     def leave(self, row: int) -> None:
         """End conversation `row`."""
@@ -124,6 +128,7 @@ class LockStep:
             [[self.seeds[row], self._turns[row]] for row in rows],
             [one or () for one in listed] if any(one is not None for one in listed) else None,
             [one.images for one in asked.values()],
+            begun=[one.begun for one in asked.values()],
         )
         for row in rows:
             self._turns[row] += 1
@@ -156,18 +161,23 @@ class Batch:
         seeds: Sequence[int | Sequence[int]],
         admissible: Sequence[Sequence[str]] | None = None,
         images: Sequence[Sequence[Picture]] = (),
+        *,
+        begun: Sequence[Begun] = (),
     ) -> list[Reply]:
         """Append `new_ids` to the conversations of `rows` and sample one reply for each.
 
         All other rows are dropped for good. `seeds` has the seed of each reply, `admissible` the
-        actions of each row for constrained decoding, `images` the images in its new tokens.
+        actions of each row for constrained decoding, `images` the images in its new tokens, `begun`
+        how its reply begins.
 
         Raises:
             ValueError: Lengths differ, a row was dropped or has no new token, a conversation is
-                longer than the model's positions, or constrained decoding has no actions.
+                longer than the model's positions, constrained decoding has no actions, or a reply
+                begins with too many tokens or forbids all.
             FloatingPointError: The model's logits are NaN or infinite.
         """
         self._check(rows, new_ids, admissible)
+        self._check_begun(begun)
         tries = [
             None if admissible is None else self._trie(admissible[i]) for i in range(len(rows))
         ]
@@ -176,7 +186,8 @@ class Batch:
         for i, place in enumerate(places):
             feed = [*self._pending[place], *new_ids[i]]
             pictures = tuple(images[i]) if images else ()
-            at[place] = _Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures)
+            first = begun[i] if begun else UNBEGUN
+            at[place] = _Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures, first)
             at[place].reply.version = self.version
         writers = [at[place] for place in range(len(places))]
         with self.policy.computing():
@@ -208,6 +219,17 @@ class Batch:
                 f"{'some' if admissible is not None else 'none'} with "
                 f"decode={self.decoding.decode!r}"
             )
+
+    def _check_begun(self, begun: Sequence[Begun]) -> None:
+        most = self.decoding.max_reply_tokens
+        for one in begun:
+            if one != UNBEGUN and self.decoding.decode != "free":
+                raise ValueError('replies that begin with given tokens need decode="free"')
+            if len(one.ids) >= most:
+                raise ValueError(
+                    f"a reply begins with {len(one.ids)} tokens, but has {most} at most; give less "
+                    "or raise sampling.max_reply_tokens"
+                )
 
     def _trie(self, actions: Sequence[str]) -> Trie:
         if not actions:
@@ -246,21 +268,39 @@ class Batch:
                     f"a conversation of {length} tokens is longer than the model's {self.limit} "
                     "positions; lower max_turns or use context='turn'"
                 )
-        first: dict[_Feed, int] = {}
-        twins = [
-            place if self._cache.lengths[place] else first.setdefault(feed, place)
-            for place, feed in zip(places, feeds, strict=True)
-        ]
-        single = [i for i, place in enumerate(places) if twins[i] == place]
-        logits = self._encode_each([places[i] for i in single], [feeds[i] for i in single])
-        if len(single) < len(places):  # equal openings, as in the rollouts of a task
-            for place, twin in zip(places, twins, strict=True):
-                if place != twin:
-                    self._cache.copy(twin, place)
-                    self._next[place] = self._next[twin]
-            at = {places[i]: n for n, i in enumerate(single)}
-            logits = logits[[at[twin] for twin in twins]]
-        return logits
+        begins = [self._cache.lengths[place] == 0 for place in places]
+        if not any(begins):
+            return self._encode_each(places, feeds)
+        ends: dict[int, Tensor] = {}
+        if going := [i for i, begin in enumerate(begins) if not begin]:
+            found = self._encode_each([places[i] for i in going], [feeds[i] for i in going])
+            ends.update(zip(going, found, strict=True))
+        for images in {feed.images for feed in feeds}:
+            rows = [i for i, begin in enumerate(begins) if begin and feeds[i].images == images]
+            least = _WIDE if images else LEAST  # with images only equal ones share
+            openings = {i: feeds[i].ids for i in rows}
+            for parts in levels(openings, least=least):
+                self._encode_parts(parts, places, feeds, ends)
+        return torch.stack([ends[i] for i in range(len(places))])
+
+    def _encode_parts(
+        self, parts: list[Part], places: list[int], feeds: list[_Feed], ends: dict[int, Tensor]
+    ) -> None:
+        """Encode parts of openings, and note the logits after each in `ends`."""
+        for row, source, start, end in parts:
+            if source is not None and source != row:
+                self._cache.copy(places[source], places[row], start)
+                self._next[places[row]] = self._next[places[source]]
+                if end == start:
+                    ends[row] = ends[source]
+        written = [part for part in parts if part.end > part.start]
+        if written:
+            some = [
+                _Feed(feeds[row].ids[start:end], feeds[row].images)
+                for row, _, start, end in written
+            ]
+            logits = self._encode_each([places[part.row] for part in written], some)
+            ends.update(zip([part.row for part in written], logits, strict=True))
 
     def _encode_each(self, places: list[int], feeds: list[_Feed]) -> Tensor:
         counts = [len(feed.ids) for feed in feeds]
@@ -341,7 +381,7 @@ class Batch:
         temperature = self.decoding.temperature
         allowed = [writer.allowed for writer in writers]
         scores = logits / temperature if temperature not in {0, 1} else logits
-        scores = _only(scores, allowed)
+        scores = _excluding(_only(scores, allowed), [writer.without for writer in writers])
         logprob = scores.log_softmax(-1)
         p = logprob.exp()
         entropy = -torch.linalg.vecdot(p, logprob)
@@ -376,6 +416,19 @@ def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
     return masked
 
 
+def _excluding(scores: Tensor, without: list[tuple[int, ...]]) -> Tensor:
+    """Scores [A, V] without the tokens that a row cannot have next."""
+    pairs = [(row, token) for row, tokens in enumerate(without) for token in tokens]
+    if not pairs:
+        return scores
+    rows, tokens = torch.tensor(pairs, device=scores.device).T
+    masked = scores.clone()
+    masked[rows, tokens] = -torch.inf
+    if not (masked > _NEVER).any(-1).all():
+        raise ValueError("the next token of a reply is forbidden to be any; leave some")
+    return masked.clamp(min=_NEVER)
+
+
 class _Feed(NamedTuple):
     """Tokens to encode next, and their images."""
 
@@ -392,13 +445,17 @@ class _Writer:
         rng: np.random.Generator,
         node: Trie | None = None,
         images: tuple[Picture, ...] = (),
+        begun: Begun = UNBEGUN,
     ) -> None:
-        self.feed = feed
+        self.feed = [*feed, *begun.ids]
+        self.without = begun.without  # tokens that the next one cannot be
         self.rng = rng
         self.images = images
         self.node = node
         self.done = False
         self.reply = Reply(allowed=None if node is None else [])
+        for token in begun.ids:
+            self.reply.add(token, 0.0, 0.0, None)
         self._force()
 
     @property
@@ -413,6 +470,7 @@ class _Writer:
     def write(self, token: int, logprob: float, entropy: float) -> None:
         self.reply.add(token, logprob, entropy, self.allowed)
         self.feed = [token]
+        self.without = ()
         if self.node is not None:
             self.node = self.node[token]
             self._force()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainer.engines import Reply
+from trainer.engines import UNBEGUN, Begun, Reply
 from trainer.engines.request import Request
 
 if TYPE_CHECKING:
@@ -74,8 +74,11 @@ class Talks:
         *,
         images: Sequence[Picture] = (),
         admissible: Sequence[str] | None = None,
+        begun: Begun = UNBEGUN,
     ) -> Reply:
         """The next reply of conversation `row`; see `trainer.engines.Session.reply`."""
+        if begun != UNBEGUN:
+            raise ValueError('replies that begin with given tokens need engine.name="own"')
         prompt = self._prompt(row, new_ids, images, admissible)
         seed = np.random.SeedSequence([self._seeds[row], self._turns[row]]).generate_state(1)[0]
         answer = await self.backend.answer(

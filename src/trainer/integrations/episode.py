@@ -60,6 +60,17 @@ def opening(env: gym.Env[str, str], observation: str) -> str:
     return observation if form_of(env) else f"{INSTRUCTION}\n\n{observation}"
 
 
+def answer_of(info: dict[str, Any]) -> str:
+    """The first answer that the environment accepts, "" if it reports none."""
+    return next(iter(info.get("answers", ())), "")
+
+
+def answer_opening(env: gym.Env[str, str]) -> str:
+    """What a reply without thoughts says before an answer."""
+    form = form_of(env)
+    return form.format(thought="", action="<answer>") if form else "<think></think><action>"
+
+
 def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str, list[Picture]]:
     """An observation as text, with `<image>` for each image, and the images.
 

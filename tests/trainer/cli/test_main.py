@@ -12,7 +12,18 @@ from trainer import cli
 
 TRAIN = ["train", "alfworld", "mgr", "pocket"]
 
-COMMANDS = ["train", "eval", "study", "report", "recipes", "play", "audit", "assets", "retrieval"]
+COMMANDS = [
+    "train",
+    "eval",
+    "study",
+    "report",
+    "truth",
+    "recipes",
+    "play",
+    "audit",
+    "assets",
+    "retrieval",
+]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

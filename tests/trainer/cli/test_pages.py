@@ -116,6 +116,10 @@ class Start:
         self.asked.append(recipe)
         return make(small(recipe, *self.models), *source)
 
+    def truth(self, recipe, out, plan, **options):
+        self.train(recipe, out, resume=False, console=None)
+        raise Started
+
     def stop(self, *given, **options):
         self.asked.append((given, options))
         raise Started
@@ -128,6 +132,8 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(train, "train", start.train)
     monkeypatch.setattr(study, "run", start.study)
     monkeypatch.setattr("trainer.doctor.examine", start.doctor)
+    monkeypatch.setattr("trainer.truth.run.measure", start.truth)
+    monkeypatch.setattr("trainer.truth.run.source_of", Path)
     monkeypatch.setattr(build, "load_pool", lambda _: None)  # needs Ray
     for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
@@ -173,7 +179,7 @@ def filled(command, run, tiny_folder):
 @pytest.mark.parametrize("command", OURS)
 def test_our_command_starts(command, start, run, tiny_folder, monkeypatch):
     words = filled(command, run, tiny_folder)
-    long = {"train", "eval", "study", "doctor"} if len(words) > 2 else set()
+    long = {"train", "eval", "study", "truth", "doctor"} if len(words) > 2 else set()
     if len(words) == 2 and words[1] != "assets":  # only named
         words.append("--help")
     if words[1] == "audit":  # plays thousands of turns; the tests of the kit do

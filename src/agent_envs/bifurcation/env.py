@@ -1,0 +1,194 @@
+"""Bifurcation-v0: walk through rooms, where one turn decides and the others do not matter."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agent_envs.bifurcation.prompt import TEMPLATE
+from agent_envs.bifurcation.tasks import COLOURS, open_panel, task_of
+from agent_envs.contract import AgentEnv, Turn
+
+TURNS = 12
+BACK, ON, LEAVE = "back", "on", "leave"
+WORDS = (*COLOURS, BACK, ON, LEAVE)
+
+
+class Place(NamedTuple):
+    """The state of a walk.
+
+    room: the number of the room, from 0.
+    lost: whether a wrong door has been taken for good.
+    aside: whether it is the side room behind that room.
+    """
+
+    room: int = 0
+    lost: bool = False
+    aside: bool = False
+
+
+class Bifurcation(AgentEnv):
+    """Walk through rooms with coloured doors; the door in the room with the bell decides.
+
+    Description:
+        Three to six rooms, each with three doors. The goal names the right door of the room with
+        the bell. All other doors lead to the next room and change nothing. Six kinds of tasks
+        differ in what a wrong door does: it ends the walk ("decisive", "distractors"), shows only
+        at the end ("delayed"), can be taken back ("reversible") or not ("irreversible"); in
+        "early" the walk can be left in every room. `exact.turn_values` computes the true value and
+        advantage of every turn under a policy.
+
+    Observation:
+        The number of the room, the bell if it is there, and the doors, after what just happened.
+
+    Action:
+        A colour; `back` or `on` in a side room; `leave` in tasks of the kind "early". Case and
+        whitespace around it are ignored.
+
+    Validity:
+        "format" for a text that is none of these words, "refused" for one that is not possible in
+        this place.
+
+    Progress:
+        1 - remaining turns of a shortest success / those at the start, at least 0; 0 once success
+        is not possible any more, also if no observation shows it.
+
+    Anchor:
+        The number of the room, whether a wrong door was taken, and whether it is a side room.
+
+    Reward:
+        1 for success, else 0.
+
+    Ends:
+        The last door, a wrong door ("decisive", "distractors") and `leave` terminate; a success if
+        the right door was taken. `max_turns` truncates.
+
+    Tasks and splits:
+        Forty tasks of each kind, named such as `delayed-07`, from which everything is drawn.
+        `train` has the first thirty of each kind, `test` the last ten, `all` both.
+
+    Data:
+        None. `info` also has `kind`.
+
+    Source:
+        Our own, after the tasks that the survey of credit assignment for language models (Zhang,
+        2026, arXiv 2604.09459) calls for: one decisive turn, delayed effects, distractors, early
+        stops, reversible and irreversible mistakes. It does not follow a published protocol.
+
+    Args:
+        split: see Tasks and splits.
+        kind: tasks of one kind; None for all.
+        max_turns: turn limit.
+        render_mode: None or "ansi".
+
+    Raises:
+        ValueError: an unknown option.
+    """
+
+    template = TEMPLATE
+    experts = "agent_envs.bifurcation.experts"
+    audits = "agent_envs.bifurcation.audits"
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        kind: str | None = None,
+        max_turns: int = TURNS,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(open_panel(split, kind), max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id: str) -> tuple[str, Turn]:
+        """The goal and the first room."""
+        self.task, self.place = task_of(task_id), Place()
+        goal = f"Walk through all rooms. In the room with the bell take the {self.task.right} door."
+        if self.task.kind == "early":
+            goal += " After that you may leave."
+        return goal, self._turn("")
+
+    def act(self, action: str) -> Turn:
+        """Take a door, go back or on, or leave."""
+        word = action.strip().lower()
+        if word not in WORDS:
+            return self.reject("format", f"An action is one of {', '.join(WORDS)}.")
+        if word not in self.ways():
+            return self.reject("refused", f"There is no {word} here.")
+        return self._take(word)
+
+    def reject(self, reason: str, notice: str) -> Turn:
+        """An invalid turn without effect; the observation has the notice and the place."""
+        return super().reject(reason, f"{notice}\n{self._shown()}")
+
+    def ways(self) -> tuple[str, ...]:
+        """The possible actions."""
+        if self.place.aside:
+            return BACK, ON
+        doors = self.task.doors[self.place.room]
+        return (*doors, LEAVE) if self.task.kind == "early" else doors
+
+    def remaining(self, place: Place) -> int:
+        """Turns of a shortest success from a place; 0 if there is none."""
+        if place.lost:
+            return 0
+        rooms = len(self.task.doors) - place.room + place.aside
+        if self.task.kind == "early":
+            return min(rooms, max(self.task.bell + 1 - place.room, 0) + 1)
+        return rooms
+
+    def _take(self, word: str) -> Turn:
+        """One of the possible actions."""
+        room, lost, aside = self.place
+        if word == LEAVE:
+            return self._out(success=room > self.task.bell and not lost)
+        if word == BACK:
+            return self._go(Place(room))
+        if word == ON or room != self.task.bell or word == self.task.right:
+            return self._on(word, Place(room + 1, lost or aside))
+        if self.task.kind in {"decisive", "distractors"}:
+            return self._out(success=False)
+        if self.task.kind == "reversible":
+            return self._go(Place(room, aside=True))
+        return self._on(word, Place(room + 1, lost=True))
+
+    def _on(self, word: str, there: Place) -> Turn:
+        """Through a door of the room to the next one, or out."""
+        room = self.place.room
+        if there.room == len(self.task.doors):
+            return self._out(success=not there.lost)
+        if self.task.news and room != self.task.bell:
+            return self._go(there, self.task.news[room][self.task.doors[room].index(word)])
+        silent = self.task.kind == "irreversible" and there.lost and room == self.task.bell
+        return self._go(there, "The bell falls silent." if silent else "")
+
+    def _go(self, place: Place, notice: str = "") -> Turn:
+        self.place = place
+        return self._turn(notice)
+
+    def _out(self, *, success: bool) -> Turn:
+        """The end of the walk."""
+        notice = "You are out, and the gate is open." if success else "The gate stays shut."
+        turn = Turn(notice, extra={"kind": self.task.kind}, anchor="out")
+        return turn._replace(
+            reward=float(success), progress=float(success), success=success, failure=not success
+        )
+
+    def _turn(self, notice: str) -> Turn:
+        """The turn of the present place."""
+        left, most = self.remaining(self.place), self.remaining(Place())
+        return Turn(
+            f"{notice}\n{self._shown()}" if notice else self._shown(),
+            progress=max(1 - left / most, 0.0) if left else 0.0,
+            anchor=f"{self.place.room} {self.place.lost} {self.place.aside}",
+            admissible_actions=self.ways(),
+            extra={"kind": self.task.kind},
+        )
+
+    def _shown(self) -> str:
+        """The text of the present place."""
+        number = self.place.room + 1
+        if self.place.aside:
+            return f"A side room behind room {number}. You can go {BACK} or {ON}."
+        bell = " A bell hangs here." if self.place.room == self.task.bell else ""
+        leave = f" You can {LEAVE}." if self.task.kind == "early" else ""
+        doors = ", ".join(self.task.doors[self.place.room])
+        return f"Room {number} of {len(self.task.doors)}.{bell} Doors: {doors}.{leave}"

@@ -1,0 +1,50 @@
+"""The expert of Bifurcation: it takes the door that the goal names.
+
+Goal and observations say everything that is needed, so there is no Oracle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.bifurcation.env import BACK, LEAVE, WORDS, Bifurcation
+from agent_envs.experts import playing
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+BELL = "A bell hangs here."
+WAY = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
+
+
+class Explorer:
+    """Takes the first door, the named one at the bell, and leaves as soon as that succeeds."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self._env = playing(env, Bifurcation)
+
+    def act(self) -> str:
+        """The next action; it is not executed."""
+        return self._choice()[0]
+
+    def think(self) -> str:
+        """The reason for the next action."""
+        return self._choice()[1]
+
+    def _choice(self) -> tuple[str, str]:
+        """An action and its reason."""
+        seen = self._env.transcript[-1][1].splitlines()[-1]  # less what just happened
+        ways = WAY.findall(seen)
+        named = [colour for colour in ways if f"the {colour} door" in self._env.goal]
+        if BELL in seen:
+            return named[0], "the bell is here, so I take the door that the goal names"
+        if BACK in ways:
+            return BACK, "this was the wrong door"
+        if LEAVE in ways and self._passed():
+            return LEAVE, "the bell is behind me"
+        return ways[0], "any door will do"
+
+    def _passed(self) -> bool:
+        """Whether an earlier room had the bell."""
+        return any(BELL in seen for _, seen in self._env.transcript[:-1])

@@ -1,0 +1,265 @@
+"""How right credit is: advantages of an estimator against measured true advantages.
+
+The measured truth has an error of its own, which lowers every correlation with it. `fidelity` takes
+the error out: with the reliability ρ = 1 − E[error²] / Var(truth), a correlation r with the
+measured truth estimates r / √ρ with the exact one (Spearman 1904). The error must be independent of
+the estimator's own, so no outcome that an estimator reads may enter the truth as an estimate.
+
+Intervals are 95% percentiles of a bootstrap over task groups (Efron and Tibshirani 1993), as turns
+of one group share rollouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credit.validation import as_finite, as_vector, check_positive
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from credit.segments import Array
+
+RESAMPLES = 2000
+"""Bootstrap samples of an interval."""
+NULL = 0.05
+"""Turns whose true advantage is smaller, in units of the scale, are null: nothing was decided."""
+CLEAR = 2.0
+"""Turns count as clear if they are not null and their truth is this many errors away from 0."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value with its 95% interval; NaN where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """The value with its interval."""
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How well advantages agree with the truth.
+
+    Attributes:
+        pearson: Correlation with the exact truth, corrected for the error of the measured one.
+        spearman: Rank correlation with the measured truth. It is not corrected: many true
+            advantages are nearly equal, and their ranks are mostly error.
+        sign: Share of clear turns with the right sign; an advantage of 0 counts one half.
+        null_share: Share of Σ|advantage| on null turns.
+        reliability: ρ of the measured truth.
+        turns: Number of turns.
+        groups: Number of groups.
+    """
+
+    pearson: Score
+    spearman: Score
+    sign: Score
+    null_share: Score
+    reliability: float
+    turns: int
+    groups: int
+
+
+def fidelity(
+    advantage: ArrayLike,
+    truth: ArrayLike,
+    error: ArrayLike,
+    group: ArrayLike,
+    *,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> Fidelity:
+    """Compare an estimator's advantages with measured true advantages.
+
+    Args:
+        advantage: [N] what the estimator says of each turn, in any unit.
+        truth: [N] measured advantage V(after) − V(before) of each turn.
+        error: [N] standard error of each.
+        group: [N] int, task group of each turn.
+        scale: What the outcome can differ by, 1 if it is 0 or 1; null turns are relative to it.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        ValueError: Lengths differ, a value is NaN or infinite, an error is negative, there are
+            fewer than two groups, or the truth is no larger than its error.
+        TypeError: A column is not numeric.
+    """
+    (found,) = compare({"": advantage}, truth, error, group, scale=scale, seed=seed).values()
+    return found
+
+
+def compare(
+    advantages: Mapping[str, ArrayLike],
+    truth: ArrayLike,
+    error: ArrayLike,
+    group: ArrayLike,
+    *,
+    baseline: str | None = None,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> dict[str, Fidelity]:
+    """`fidelity` of several estimators, or their differences to one of them.
+
+    Args:
+        advantages: [N] advantages of each estimator, by name.
+        truth: As in `fidelity`.
+        error: As in `fidelity`.
+        group: As in `fidelity`.
+        baseline: Name of an estimator. The scores are then differences to its scores, with
+            intervals of the differences: both are scored on the same bootstrap samples.
+        scale: As in `fidelity`.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        ValueError: As `fidelity`; or the baseline is not among the names.
+        TypeError: As `fidelity`.
+    """
+    if not isinstance(advantages, Mapping) or not advantages:
+        raise TypeError("advantages must be a mapping from names to [N] advantages, at least one")
+    check_positive("scale", scale, "it is what the outcome can differ by")
+    measured = _Measured(truth, error, group, scale, seed)
+    samples = {name: measured.scores(name, given) for name, given in advantages.items()}
+    if baseline is not None:
+        if baseline not in samples:
+            raise ValueError(f"baseline {baseline!r} is none of {', '.join(map(repr, samples))}")
+        own = samples[baseline]
+        samples = {
+            name: {score: rows - own[score] for score, rows in found.items()}
+            for name, found in samples.items()
+        }
+    return {
+        name: Fidelity(
+            **{score: _interval(rows) for score, rows in found.items()},
+            reliability=measured.reliability,
+            turns=len(measured.truth),
+            groups=measured.groups,
+        )
+        for name, found in samples.items()
+    }
+
+
+class _Measured:
+    """The truth, with the weights of the groups in every bootstrap sample.
+
+    Every score is a function of sums over turns, so a sample needs only the sums of each group.
+    """
+
+    def __init__(
+        self, truth: ArrayLike, error: ArrayLike, group: ArrayLike, scale: float, seed: int
+    ) -> None:
+        self.truth, self.error = _numbers("truth", truth), _numbers("error", error)
+        groups = as_vector("group", group, np.int64)
+        for name, column in (("error", self.error), ("group", groups)):
+            if len(column) != len(self.truth):
+                raise ValueError(f"{name} has {len(column)} rows, truth has {len(self.truth)}")
+        if (negative := np.flatnonzero(self.error < 0)).size:
+            row = negative[0]
+            raise ValueError(
+                f"error row {row} is {self.error[row]}; standard errors are at least 0"
+            )
+        _, self.group = np.unique(groups, return_inverse=True)
+        self.groups = int(self.group.max(initial=-1)) + 1
+        if self.groups < 2:  # noqa: PLR2004
+            raise ValueError(
+                f"an interval needs turns of at least 2 groups, got {self.groups}; measure more "
+                "tasks"
+            )
+        size = np.abs(self.truth)
+        self.null = size < NULL * scale
+        self.clear = ~self.null & (size >= CLEAR * self.error)
+        rng = np.random.default_rng(seed)
+        picked = rng.integers(self.groups, size=(RESAMPLES, self.groups))
+        drawn = (picked[:, :, None] == np.arange(self.groups)).sum(1)
+        self.weights = np.concatenate([np.ones((1, self.groups)), drawn])  # the sample itself first
+        self.of_truth = self._moments(self.truth)
+        self.noise = self._sums(self.error**2) / self._sums(np.ones(len(self.truth)))
+        variance = self.of_truth[1][0]
+        self.reliability = float(1 - self.noise[0] / variance) if variance > 0 else 0.0
+        if self.reliability <= 0:
+            raise ValueError(
+                f"the truth has a variance of {variance:.3g} and a mean squared error of "
+                f"{self.noise[0]:.3g}, so it says nothing; measure it with more rollouts"
+            )
+        self.ranks = self._moments(_ranks(self.truth))
+
+    def scores(self, name: str, given: ArrayLike) -> dict[str, Array]:
+        """Every score in the sample itself and in each bootstrap sample: [1 + RESAMPLES] each."""
+        what = f"advantage of {name!r}" if name else "advantage"
+        advantage = _numbers(what, given)
+        if len(advantage) != len(self.truth):
+            raise ValueError(
+                f"{what} has {len(advantage)} rows, truth has {len(self.truth)}; an estimator "
+                "returns one number for each turn"
+            )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {
+                "pearson": self._correlation(advantage, self.truth, self.of_truth, self.noise),
+                "spearman": self._correlation(
+                    _ranks(advantage), _ranks(self.truth), self.ranks, np.zeros(1)
+                ),
+                "sign": self._sums(_agreement(advantage, self.truth) * self.clear)
+                / self._sums(self.clear),
+                "null_share": self._sums(np.abs(advantage) * self.null)
+                / self._sums(np.abs(advantage)),
+            }
+
+    def _correlation(self, x: Array, y: Array, of_y: tuple[Array, Array], noise: Array) -> Array:
+        """Correlations of x with y without its noise; 0 where x is constant."""
+        mean, variance = self._moments(x)
+        product = self._sums(x * y) / self._sums(np.ones(len(x))) - mean * of_y[0]
+        exact = of_y[1] - noise
+        below = np.sqrt(variance * np.where(exact > 0, exact, np.nan))
+        flat = variance <= 1e-12 * (1e-300 + mean**2)
+        found: Array = np.where(flat, 0.0, product / np.where(flat, 1.0, below))
+        return found
+
+    def _moments(self, x: Array) -> tuple[Array, Array]:
+        """Mean and variance in every sample."""
+        count = self._sums(np.ones(len(x)))
+        middle = float(x.mean()) if len(x) else 0.0
+        mean = self._sums(x - middle) / count
+        variance = self._sums((x - middle) ** 2) / count - mean**2
+        return mean + middle, np.maximum(variance, 0.0)
+
+    def _sums(self, x: NDArray[Any]) -> Array:
+        """Sums over turns in every sample."""
+        found: Array = self.weights @ np.bincount(self.group, x, self.groups)
+        return found
+
+
+def _numbers(name: str, given: ArrayLike) -> Array:
+    column: Array = as_vector(name, given, np.float64)
+    as_finite(name, column)
+    return column
+
+
+def _ranks(x: Array) -> Array:
+    """Ranks from 0, equal values share their mean rank: [N] -> [N]."""
+    values, place, count = np.unique(x, return_inverse=True, return_counts=True)
+    del values
+    ranks: Array = (np.cumsum(count) - (count + 1) / 2)[place]
+    return ranks
+
+
+def _agreement(advantage: Array, truth: Array) -> Array:
+    """1 where the signs are equal, 1/2 where the advantage is 0, else 0."""
+    found: Array = (1 + np.sign(advantage) * np.sign(truth)) / 2
+    return found
+
+
+def _interval(rows: Array) -> Score:
+    """The first value, with the interval of the others."""
+    finite = rows[1:][np.isfinite(rows[1:])]
+    if not np.isfinite(rows[0]) or not len(finite):
+        return Score(float("nan"), float("nan"), float("nan"))
+    low, high = np.percentile(finite, [2.5, 97.5])
+    return Score(float(rows[0]), float(low), float(high))

@@ -1,0 +1,79 @@
+"""RTMC: values of actions less values of states, as means of returns over the group."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credit import segments
+from credit.gigpo import returns_to_go
+from credit.segments import Array
+from credit.turns import Turns
+from credit.validation import check_choice, check_nonnegative, check_range
+
+MODES = ("raw", "std")
+
+
+@dataclass(frozen=True)
+class RTMC:
+    """RTMC: the mean return after an action in a state, less that of all actions in the state.
+
+    A = Q(s, a) - V(s). Q is the mean, over the trajectories of the group that took the action a in
+    the state s, of the return-to-go at the first time. V is the mean of Q over the pairs (s, a),
+    each weighted by its number n of trajectories, and over n_0 more with the value v_0, the mean
+    outcome of the group:
+
+        V(s) = (Σ_a n(s, a) Q(s, a) + n_0 v_0) / (Σ_a n(s, a) + n_0)
+
+    Every turn with the same state and action has the same advantage.
+
+    Bias: means include the trajectory itself, and n_0 draws values of rare states towards v_0. With
+    γ < 1 returns are below v_0, which is not discounted: early turns lose, also where all outcomes
+    are equal.
+
+    Source: RTMC (Wang, Zheng and Xu, 2026, arXiv 2604.11037) Eq. 11, from a third party's port and
+    another paper's restatement; the paper itself was not read. The paper's signatures of states and
+    actions, made for repositories of code, are the columns `anchor` and `action` here. A group of
+    one trajectory gets 0.
+
+    Args:
+        gamma: Discount γ of the return, in [0, 1].
+        prior: n_0 ≥ 0, weight of v_0; 0 for none.
+        mode: "raw", or "std" to divide by the deviation of A over the turns of the group (ddof 0),
+            without centering.
+        eps: Added to that deviation.
+
+    Raises:
+        ValueError: An option out of range.
+    """
+
+    gamma: float = 0.99
+    prior: float = 2.0
+    mode: str = "raw"
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
+        check_nonnegative("prior", self.prior, "it weights a value")
+        check_choice("mode", self.mode, MODES)
+        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+
+    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
+        """Advantage of each turn: [N]. `rng` is not used."""
+        states = turns.segment_ids("anchor")
+        pairs = segments.make_ids(states, turns.action)
+        mean = turns.outcome - segments.center(turns.outcome, turns.group)  # v_0
+        gain = returns_to_go(turns, self.gamma) - mean[turns.trajectory]
+        first = segments.rank_position(segments.make_ids(turns.trajectory, pairs)) == 0
+        action = np.bincount(pairs, first * gain) / np.bincount(pairs, first)
+        state = np.bincount(states, first * gain) / (np.bincount(states, first) + self.prior)
+        alone = (segments.count(turns.group) == 1)[turns.trajectory]
+        advantage = np.where(alone, 0.0, action[pairs] - state[states])
+        return advantage if self.mode == "raw" else self._scaled(advantage, turns)
+
+    def _scaled(self, advantage: Array, turns: Turns) -> Array:
+        """Advantages over their deviation in the group: [N] -> [N]."""
+        group = segments.make_ids(turns.group_of_turn)
+        square = np.bincount(group, segments.center(advantage, group) ** 2) / np.bincount(group)
+        scale = np.sqrt(square) + self.eps
+        scaled: Array = advantage / np.where(scale > 0, scale, 1.0)[group]
+        return scaled

@@ -1,0 +1,137 @@
+"""Measured truth: a batch of turns with the true value before and after each of them.
+
+`agent-envs truth` measures it. A file is Parquet, one row for each turn.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credit.turns import Turns
+from credit.validation import as_finite, as_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from credit.segments import Array
+
+VERSION = 1
+"""Version of the files; others are refused."""
+_KEY = b"agent-envs truth"
+_ROUNDING = 1e-6
+_COLUMNS = ("value_before", "value_after", "first", "second", "error")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Truth:
+    """Turns and what is known of the true advantage of each under the policy that played them.
+
+    Attributes:
+        turns: The N turns of M trajectories.
+        value_before: [N] expected outcome before the turn, V(s_t).
+        value_after: [N] expected outcome after the turn and its result; the outcome itself after
+            the last turn.
+        first: [N] advantage by one half of the rollouts.
+        second: [N] advantage by the other half, whose error is independent.
+        error: [N] standard error of the advantage.
+        about: Environment, policy, reliability, costs and what else was noted.
+
+    Raises:
+        ValueError: Columns of unequal length, a number that is not finite, or values that do not
+            add up to the outcomes.
+        TypeError: A column of another type.
+    """
+
+    turns: Turns
+    value_before: Array
+    value_after: Array
+    first: Array
+    second: Array
+    error: Array
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            column = as_vector(name, getattr(self, name), np.float64)
+            as_finite(name, column)
+            if len(column) != len(self.turns):
+                raise ValueError(
+                    f"{name} has {len(column)} rows, there are {len(self.turns)} turns"
+                )
+            object.__setattr__(self, name, column)
+        last, owner = self.turns.last, self.turns.trajectory
+        first = self.turns.position == 0
+        total = np.bincount(owner, self.advantage, len(self.turns.group))
+        apart = np.abs(total - (self.turns.outcome - self.value_before[first]))
+        if len(apart) and apart.max() > _ROUNDING:
+            row = int(apart.argmax())
+            raise ValueError(
+                f"the advantages of trajectory {row} sum to {total[row]:.6g}, not to its outcome "
+                f"{self.turns.outcome[row]:.6g} minus the value at its start "
+                f"{self.value_before[first][row]:.6g}"
+            )
+        ends = np.abs(self.value_after - self.turns.outcome[owner])[last]
+        if (wrong := np.flatnonzero(ends > _ROUNDING)).size:
+            raise ValueError(f"the value at the end of trajectory {wrong[0]} is not its outcome")
+
+    @property
+    def advantage(self) -> Array:
+        """True advantage A_t = V(after turn t) − V(before it): [N]."""
+        found: Array = self.value_after - self.value_before
+        return found
+
+    @property
+    def reliability(self) -> float:
+        """Reliability of the advantages by their two halves (Spearman-Brown)."""
+        if min(self.first.std(), self.second.std()) <= 0:
+            return 0.0
+        agreement = float(np.corrcoef(self.first, self.second)[0, 1])
+        return max(2 * agreement / (1 + agreement), 0.0)
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; needs pyarrow."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = self.turns.to_table()
+        for name in _COLUMNS:
+            table = table.append_column(name, pa.array(getattr(self, name)))
+        note = json.dumps({"version": VERSION, **self.about})
+        table = table.replace_schema_metadata({_KEY: note.encode()})
+        part = Path(path).with_name(Path(path).name + ".part")
+        pq.write_table(table, part, compression="zstd")
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Truth:
+        """Read a file; needs pyarrow.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file holds no truth, or one of another version.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no truth at {path}; `agent-envs truth` measures one")
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{path} is no readable Parquet file ({error})") from error
+        note = (table.schema.metadata or {}).get(_KEY)
+        if note is None or not set(_COLUMNS) <= set(table.column_names):
+            raise ValueError(f"{path} holds no truth; `agent-envs truth` measures one")
+        about = json.loads(note)
+        if (version := about.pop("version", None)) != VERSION:
+            raise ValueError(
+                f"{path} is a truth of version {version}, this is version {VERSION}; measure it "
+                "again, or install the agent-envs that made it"
+            )
+        columns = {name: table[name].to_numpy() for name in _COLUMNS}
+        return cls(turns=Turns.from_table(table.drop(list(_COLUMNS))), **columns, about=about)

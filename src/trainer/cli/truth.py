@@ -1,0 +1,88 @@
+"""The command `agent-envs truth`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainer.cli.console import console
+from trainer.cli.extras import require_extra
+
+
+def truth(
+    recipe: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
+            help="As for `train`: names listed by `agent-envs recipes`, a TOML file or a run "
+            "folder; then options to change.",
+        ),
+    ],
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run folder, whose newest checkpoint is measured, or a checkpoint. By default "
+            "the recipe's model as it is, or the run itself where the recipe is a run folder.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    groups: Annotated[int, typer.Option(help="Tasks, each with sampling.rollouts rollouts.")] = 24,
+    reliability: Annotated[
+        float, typer.Option(help="Add rollouts until the advantages are so reliable.")
+    ] = 0.8,
+    most: Annotated[
+        float, typer.Option(help="Turns of such rollouts at most, for each turn measured.")
+    ] = 60.0,
+    fresh: Annotated[
+        int, typer.Option(help="Fresh rollouts of each task, which check V at the start.")
+    ] = 8,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            help="Value every state by rollouts alone, with fresh noise: for a world that draws "
+            "at random. Takes several times the rollouts.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Processes; 0 for one on each core. Results are the same.")
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder, RUN/truth or runs/truth/RECIPE by default; a measurement in it goes on.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Measure the true advantage of every turn, and rank the credit methods by it."""
+    require_extra("train", "truth")
+    from trainer import recipe as recipes
+    from trainer import recipes as shipped
+    from trainer.checkpoint import check_out
+    from trainer.truth.run import Plan, measure, source_of
+
+    options = [word for word in recipe if "=" in word and not Path(word).exists()]
+    words = [word for word in recipe if word not in options]
+    own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
+    plan = Plan(groups, reliability, most, fresh, plain)
+    chosen = recipes.load(own or shipped.compose(words), options)
+    weights = policy or own
+    source = None if weights is None else source_of(weights)
+    run = policy if policy is not None and (policy / "config.toml").is_file() else own
+    folder = out or (run / "truth" if run else Path("runs/truth") / chosen.name)
+    check_out(folder, folder=True)
+    page = console()
+    try:
+        result = measure(chosen, folder, plan, source=source, jobs=jobs, console=page)
+    except KeyboardInterrupt:
+        page.print(f"stopped; the same command with --out {folder} goes on")
+        raise typer.Exit(130) from None
+    from trainer.truth.results import publish
+
+    page.print(publish(result, folder), markup=False, highlight=False)
+    if run is not None and out is None:
+        from trainer.report import write
+
+        page.print(f"report  {write(run)}", markup=False, highlight=False)

@@ -1,0 +1,386 @@
+"""A measurement in a folder: it can be stopped at any time, and goes on where it was.
+
+config.toml       the recipe
+plan.json         what is measured
+episodes.parquet  the rollouts whose turns are measured
+draws.jsonl       outcomes of the rollouts from their states, a line for each group and round
+truth.parquet     the result, see `credit.truth`
+truth.json        costs and checks of the result
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from credit.truth import Truth
+from credit.turns import Turns
+from trainer import episodes as recorded
+from trainer import evaluate
+from trainer import recipe as recipes
+from trainer.build import cores, derive, make_rollouts
+from trainer.checkpoint import Checkpoints, append_line, write_text
+from trainer.rollout import draw_tasks
+from trainer.truth import draws
+from trainer.truth.draws import HALVES, Group, Round
+from trainer.truth.player import Player
+from trainer.truth.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from credit.segments import Array
+    from trainer.episodes import Episode
+    from trainer.recipe import Recipe
+
+PILOT = 2.0
+"""Turns that the first round plays for each turn of the batch."""
+GROWTH = 2.5
+"""A round plays at most so many times the turns of all rounds before it."""
+
+
+LEAST = 0.25
+"""And at least so many."""
+
+
+class TruthError(ValueError):
+    """A truth cannot be measured; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured.
+
+    Attributes:
+        groups: Tasks, each with the recipe's `sampling.rollouts` rollouts.
+        reliability: Rollouts from states are added until the advantages have this reliability.
+        most: Turns of such rollouts at most, for each turn of the batch.
+        fresh: Fresh rollouts of each task, which check the value of its start.
+        plain: Whether every state is valued by rollouts alone, with fresh noise: for worlds that
+            draw at random.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+
+    groups: int = 24
+    reliability: float = 0.8
+    most: float = 60.0
+    fresh: int = 8
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.groups < 2:  # noqa: PLR2004
+            raise ValueError(f"--groups is {self.groups}; intervals need at least 2")
+        if not 0 < self.reliability < 1:
+            raise ValueError(f"--reliability must lie between 0 and 1, got {self.reliability}")
+        if not self.most >= 2 * PILOT:
+            raise ValueError(f"--most must be at least {2 * PILOT:g}, got {self.most}")
+        if self.fresh < 0:
+            raise ValueError(f"--fresh is a number of rollouts, got {self.fresh}")
+
+
+def source_of(given: Path) -> Path:
+    """Folder of the weights of a run's newest checkpoint, or of a checkpoint.
+
+    Raises:
+        TruthError: There is neither.
+    """
+    if (given / "config.toml").is_file():
+        if (newest := Checkpoints(given / "checkpoints").latest()) is None:
+            raise TruthError(f"{given} has no checkpoint yet; train on with --resume")
+        return newest
+    if not (given / "config.json").is_file() and not (given / "adapter_config.json").is_file():
+        raise TruthError(f"{given} is neither a run nor a checkpoint; give a run folder")
+    return given
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measured truth.
+
+    Attributes:
+        truth: The turns with their values; `about` has costs and checks.
+        episodes: The rollouts, with their texts.
+    """
+
+    truth: Truth
+    episodes: list[Episode]
+
+
+def measure(
+    recipe: Recipe,
+    out: Path,
+    plan: Plan,
+    *,
+    source: Path | None = None,
+    jobs: int = 0,
+    console: Console | None = None,
+) -> Result:
+    """Measure the truth of a recipe's policy on its training tasks, or go on with it.
+
+    Args:
+        recipe: Environment, prompt, policy, sampling and seed.
+        out: Folder, see the module.
+        plan: What is measured.
+        source: Folder of the policy's weights; None for the recipe's model.
+        jobs: Processes; 0 for one on each core. The result does not depend on it.
+        console: Shows the progress.
+
+    Raises:
+        TruthError: The folder holds another measurement, or the recipe cannot be measured.
+        NotReproducible: The environment or its copies do not do the same again.
+    """
+    _check(recipe)
+    torch.set_num_threads(recipe.run.threads or 1)
+    _check_folder(recipe, out, plan, source)
+    with _Players(recipe, source, plan, jobs or cores()) as players, _bar(console) as bar:
+        return _Measurement(out, plan, players, bar).run()
+
+
+def _check(recipe: Recipe) -> None:
+    for option, given, wanted in (
+        ("sampling.decode", recipe.sampling.decode, "free"),
+        ("engine.name", recipe.engine.name, "own"),
+        ("env.processes", recipe.env.processes, 0),
+        ("sampling.actors", recipe.sampling.actors, 0),
+        ("partner.model", recipe.partner.model, ""),
+    ):
+        if given != wanted:
+            raise TruthError(
+                f"{option}={given!r}: copies of states are continued in this process by the own "
+                f"sampler; set {option}={wanted!r}"
+            )
+
+
+def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) -> None:
+    """Write what is measured into an empty folder, or check that it is the same."""
+    config, noted = out / "config.toml", out / "plan.json"
+    now = {**asdict(plan), "policy": None if source is None else str(source.resolve())}
+    if not config.is_file():
+        recipes.save(recipe, config)
+        write_text(noted, json.dumps(now))
+        return
+    if not noted.is_file():
+        raise TruthError(f"{out} holds a run, not a truth; give another folder with --out")
+    before = json.loads(noted.read_text())
+    changed = [*recipes.changes(recipes.load(out), recipe)]
+    changed += [name for name in now if now[name] != before.get(name)]
+    if changed:
+        raise TruthError(
+            f"{out} holds a truth with another {', '.join(changed)}; give another folder with --out"
+        )
+
+
+class _Measurement:
+    def __init__(self, out: Path, plan: Plan, players: _Players, bar: Progress) -> None:
+        self.out, self.plan, self.players, self.bar = out, plan, players, bar
+        self.recipe = recipe = players.recipe
+        self.size = recipe.sampling.rollouts
+        panel = evaluate.draw(
+            make_rollouts(recipe, recipe.env.split).panel, recipe.env.games, "env.games"
+        )
+        seed = derive(recipe.run.seed, 0, "truth")
+        self.tasks = draw_tasks(panel, tasks=plan.groups, rollouts=self.size, seed=seed, step=0)[
+            :: self.size
+        ]  # one of each group
+        self.kept: dict[tuple[str, int], Any] = {}
+        if (path := out / "draws.jsonl").is_file():
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # a cut line is left out
+            write_text(path, "".join(f"{line}\n" for line in lines))
+            for record in map(json.loads, lines):
+                self.kept[record["of"], record["group"]] = record
+
+    def run(self) -> Result:
+        """Play what is missing, and put the result together."""
+        played = self._episodes()
+        groups = [Group(Tree(episodes, plain=self.plan.plain)) for episodes in played]
+        turns = sum(len(episode.steps) for episodes in played for episode in episodes)
+        spent = self._round(0, played, groups, [draws.pilot(groups, PILOT * turns / 2)] * 2)
+        reliability = draws.reliability(groups)
+        number = 0
+        while reliability < self.plan.reliability and spent < self.plan.most * turns:
+            number += 1
+            most = min(self.plan.most * turns, (1 + GROWTH) * spent) / 2
+            scale = draws.scale_for(groups, self.plan.reliability, most)
+            plans = draws.at_least(groups, scale, LEAST * spent / 2)
+            spent += self._round(number, played, groups, plans)
+            reliability = draws.reliability(groups)
+        fresh = self._asked("fresh", [(task, self.plan.fresh) for task in self.tasks])
+        result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
+        result.truth.save(self.out / "truth.parquet")
+        write_text(self.out / "truth.json", json.dumps(dict(result.truth.about), indent=1))
+        return result
+
+    def _episodes(self) -> list[list[Episode]]:
+        path = self.out / "episodes.parquet"
+        if not path.is_file():
+            calls = [([task] * self.size, "batch") for task in self.tasks]
+            made = self.players.each("play", calls)
+            recorded.write(path, [e for part in self._shown("rollouts", made, calls) for e in part])
+        episodes = recorded.read(path)
+        return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
+
+    def _round(
+        self,
+        number: int,
+        played: Sequence[Sequence[Episode]],
+        groups: Sequence[Group],
+        plans: Sequence[Sequence[Array]],
+    ) -> int:
+        """Play one round of both halves; the turns that it took."""
+        calls = [
+            (task, played[at], [plan[at] for plan in plans], number)
+            for at, task in enumerate(self.tasks)
+        ]
+        spent = 0
+        for at, record in enumerate(self._asked(f"round {number}", calls)):
+            group = groups[at]
+            for half in HALVES:
+                outcomes: dict[int, list[float]] = defaultdict(list)
+                for of, node, outcome, turns in record["draws"]:
+                    if of == half:
+                        outcomes[node].append(outcome)
+                        spent += turns
+                lists = [outcomes[node] for node in range(len(group.tree.nodes))]
+                group.rounds[half].append(Round(plans[half][at], lists))
+        return spent
+
+    def _asked(self, of: str, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Results of one call for each group, those of before included."""
+        missing = [at for at in range(len(calls)) if (of, at) not in self.kept]
+        method = "fresh" if of == "fresh" else "draw"
+        made = self.players.each(method, [calls[at] for at in missing])
+        for at, found in zip(missing, self._shown(of, made, missing), strict=True):
+            self.kept[of, at] = {"of": of, "group": at, "draws": found}
+            append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
+        return [self.kept[of, at] for at in range(len(calls))]
+
+    def _shown(self, of: str, made: Iterator[Any], calls: Sequence[Any]) -> Iterator[Any]:
+        task = self.bar.add_task(of, total=len(calls))
+        for one in made:
+            yield one
+            self.bar.advance(task)
+
+    def _result(
+        self,
+        played: Sequence[Sequence[Episode]],
+        groups: Sequence[Group],
+        fresh: Sequence[Sequence[float]],
+        spent: float,
+    ) -> Result:
+        before, after, error = [], [], []
+        typical = draws.typical_variance(groups, HALVES)
+        excess = draws.errors(groups)[1]
+        for group in groups:
+            value = (group.value(0) + group.value(1)) / 2
+            of_turns = group.tree.turns()
+            before.append(value[of_turns[0]])
+            after.append(value[of_turns[1]])
+            variance = (group.error(0, typical) + group.error(1, typical)) / 4
+            error.append(np.sqrt(excess * variance))
+        episodes = [episode for part in played for episode in part]
+        starts = np.array([(group.value(0)[0] + group.value(1)[0]) / 2 for group in groups])
+        turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+        first, second = (np.concatenate([g.advantage(half) for g in groups]) for half in HALVES)
+        about = {
+            "name": self.recipe.name,
+            "env": self.recipe.env.id,
+            "policy": str(self.players.source or self.recipe.policy.model),
+            "groups": len(groups),
+            "rollouts": self.size,
+            "turns": len(turns),
+            "states": sum(len(group.tree.nodes) for group in groups),
+            "success": float(np.mean([episode.success for episode in episodes])),
+            "reliability": draws.reliability(groups),
+            "wanted reliability": self.plan.reliability,
+            "turns played for each turn": spent,
+            "errors to what the spread of outcomes predicts": excess,
+            **_start_check(starts, fresh),
+        }
+        truth = Truth(
+            turns=turns,
+            value_before=np.concatenate(before),
+            value_after=np.concatenate(after),
+            first=first,
+            second=second,
+            error=np.concatenate(error),
+            about=about,
+        )
+        return Result(truth, episodes)
+
+
+def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Mean difference of V(s0) to fresh rollouts and its standard error over groups."""
+    if not any(map(len, fresh)):
+        return {}
+    apart = starts - np.array([np.mean(one) for one in fresh])
+    return {
+        "V(s0) minus fresh rollouts": float(apart.mean()),
+        "standard error of it": float(apart.std(ddof=1) / np.sqrt(len(apart))),
+        "fresh rollouts": sum(map(len, fresh)),
+    }
+
+
+_player: Player
+
+
+def _load(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    global _player  # noqa: PLW0603 - one for each process
+    torch.set_num_threads(recipe.run.threads or 1)
+    _player = Player(recipe, source, plain=plain)
+
+
+def _call(method: str, arguments: tuple[Any, ...]) -> Any:
+    return getattr(_player, method)(*arguments)
+
+
+class _Players:
+    """Players in worker processes, or one in this process."""
+
+    def __init__(self, recipe: Recipe, source: Path | None, plan: Plan, jobs: int) -> None:
+        self.recipe, self.source = recipe, source
+        start = recipe, source, plan.plain
+        self._pool: ProcessPoolExecutor | None = None
+        if jobs == 1:
+            _load(*start)
+        else:
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(jobs, context, initializer=_load, initargs=start)
+
+    def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """The result of each call, in order."""
+        if self._pool is None:
+            return (_call(method, arguments) for arguments in calls)
+        futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
+        return (future.result() for future in futures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def _bar(console: Console | None) -> Progress:
+    shown = console is not None and console.is_terminal
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed}/{task.total} groups, eta"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not shown,
+    )

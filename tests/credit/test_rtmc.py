@@ -1,0 +1,76 @@
+"""RTMC: values of states and actions from the group's returns, worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import credit
+from tests.credit.batches import batch
+
+
+def three(**columns):
+    """(s, A) (d, C) succeeds; (s, A) (d, D) and (s, B) fail."""
+    return batch(
+        [2, 2, 1], [1.0, 0.0, 0.0], [0, 0, 0], anchor=[*"sdsds"], action=[*"ACADB"], **columns
+    )
+
+
+def test_values_by_hand():
+    # v_0 = 1/3. s: Q(A) = 1/2 twice, Q(B) = 0; V = (1 + 2/3) / 5 = 1/3. d: V = (1 + 2/3) / 4 = 5/12
+    expected = [1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3]
+    assert credit.RTMC(gamma=1.0)(three()) == pytest.approx(expected)
+
+
+def test_without_a_prior():  # d: 1 - 1/2; s: V = 1/3
+    expected = [1 / 6, 1 / 2, 1 / 6, -1 / 2, -1 / 3]
+    assert credit.RTMC(gamma=1.0, prior=0.0)(three()) == pytest.approx(expected)
+
+
+def test_in_units_of_the_deviation():
+    # the five advantages above: mean .0333, squares .0278 .3403 .0278 .1736 .1111; the mean of the
+    # squares .1361 less .0011 is .1350, deviation .3674; the mean is not subtracted
+    found = credit.RTMC(gamma=1.0, mode="std")(three())
+    assert found == pytest.approx(
+        np.array([1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3]) / 0.3674, rel=1e-3
+    )
+
+
+def test_only_the_first_visit_counts_and_all_get_it():
+    # (s, A) three times in the success: one return of 1; v_0 = 1/2, V = (1 + 0 + 1) / 4 = 1/2
+    turns = batch([3, 1], [1.0, 0.0], [0, 0], anchor=["s"] * 4, action=[*"AAAB"])
+    assert credit.RTMC(gamma=1.0)(turns) == pytest.approx([1 / 2] * 3 + [-1 / 2])
+
+
+def test_a_discount_punishes_early_turns_of_equal_successes():
+    # v_0 = 1 is not discounted: returns .25, .5, 1 in states of their own; (G - 1) 2 / 3
+    turns = batch([3, 1], [1.0, 1.0], [0, 0])
+    expected = [-0.75 * 2 / 3, -0.5 * 2 / 3, 0, 0]
+    assert credit.RTMC(gamma=0.5)(turns) == pytest.approx(expected)
+    assert credit.RTMC(gamma=1.0)(turns).tolist() == [0] * 4
+
+
+def test_different_actions_of_one_turn_are_dr_grpo():
+    turns = batch([1, 1, 1], [1.0, 0.3, 0.0], [0, 0, 0], anchor=["s"] * 3)
+    assert credit.RTMC(prior=0.0)(turns) == pytest.approx(credit.DrGRPO()(turns))
+
+
+def test_states_of_different_groups_are_different():
+    turns = batch(
+        [1, 1, 1, 1], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], anchor=["s"] * 4, action=[*"ABAB"]
+    )
+    # v_0 = 1/2 and V = (1 + 2/2) / 4 = 1/2 in the first
+    assert credit.RTMC()(turns) == pytest.approx([1 / 2, -1 / 2, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": -0.1}, "gamma must lie in .* got -0.1"),
+        ({"prior": -1.0}, "prior must lie in .* got -1.0"),
+        ({"mode": "mean"}, "mode must be one of raw, std, got 'mean'"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        credit.RTMC(**options)

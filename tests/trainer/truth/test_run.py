@@ -1,0 +1,226 @@
+"""Measurements of small worlds, from the recipe to the files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from credit.truth import Truth
+from trainer import episodes as recorded
+from trainer import recipe, report
+from trainer.engines import Begun
+from trainer.rollout import Start, Task
+from trainer.truth import run as measuring
+from trainer.truth.player import Player
+from trainer.truth.results import publish
+from trainer.truth.run import Plan, TruthError, measure, source_of
+from trainer.truth.tree import NotReproducible, Tree
+
+
+@pytest.fixture(scope="module", autouse=True)
+def worlds():
+    path = Path(__file__).with_name("worlds.py")
+    spec = importlib.util.spec_from_file_location("truth_worlds", path)
+    sys.modules["truth_worlds"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def small(tiny_folder):
+    """A recipe of one of the worlds with a random policy."""
+
+    def make(world="Sums", *options):
+        return recipe.load(
+            "alfworld mgr pocket",
+            [
+                f"env.id=truth_worlds:{world}",
+                "env.max_turns=3",
+                "env.data=auto",
+                f"policy.model={tiny_folder}",
+                "sampling.rollouts=6",
+                "sampling.temperature=0.4",
+                "sampling.max_reply_tokens=2",
+                "run.threads=1",
+                *options,
+            ],
+        )
+
+    return make
+
+
+PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
+
+
+def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
+    result = measure(small(), tmp_path, PLAN, jobs=1)
+    truth, about = result.truth, result.truth.about
+    assert about["reliability"] >= 0.7
+    assert about["states"] < about["turns"] + 4  # some conversations are shared
+    starts = truth.value_before[truth.turns.position == 0]
+    total = np.bincount(truth.turns.trajectory, truth.advantage)
+    np.testing.assert_allclose(total, truth.turns.outcome - starts, atol=1e-9)
+    assert abs(about["V(s0) minus fresh rollouts"]) < 4 * about["standard error of it"]
+    assert about["fresh rollouts"] == 80
+    assert 0 < about["turns played for each turn"] <= 45
+    saved = Truth.load(tmp_path / "truth.parquet")
+    np.testing.assert_array_equal(saved.advantage, truth.advantage)
+    assert dict(saved.about) == json.loads((tmp_path / "truth.json").read_text())
+    assert recorded.read(tmp_path / "episodes.parquet") == result.episodes
+
+
+def test_values_are_those_of_many_rollouts(small, tmp_path):
+    """States in the middle of episodes, against rollouts that the tree has no part in."""
+    given = small()
+    result = measure(given, tmp_path, Plan(4, 0.95, 200, 0), jobs=1)
+    player = Player(given, None)
+    task = Task(result.episodes[0].task_id, 0, result.episodes[0].seed)
+    tree = Tree(result.episodes[:6])
+    actors = player.states(task, tree)
+    apart, noise = [], []
+    for at, node in enumerate(tree.nodes):
+        if node.outcome is None and node.turn < 3:
+            played = player.rollouts.resume([Start(actors[at])] * 150, player.sampler, at)
+            outcomes = [episode.outcome for episode in played]
+            assert all(e.steps[: node.turn] == actors[at].episode.steps for e in played)
+            row = tree.paths[node.episode].index(at) if at in tree.paths[node.episode] else None
+            value = result.truth.value_before[3 * node.episode + row]
+            apart.append(value - np.mean(outcomes))
+            noise.append(np.std(outcomes) / np.sqrt(150))
+    assert len(apart) > 5
+    assert np.mean(np.array(apart) ** 2) < 3 * np.mean(np.square(noise)) + 0.03**2
+    assert abs(np.mean(apart)) < 0.05
+
+
+def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monkeypatch):
+    whole = measure(small(), tmp_path / "whole", PLAN, jobs=1)
+    written = []
+
+    def stopping(path, line):
+        written.append(line)
+        if len(written) == 6:
+            raise KeyboardInterrupt
+        with path.open("a") as file:
+            file.write(line + "\n")
+
+    monkeypatch.setattr(measuring, "append_line", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        measure(small(), tmp_path / "cut", PLAN, jobs=1)
+    monkeypatch.undo()
+    with (tmp_path / "cut" / "draws.jsonl").open("a") as file:
+        file.write('{"of": "round 1", "gro')  # as a kill leaves it
+    resumed = measure(small(), tmp_path / "cut", PLAN, jobs=1)
+    for name in ("advantage", "first", "second", "error"):
+        np.testing.assert_array_equal(getattr(resumed.truth, name), getattr(whole.truth, name))
+    lines = (tmp_path / "cut" / "draws.jsonl").read_text()
+    assert lines == (tmp_path / "whole" / "draws.jsonl").read_text()
+
+
+def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
+    for context in ("history", "turn"):
+        given = small("Sums", f"prompt.context={context}")
+        player = Player(given, None)
+        task = Task("sum/2", 0, 0)
+        episodes = player.play([task] * 4, "batch")
+        tree = Tree(episodes)
+        actors = player.states(task, tree)
+        for number, path in enumerate(tree.paths):
+            for turn, at in enumerate(path[:-1]):
+                last = tuple(episodes[number].steps[turn].reply_ids)
+                if turn + 1 < len(path) - 1 or len(last) < 2:
+                    continue
+                begun = Begun(last[:-1], ())
+                (played,) = player.rollouts.resume([Start(actors[at], begun)], player.sampler, 3)
+                assert played.steps[:turn] == episodes[number].steps[:turn]
+                assert played.steps[turn].prompt_ids == episodes[number].steps[turn].prompt_ids
+                assert played.steps[turn].reply_ids[:-1] == list(last[:-1])
+
+
+def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_difference(small, tmp_path):
+    with pytest.raises(
+        NotReproducible, match=r"sum/\d'.* (copy|rollouts) .*(anchor|observation) was"
+    ):
+        measure(small("Shared"), tmp_path, PLAN, jobs=1)
+
+
+def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, tmp_path):
+    with pytest.raises(NotReproducible, match=r"drew from its np_random in turn 0.*--plain"):
+        measure(small("Dice"), tmp_path / "tree", PLAN, jobs=1)
+    plan = Plan(groups=4, reliability=0.7, most=60, fresh=0, plain=True)
+    result = measure(small("Dice"), tmp_path / "plain", plan, jobs=1)
+    truth = result.truth
+    # The last die decides, so every state before it is worth one half, whatever was said.
+    inner = truth.value_after[~truth.turns.last]
+    assert np.abs(inner - 0.5).mean() < 0.2
+    assert abs(inner.mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("sampling.decode=admissible", "sampling.decode='admissible'"),
+        ("env.processes=2", "env.processes=2"),
+    ],
+)
+def test_recipes_that_cannot_be_measured_are_refused(small, tmp_path, option, told):
+    with pytest.raises(TruthError, match=told):
+        measure(small("Sums", option), tmp_path, PLAN, jobs=1)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_of_something_else_is_refused(small, tmp_path):
+    plan = Plan(groups=2, reliability=0.1, most=4, fresh=0)
+    measure(small(), tmp_path, plan, jobs=1)
+    with pytest.raises(TruthError, match=r"another sampling\.rollouts; give another folder"):
+        measure(small("Sums", "sampling.rollouts=5"), tmp_path, plan, jobs=1)
+    with pytest.raises(TruthError, match="another groups"):
+        measure(small(), tmp_path, Plan(groups=3, reliability=0.1, most=4, fresh=0), jobs=1)
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(TruthError, match="holds a run, not a truth"):
+        measure(small(), tmp_path, plan, jobs=1)
+    with pytest.raises(TruthError, match="neither a run nor a checkpoint"):
+        source_of(tmp_path / "nothing")
+    with pytest.raises(TruthError, match="no checkpoint yet"):
+        source_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"groups": 1},
+        {"reliability": 1.0},
+        {"reliability": float("nan")},
+        {"most": 1},
+        {"fresh": -1},
+    ],
+)
+def test_plans_out_of_range_are_refused(options):
+    with pytest.raises(ValueError, match=f"--{next(iter(options))}"):
+        Plan(**options)
+
+
+def test_the_ranking_and_the_figures_are_written_and_the_runs_report_shows_them(small, tmp_path):
+    folder = tmp_path / "truth"
+    result = measure(small(), folder, Plan(4, 0.7, 30, 0), jobs=1)
+    said = publish(result, folder)
+    assert "perfect critic" in said
+    assert said.startswith((folder / "ranking.txt").read_text().rstrip())
+    recipe.save(small(), tmp_path / "config.toml")
+    page = report.render(tmp_path)
+    for name, told in (("ranking", "perfect critic"), ("episode", "true advantage")):
+        drawn = (folder / f"{name}.svg").read_text()
+        assert told in drawn
+        assert drawn[drawn.index("<svg") :] in page
+    assert f"{len(result.truth.turns)} turns of 4 tasks" in page
+
+
+def test_nothing_is_ranked_where_no_turn_matters(small, tmp_path):
+    result = measure(small("Dull"), tmp_path, Plan(2, 0.7, 8, 0), jobs=1)
+    assert not result.truth.advantage.any()
+    assert "no method can be ranked" in publish(result, tmp_path)
+    assert not (tmp_path / "ranking.txt").exists()

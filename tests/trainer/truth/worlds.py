@@ -1,0 +1,67 @@
+"""Small worlds in which any reply matters, so that a random policy has something to measure."""
+
+from __future__ import annotations
+
+from agent_envs import AgentEnv, Panel, Turn
+from agent_envs.alfworld.prompt import TEMPLATE
+
+PANEL = Panel("train", tuple(f"sum/{n}" for n in range(1, 6)))
+
+
+class Sums(AgentEnv):
+    """Three replies; success if the lengths of the texts sum to an even number."""
+
+    reply_form = "{thought}{action}"
+    template = TEMPLATE
+    shared = 0
+
+    def __init__(self, split="train", data="auto", max_turns=3, render_mode=None):
+        super().__init__(PANEL, max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id):
+        self.total, self.left = int(task_id.rpartition("/")[2]), 3
+        return f"Task {self.total}.", self.told("")
+
+    def act(self, action):
+        self.total += len(action)
+        self.left -= 1
+        return self.told(action)
+
+    def told(self, action):
+        won = self.left == 0 and self.total % 2 == 0
+        return Turn(
+            f"{self.left} left, sum {self.total % 7}.",
+            valid=True,
+            invalid_reason="",
+            progress=1.0 if won else 0.0,
+            anchor=f"{self.left} {self.total}",
+            reward=float(won),
+            success=won,
+            failure=self.left == 0 and not won,
+            extra={"action": action},
+        )
+
+
+class Shared(Sums):
+    """Its state is kept by the class, so a copy changes the original."""
+
+    def act(self, action):
+        type(self).shared += 1
+        self.total += type(self).shared
+        return super().act(action)
+
+
+class Dice(Sums):
+    """Every turn adds a die to the sum."""
+
+    def act(self, action):
+        self.total += int(self.np_random.integers(6))
+        return super().act(action)
+
+
+class Dull(Sums):
+    """Nothing that is said matters."""
+
+    def act(self, action):
+        turn = super().act(action)
+        return turn._replace(success=False, failure=self.left == 0, reward=0.0, progress=0.0)
