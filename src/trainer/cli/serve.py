@@ -42,23 +42,23 @@ def serve(
     Clients send the token in $AGENT_ENVS_TOKEN, if it is set.
     """
     from trainer.cli.game import find
-    from trainer.integrations import openenv
+    from trainer.integrations import openenv, serving
     from trainer.integrations.gate import Limits
 
     given = dict(map(assignment, options or ()))
     if "split" in given:
         raise ValueError(f"a server may have several splits: --split {given['split']}")
-    name = env if ":" in env else find(env)
+    name = find(env)
     limits = Limits(sessions=sessions, message=message, idle=idle)
     app = openenv.make_app(
         name,
         splits=split or ["train"],
         limits=limits,
-        token=os.environ.get(openenv.TOKEN, ""),
+        token=os.environ.get(serving.TOKEN, ""),
         **given,
     )
     page = console()
-    openenv.serve(
+    serving.serve(
         app,
         host,
         port,
