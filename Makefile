@@ -10,8 +10,11 @@ OUT    ?= runs/alfworld-mgr-pocket
 PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 # Three workers on two cores, because some tests wait.
 ALL     = $(PYTEST) -n 3 --dist worksteal
+# Scripts that test beside what the dev environment lacks; those that take longest first.
+PEERS   = $(addprefix .ci/,vllm verl trl nemo_gym verifiers torchrl ray openenv quick examples genuine \
+  gym_sokoban appworld lucene smollm2 verl_agent)
 
-.PHONY: train quick test long check format clean
+.PHONY: train quick test long check peers format clean $(PEERS)
 
 train: $(VENV)/train.stamp
 	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
@@ -31,6 +34,13 @@ check: $(VENV)/dev.stamp
 	$(RUN)/mypy
 	$(RUN)/python -m pytest -q tests/test_layers.py
 	PIP="$(abspath $(RUN))/python" sh .ci/wheel
+
+peers: $(PEERS)
+
+$(PEERS): $(VENV)/dev.stamp
+	PIP="$(abspath $(RUN))/python" $@
+
+.ci/verl_agent: .ci/verl
 
 format: $(VENV)/dev.stamp
 	$(RUN)/ruff format .

@@ -1,11 +1,15 @@
-"""Import strings: `package.module:Name` names an object in an importable module."""
+"""Import strings: `package.module:Name` names an object, `package:Id-v0` an environment."""
 
 from __future__ import annotations
 
+import re
 import traceback
 from importlib import import_module
 from inspect import Parameter, isclass, signature
 from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.panels import nearest
 
@@ -62,6 +66,48 @@ def imported(module: str, path: str, *, option: str) -> ModuleType:
             f"{option} names {path!r}, but the module {module} fails when it is imported: "
             f"{told(error)}"
         ) from error
+
+
+def creator_of(path: str, *, option: str) -> Callable[..., Any]:
+    """The function or class that makes an environment.
+
+    Args:
+        path: A registered id, `package:Id-v0`, or `package.module:Class`.
+        option: name of the path in error messages.
+
+    Raises:
+        ValueError: no such id, module or class; or what the id is registered with does not exist.
+    """
+    module, _, name = path.rpartition(":")
+    if module:
+        imported(module, path, option=option)
+    if name in gym.registry:
+        entry: Any = gym.registry[name].entry_point
+        try:
+            return load_env_creator(entry) if isinstance(entry, str) else entry
+        except (AttributeError, ModuleNotFoundError) as error:
+            raise ValueError(
+                f"{option} is {path!r}, registered with the entry point {entry!r}, which does not "
+                f"exist: {error}"
+            ) from error
+    near = nearest(name, gym.registry)
+    if not module:
+        raise ValueError(
+            f"no environment {name!r} is registered{near}; your own is given as package:Id-v0 or "
+            "package.module:Class"
+        )
+    if re.search(r"-v\d+$", name):
+        raise ValueError(
+            f"{option} is {path!r}, but {module} registers no environment {name!r}{near}; an "
+            "environment that is not registered is given as package.module:Class"
+        )
+    found: type = named(path, type, option=option)
+    if not issubclass(found, gym.Env):
+        raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
+            f"{option} names {path!r}, a class that is no gymnasium.Env; derive it "
+            "from agent_envs.AgentEnv"
+        )
+    return found
 
 
 def told(error: BaseException) -> str:

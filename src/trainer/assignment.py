@@ -29,33 +29,30 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 def made(env_id: str, options: Mapping[str, Any], **how: Any) -> gym.Env[Any, Any]:
-    """The environment of a registered id with options of the command line; `how` is for `gym.make`.
+    """The environment of an id or class with options of the command line; `how` is for `gym.make`.
+
+    Args:
+        env_id: A registered id, `package:Id-v0`, or `package.module:Class`.
+        options: Arguments of the environment.
+        how: Arguments of `gym.make`, which makes what is registered.
 
     Raises:
-        ValueError: An option is unknown (the message has the nearest) or does not fit.
-        gymnasium.error.Error: There is no such environment.
+        ValueError: There is no such environment, or an option is unknown (the messages have the
+            nearest) or does not fit.
     """
     import gymnasium as gym
-    from gymnasium.envs.registration import load_env_creator
 
-    from agent_envs.imports import imported, parameters, takes
+    from agent_envs.imports import creator_of, parameters, takes
     from agent_envs.panels import nearest
 
-    module, _, last = env_id.rpartition(":")
-    if module:
-        imported(module, env_id, option="the environment")
-    if last in gym.registry:
-        entry: Any = gym.registry[last].entry_point
-        creator = load_env_creator(entry) if isinstance(entry, str) else entry
-        known = [
-            name
-            for name, one in (parameters(gym.make) | parameters(creator)).items()
-            if one.kind is not Parameter.VAR_KEYWORD
-        ]
-        for name in options:
-            if name not in known and not takes(creator, name):
-                raise ValueError(f"{env_id} has no option {name!r}{nearest(name, known)}")
+    creator = creator_of(env_id, option="the environment")
+    registered = env_id.rpartition(":")[2] in gym.registry
+    arguments = parameters(creator) | (parameters(gym.make) if registered else {})
+    known = [name for name, one in arguments.items() if one.kind is not Parameter.VAR_KEYWORD]
+    for name in options:
+        if name not in known and not takes(creator, name):
+            raise ValueError(f"{env_id} has no option {name!r}{nearest(name, known)}")
     try:
-        return gym.make(env_id, **how, **options)
+        return gym.make(env_id, **how, **options) if registered else creator(**options)
     except TypeError as error:  # an option of a wrong type
         raise ValueError(f"the options of {env_id} do not fit: {error}") from error

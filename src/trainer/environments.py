@@ -15,11 +15,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
-from gymnasium.envs.registration import load_env_creator
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import imported, named, parameters, takes, told
+from agent_envs.imports import creator_of, named, parameters, takes, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
@@ -274,43 +273,10 @@ def form_of(env: gym.Env[str, str]) -> str:
 
 def _creator(name: str) -> Callable[..., Any]:
     """The function or class that makes the environment of an id or an import string."""
-    module, _, last = name.rpartition(":")
     try:
-        if module:
-            imported(module, name, option="env.id")
-        if last in gym.registry:
-            creator: Any = gym.registry[last].entry_point
-            return load_env_creator(creator) if isinstance(creator, str) else creator
-        if module and re.search(r"-v\d+$", last):
-            raise RecipeError(
-                f"env.id is {name!r}, but {module} registers no environment {last!r}"
-                f"{nearest(last, gym.registry)}; an environment that is not registered is given as "
-                "package.module:Class"
-            )
-        if module:
-            return _environment_class(name)
+        return creator_of(name, option="env.id")
     except ValueError as error:
         raise RecipeError(str(error)) from error
-    except (AttributeError, ModuleNotFoundError) as error:
-        raise RecipeError(
-            f"env.id={name!r} is registered with the entry point {creator!r}, which does not "
-            f"exist: {error}"
-        ) from error
-    raise RecipeError(
-        f"no environment {name!r} is registered{nearest(name, gym.registry)}; your own is given as "
-        "package:Id-v0 or package.module:Class"
-    )
-
-
-def _environment_class(name: str) -> type[gym.Env[Any, Any]]:
-    """The class of an import string."""
-    found: type = named(name, type, option="env.id")
-    if not issubclass(found, gym.Env):
-        raise RecipeError(
-            f"env.id={name!r} names a class that is no environment; training needs an "
-            "agent_envs.AgentEnv"
-        )
-    return found
 
 
 def _found(path: str, option: str, kind: type) -> Any:

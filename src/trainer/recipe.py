@@ -68,7 +68,7 @@ class Credit:
     """The estimator and its options.
 
     Attributes:
-        name: A name of `credit.names()`, "dpo", or "package.module:Name" of your own.
+        name: A name of `credit.names()`, "dpo", "vine", or "package.module:Name" of your own.
         options: Keyword arguments of the estimator.
     """
 

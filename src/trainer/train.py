@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainer.batch import Row
+    from trainer.engines import Sampler
     from trainer.episodes import Episode
     from trainer.methods import Method
     from trainer.policy import Policy
@@ -283,6 +284,8 @@ class _Run:
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=rows,
             rng=np.random.default_rng(self._seed("credit")),
+            rollouts=self.training,
+            sampler=self._sampler(),
         )
         rows, advantage, learned, more = self.method.credit(experience)
         self._record(played, advantage)
@@ -337,12 +340,17 @@ class _Run:
             self.ahead = in_thread(partial(self._played, self.step + 1))
         return played
 
+    def _sampler(self) -> Sampler:
+        """The policy at the temperature of training."""
+        temperature = self.recipe.sampling.temperature
+        return make_sampler(self.recipe, self.engine, self.policy, temperature)
+
     def _played(self, step: int) -> list[Episode]:
         """Rollouts of newly drawn tasks; `sampling.redraws` replaces groups of equal outcomes."""
         sampling = self.recipe.sampling
         kept: list[Episode] = []
         last: list[Episode] = []
-        sampler = make_sampler(self.recipe, self.engine, self.policy, sampling.temperature)
+        sampler = self._sampler()
         for attempt in range(sampling.redraws + 1):
             missing = sampling.tasks - len(kept) // sampling.rollouts
             if not missing:

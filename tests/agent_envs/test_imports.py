@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
+import gymnasium as gym
 import pytest
 
 from agent_envs import Template
-from agent_envs.imports import named
+from agent_envs.ezpoints.env import EZPoints
+from agent_envs.imports import creator_of, named
 
 
 @pytest.fixture(autouse=True)
 def _package(tmp_path, monkeypatch):
-    folder = tmp_path / "mine"
+    folder = tmp_path / "parcel"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "prompts.py").write_text(
@@ -27,8 +29,8 @@ def _package(tmp_path, monkeypatch):
 
 
 def test_what_is_named_is_found():
-    assert isinstance(named("mine.prompts:SHORT", Template), Template)
-    assert named("mine.prompts:NUMBER") == 3
+    assert isinstance(named("parcel.prompts:SHORT", Template), Template)
+    assert named("parcel.prompts:NUMBER") == 3
     assert named("agent_envs:Template", type) is Template
 
 
@@ -38,23 +40,62 @@ def test_what_is_named_is_found():
         ("alfworld", "prompt must have the form package.module:Name, got 'alfworld'"),
         ("", "must have the form package.module:Name, got ''"),
         (":Name", "must have the form package.module:Name"),
-        ("mine.prompts:", "must have the form package.module:Name"),
+        ("parcel.prompts:", "must have the form package.module:Name"),
         (".prompts:SHORT", "must have the form package.module:Name"),
-        ("mine.prompts:SHORT:x", "must have the form package.module:Name"),
-        ("mine/prompts.py:SHORT", "must have the form package.module:Name"),
+        ("parcel.prompts:SHORT:x", "must have the form package.module:Name"),
+        ("parcel/prompts.py:SHORT", "must have the form package.module:Name"),
         (
             "your.prompts:SHORT",
             "there is no module 'your'; install it, or put its folder on PYTHON",
         ),
-        ("mine.promts:SHORT", "there is no module 'mine.promts'; install it"),
-        ("mine.prompts.more:SHORT", "there is no module 'mine.prompts.more'"),
-        ("mine.prompts:SHRT", "mine.prompts has no 'SHRT', did you mean 'SHORT'?"),
-        ("mine.prompts:NUMBER", "must name an object of class Template, and 'mine.prompts:NUMBER'"),
+        ("parcel.promts:SHORT", "there is no module 'parcel.promts'; install it"),
+        ("parcel.prompts.more:SHORT", "there is no module 'parcel.prompts.more'"),
+        ("parcel.prompts:SHRT", "parcel.prompts has no 'SHRT', did you mean 'SHORT'?"),
+        (
+            "parcel.prompts:NUMBER",
+            "must name an object of class Template, and 'parcel.prompts:NUMBER'",
+        ),
     ],
 )
 def test_mistakes_are_told_in_a_line(path, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         named(path, Template, option="prompt")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["EZPoints-v0", "agent_envs:EZPoints-v0", "agent_envs.ezpoints.env:EZPoints"]
+)
+def test_an_environment_is_found_by_id_or_class(path):
+    assert creator_of(path, option="env") is EZPoints
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("EZPoint-v0", "'EZPoint-v0' is registered, did you mean 'EZPoints-v0'?; your own is"),
+        ("parcel.prompts:Id-v0", "env is 'parcel.prompts:Id-v0', but parcel.prompts registers no"),
+        (
+            "parcel.prompts:Shop",
+            "env names 'parcel.prompts:Shop', but parcel.prompts has no 'Shop'",
+        ),
+        (
+            "parcel.prompts:Template",
+            "names 'parcel.prompts:Template', a class that is no gymnasium",
+        ),
+        ("parcel.prompts:NUMBER", "env must name an object of class type"),
+        ("your.shop:Shop", "env names 'your.shop:Shop', but there is no module 'your'; install"),
+        (
+            "Nowhere-v0",
+            "env is 'Nowhere-v0', registered with the entry point 'parcel:Nothing', which",
+        ),
+    ],
+)
+def test_an_environment_that_is_not_there_is_told_in_a_line(path, message, monkeypatch):
+    spec = gym.envs.registration.EnvSpec("Nowhere-v0", entry_point="parcel:Nothing")
+    monkeypatch.setitem(gym.registry, "Nowhere-v0", spec)
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        creator_of(path, option="env")
     assert "\n" not in str(refused.value)
 
 
@@ -70,9 +111,11 @@ def test_mistakes_are_told_in_a_line(path, message):
 )
 def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        named(f"mine.{module}:Name", option="credit.name")
+        named(f"parcel.{module}:Name", option="credit.name")
     said = str(refused.value)
-    assert said.startswith(f"credit.name names 'mine.{module}:Name', but the module mine.{module}")
+    assert said.startswith(
+        f"credit.name names 'parcel.{module}:Name', but the module parcel.{module}"
+    )
     assert said.endswith(f"{module}.py:1)")
     assert "\n" not in said
     assert refused.value.__cause__ is not None

@@ -111,7 +111,7 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
         ("env.id=drawers:re.x", "package.module:Name"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
-        ("env.id=mine:OutcomeAndValidity", "training needs an agent_envs.AgentEnv"),
+        ("env.id=mine:OutcomeAndValidity", "derive it from agent_envs.AgentEnv"),
         ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
@@ -312,7 +312,7 @@ def parts(folder, monkeypatch):
     [
         ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
         ("env.id=failing:Name-v0", "ZeroDivisionError: division by zero ("),
-        ("env.id=parts:Player", "env.id='parts:Player' names a class that is no environment"),
+        ("env.id=parts:Player", "env.id names 'parts:Player', a class that is no gymnasium.Env"),
         ("env.id=parts:Disk", "env.id='parts:Disk': OSError: disk ("),
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),

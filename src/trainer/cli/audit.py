@@ -9,7 +9,10 @@ from trainer.assignment import assignment, made
 
 
 def audit(
-    env: Annotated[str, typer.Argument(help="A registered id, or package:MyWorld-v0.")],
+    env: Annotated[
+        str,
+        typer.Argument(help="A registered id, package:MyWorld-v0, or package.module:Class."),
+    ],
     options: Annotated[
         list[str] | None,
         typer.Argument(

@@ -43,7 +43,8 @@ def play(
     """Play one episode: read actions with `ask` and show the four signals after each turn.
 
     Args:
-        env_id: A registered id, or its name without version, in any case ("alfworld").
+        env_id: A registered id, its name without version, in any case ("alfworld"), or
+            `package.module:Class`.
         seed: Seed of the episode; None for a random task.
         task: Number or id of the task in the panel of its split.
         env_kwargs: Arguments of the environment, such as `split` or `data`.
@@ -150,9 +151,13 @@ def _options(task: int | str | None) -> dict[str, Any] | None:
 def find(env_id: str) -> str:
     """The registered id for an id, or for a name without version in any case.
 
+    `package:Id-v0` and `package.module:Class` stay as they are.
+
     Raises:
         ValueError: There is none; the message has the nearest.
     """
+    if ":" in env_id:
+        return env_id
     known = {
         name: spec.name.lower()
         for name, spec in gym.registry.items()

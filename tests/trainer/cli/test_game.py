@@ -116,6 +116,7 @@ def test_a_seed_draws_the_same_task(game):
     [
         ({"env_id": "alfwrld"}, "no environment 'alfwrld', did you mean 'alfworld'?"),
         ({"env_id": "chess"}, "no environment 'chess'; there are alfworld"),
+        ({"env_id": "chess:Chess"}, "names 'chess:Chess', but there is no module 'chess'"),
         ({"env_kwargs": {"max_tuns": 3}}, "has no option 'max_tuns', did you mean 'max_turns'?"),
         ({"task": 9}, r"task must lie in 0\.\.4"),
         ({"task": "corridor/9"}, "no task 'corridor/9'"),
@@ -129,6 +130,11 @@ def test_what_is_not_there_is_refused(game, options, message):
 @pytest.mark.parametrize("name", ["alfworld", "AlfWorld", "AlfWorld-v0", "alfworld-v0"])
 def test_names_of_an_environment(name):
     assert find(name) == "AlfWorld-v0"
+
+
+def test_a_class_that_is_not_registered(game):
+    info, _ = game("1", env_id="agent_envs.ezpoints.env:EZPoints", env_kwargs={"split": "test"})
+    assert (info["turn"], info["goal"][:8]) == (1, "Make 12:")
 
 
 def test_nothing_typed_or_shown_can_steer_the_terminal(game, corridor, monkeypatch):

@@ -468,7 +468,7 @@ IDS = [
 
 
 def test_all_ids_are_there():
-    assert len(IDS) == 10
+    assert len(IDS) == 11
 
 
 def replies_of(env):
