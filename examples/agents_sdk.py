@@ -18,7 +18,7 @@ from agents import (
 )
 from agents.exceptions import MaxTurnsExceeded, ModelBehaviorError
 from openai import AsyncOpenAI
-from react_agent import IDS, wilson  # the file beside this one
+from react_agent import IDS, report  # the file beside this one
 
 TEXT = [name for name in IDS if name != "VisualSokoban-v0"]  # a tool returns text
 
@@ -54,19 +54,17 @@ async def play(model, url, env, seed):
 
 
 def main(model, url, episodes, *ids):
-    """Play and print a line for each id: success, share of valid turns, mean progress."""
+    """Play and print a line for each id, also if the endpoint fails or Ctrl-C stops it."""
     set_tracing_disabled(disabled=True)
     count = int(episodes)
     for env_id in ids or TEXT:
-        env = gym.make(env_id)
-        played = [asyncio.run(play(model, url, env, seed)) for seed in range(count)]
-        won, progress = (sum(info[key] for info, _ in played) for key in ("success", "progress"))
-        low, high = wilson(won, count)
-        turns = [one for _, valid in played for one in valid]
-        success = f"success {won / count:.0%} [{low:.0%}, {high:.0%}]"
-        share = sum(turns) / max(len(turns), 1)
-        print(f"{env_id}: {success}, valid {share:.0%}, progress {progress / count:.2f}")
-        env.close()
+        env, played = gym.make(env_id), []
+        try:
+            played.extend(asyncio.run(play(model, url, env, seed)) for seed in range(count))
+        finally:
+            if played:
+                report(env_id, played, count)
+            env.close()
 
 
 if __name__ == "__main__":

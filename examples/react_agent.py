@@ -33,15 +33,14 @@ def play(client, model, env, seed):
     shape = (form or "<think>{thought}</think><action>{action}</action>").format
     seen, info = env.reset(seed=seed)
     rules = f"{info['goal']}\nReply in this form: {shape(thought='why', action='one action')}"
-    messages, valid, ended = [{"role": "system", "content": rules}], [], False
-    while not ended:
+    messages, valid, ends = [{"role": "system", "content": rules}], [], [False]
+    while not any(ends):
         messages.append({"role": "user", "content": content(seen)})
         answer = client.chat.completions.create(model=model, messages=messages, temperature=0)
         reply = answer.choices[0].message.content or ""
         messages.append({"role": "assistant", "content": reply})
-        seen, _, terminated, truncated, info = env.step(reply)
+        seen, _, *ends, info = env.step(reply)  # terminated, truncated
         valid.append(info["valid"])
-        ended = terminated or truncated
     return info, valid
 
 
@@ -51,18 +50,27 @@ def wilson(won, count, z=1.96):
     return [(won + z * z / 2 + side) / (count + z * z) for side in (-reach, reach)]
 
 
+def report(name, played, wanted):
+    """Print success, share of valid turns and mean progress of the episodes that have ended."""
+    count, turns = len(played), [one for _, valid in played for one in valid]
+    won, progress = (sum(info[key] for info, _ in played) for key in ("success", "progress"))
+    success = "success {:.0%} [{:.0%}, {:.0%}]".format(won / count, *wilson(won, count))
+    share = sum(turns) / max(len(turns), 1)
+    left_out = f", {count} of {wanted} episodes" if count < wanted else ""
+    print(f"{name}: {success}, valid {share:.0%}, progress {progress / count:.2f}{left_out}")
+
+
 def main(model, url, episodes, *ids):
-    """Play and print a line for each id: success, share of valid turns, mean progress."""
+    """Play and print a line for each id, also if the endpoint fails or Ctrl-C stops it."""
     client, count = OpenAI(base_url=url), int(episodes)
     for name in ids or IDS:
-        env = gym.make(name, max_turns=30)
-        infos, valid = zip(*(play(client, model, env, seed) for seed in range(count)), strict=True)
-        won, progress = (sum(info[key] for info in infos) for key in ("success", "progress"))
-        low, high = wilson(won, count)
-        success = f"success {won / count:.0%} [{low:.0%}, {high:.0%}]"
-        share = sum(map(sum, valid)) / sum(map(len, valid))
-        print(f"{name}: {success}, valid {share:.0%}, progress {progress / count:.2f}")
-        env.close()
+        env, played = gym.make(name, max_turns=30), []
+        try:
+            played.extend(play(client, model, env, seed) for seed in range(count))
+        finally:
+            if played:
+                report(name, played, count)
+            env.close()
 
 
 if __name__ == "__main__":

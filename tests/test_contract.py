@@ -247,3 +247,73 @@ def test_alfworld_on_the_public_games(alfworld_data, progress):
     env = gym.make("AlfWorld-v0", data=str(alfworld_data), split="valid_seen", progress=progress)
     assert len(env.unwrapped.panel) == 140
     check_agent_env(env, oracle=best(env))
+
+
+# what methods that read success rely on
+
+
+def outcomes(env_id: str, options: dict) -> set[float]:
+    """Rewards that end the episodes of an expert, of nonsense, and of what earns a part."""
+    env = gym.make(env_id, disable_env_checker=True, **options)
+    inner, found = env.unwrapped, set()
+    form = inner.reply_form or "{action}"
+    for seed, kind in itertools.product(range(3), ("expert", "nonsense", "partly")):
+        _, info = env.reset(seed=seed)
+        guide, done = best(env)(env), False
+        partly = iter(parts(inner, info["goal"]) if kind == "partly" else ())
+        while not done:
+            action = guide.act() if kind == "expert" else next(partly, "x")
+            action = action(info) if callable(action) else action
+            reply = action if kind == "partly" else form.format(thought="so", action=action)
+            _, reward, terminated, truncated, info = env.step(reply)
+            done = terminated or truncated
+        found.add(reward)
+    env.close()
+    return found
+
+
+def parts(inner, goal):
+    """Actions that earn a part of a score."""
+    if hasattr(inner, "shop"):
+        yield f"search[{' '.join(goal.split()[:12])}]"
+        yield lambda info: next(one for one in info["admissible_actions"] if "click[b0" in one)
+        yield "click[buy now]"
+    elif hasattr(inner, "question"):
+        more = " thing" if inner.strict else ""  # in strict mode a longer answer earns F1
+        yield f"<answer>{inner.question.answers[0]}{more}</answer>"
+
+
+PAID = [
+    ("AlfWorld-v0", {"max_turns": 15}, False),
+    ("AlfWorld-v0", {"success_reward": 10.0}, True),
+    ("Sokoban-v0", {"reward": "success", "max_turns": 15}, False),
+    ("Sokoban-v0", {"max_turns": 15}, True),
+    ("EZPoints-v0", {}, False),
+    ("EZPoints-v0", {"reward": "verl-agent"}, True),
+    ("EZPoints-v0", {"reward": "rl4vlm"}, True),
+    ("WebShop-v0", {}, False),
+    ("WebShop-v0", {"reward": "score"}, True),
+    ("WebShop-v0", {"reward": "success10"}, True),
+    ("Sotopia-v0", {"reward": "success"}, False),
+    ("Sotopia-v0", {}, True),
+    ("Sotopia-v0", {"reward": "weighted"}, True),
+    ("AppWorld-v0", {"max_turns": 12}, False),
+    ("AppWorld-v0", {"reward": "fraction", "max_turns": 12}, True),
+    ("AppWorld-v0", {"reward": "penalty", "max_turns": 12}, True),
+    ("SearchQA-v0", {}, False),
+    ("SearchQA-v0", {"strict_compat": True}, False),
+    ("SearchQA-v0", {"reward": "sub_em"}, False),
+    ("SearchQA-v0", {"reward": "f1", "strict_compat": True}, True),
+    ("SearchQA-v0", {"reward": "format"}, True),
+    ("WikiSearch-v0", {}, False),
+    ("WikiSearch-v0", {"reward": "sub_em", "strict_compat": True}, False),
+    ("WikiSearch-v0", {"reward": "f1", "strict_compat": True}, True),
+    ("WikiSearch-v0", {"reward": "outcome"}, True),
+    ("WikiSearch-v0", {"reward": "merged"}, True),
+]
+
+
+@pytest.mark.parametrize(("env_id", "options", "graded"), PAID)
+def test_an_environment_declares_outcomes_that_are_not_success(env_id, options, graded):
+    assert gym.make(env_id, **options).unwrapped.graded is graded
+    assert (outcomes(env_id, options) <= {0.0, 1.0}) is not graded

@@ -116,6 +116,9 @@ class AgentEnv(gym.Env[str, str], ABC):
             `agent_envs.expert` uses; "" for none.
         audits: import path of the module with `actions` and `NON_SOLVERS`, which the audits of
             `agent_envs.testing` use; "" for none.
+        graded: whether the reward that ends an episode may be another number than 0 and 1. Methods
+            that read the outcome as success (MGR, PRIME) are then refused before they sample. False
+            also if it is not known.
         waits: whether `reset` or `step` waits for an outside process such as a server. Copies of
             such an environment are stepped concurrently, each in its own thread.
     """
@@ -127,6 +130,7 @@ class AgentEnv(gym.Env[str, str], ABC):
     template: ClassVar[Template | None] = None
     experts: ClassVar[str] = ""
     audits: ClassVar[str] = ""
+    graded: bool = False
     waits: bool = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:

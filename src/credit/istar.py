@@ -6,6 +6,7 @@ from log-probabilities and has the losses of the model. Here they are a verifier
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -134,6 +135,8 @@ class Prime:
         ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or
             `turns` has no column of that name.
     """
+
+    reads_success: ClassVar[bool] = True
 
     gamma: float = 1.0
     column: str = "implicit"

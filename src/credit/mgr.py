@@ -1,6 +1,7 @@
 """MGR, multiplicative gated rewards: validity sets the sign, the trajectory's outcome the size."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,6 +107,8 @@ class MGR:
         ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or no
             `rng`.
     """
+
+    reads_success: ClassVar[bool] = True
 
     beta: float = 0.1
     alpha: float = 0.5

@@ -7,6 +7,7 @@ All adapters of `trainer.integrations` carry these. `rows_of` makes rows for cre
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +17,7 @@ from credit.rows import Rows, rows
 from credit.validation import LARGEST, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from credit.segments import Array
     from credit.turns import Turns
@@ -167,10 +168,19 @@ _Turn: TypeAlias = tuple[TurnRecord, Any, Any]
 """A turn with the task group and the id of its episode."""
 
 
+def _check_ordered(what: str, given: Any) -> None:
+    """Check that there is one value for each episode, which can be read twice."""
+    unordered = isinstance(given, str | bytes | set | frozenset | Mapping)
+    if unordered or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
+        raise TypeError(
+            f"{what} must be a list with one for each episode, got {given!r:.60} "
+            f"({type(given).__name__})"
+        )
+
+
 def _check_sequences(episodes: Any, uid: Any, names: Any) -> None:
-    for what, given in (("episodes", episodes), ("uid", uid), ("trajectory", names)):
-        if isinstance(given, str) or not hasattr(given, "__len__"):
-            raise TypeError(f"{what} must have one for each episode, got {given!r:.60}")
+    for what, given in (("uid", uid), ("trajectory", names)):
+        _check_ordered(what, given)
     if not len(episodes) == len(uid) == len(names):
         raise ValueError(
             f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
@@ -231,8 +241,9 @@ def rows_of(
     Raises:
         ValueError: An episode has no outcome, or turns after it, or a group has two tasks; and what
             `rows` refuses.
-        TypeError: What is no episode of turn records.
+        TypeError: What is no list of episodes, or no episode of turn records.
     """
+    _check_ordered("episodes", episodes)
     names = range(len(episodes)) if trajectory is None else trajectory
     _check_sequences(episodes, uid, names)
     table = [
@@ -272,8 +283,9 @@ def spans_of(
 
     Raises:
         ValueError: A turn has no span.
-        TypeError: What is no turn record.
+        TypeError: What is no turn record, or no list of episodes.
     """
+    _check_ordered("episodes", episodes)
     spans = []
     for row, turns in enumerate(episodes):
         for record in map(TurnRecord.of, turns):
@@ -310,11 +322,27 @@ def token_advantages(
         [R, T] advantages, 0 outside the mask, as `credit.Rows.scatter` returns them.
 
     Raises:
-        ValueError: A turn has no span, or spans and mask do not cover the same tokens; and what
-            the estimator and `credit.rows_of` refuse.
+        ValueError: There are not as many episodes as the mask has rows from `first` on, a turn has
+            no span, or spans and mask do not cover the same tokens; and what the estimator and
+            `credit.rows_of` refuse.
+        TypeError: `first` is no integer, or `mask` no array.
     """
     table = rows_of(episodes, uid)
+    _check_part(first, mask, len(episodes))
     spans = spans_of(episodes[first : first + len(mask)])
     start = sum(len(turns) for turns in episodes[:first])
     part = Rows(table.turns, table.turn[start : start + len(spans)])
     return part.scatter(estimator(table.turns, rng), mask, spans)
+
+
+def _check_part(first: Any, mask: Any, count: int) -> None:
+    """Check that the rows of a mask are some of the `count` episodes."""
+    if not isinstance(first, int | np.integer) or isinstance(first, bool):
+        raise TypeError(f"first must be the number of an episode, got {first!r:.60}")
+    if not hasattr(mask, "__len__"):
+        raise TypeError(f"mask must be [R, T] ones and zeros, got {mask!r:.60}")
+    if not 0 <= first <= count - len(mask):
+        raise ValueError(
+            f"the mask has {len(mask)} rows from episode first={first} on, but the episodes are "
+            f"0 to {count - 1}"
+        )

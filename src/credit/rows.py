@@ -7,6 +7,7 @@ advantage for each turn at the tokens of its reply.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from credit.turns import Turns, as_column
 from credit.validation import as_array, as_finite, as_vector, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -73,13 +74,15 @@ class Rows:
         of_row = self.advantage(advantage)
         tensor = hasattr(mask, "detach")
         given = mask if tensor else as_array("mask", mask)
+        if len(given.shape) != 2:  # noqa: PLR2004
+            raise ValueError(
+                f"mask must be [R, T], got a {type(mask).__name__} of shape {tuple(given.shape)}"
+            )
         inside = given == 1
         if ((given != 0) != inside).any():
             raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
         if tensor:
             inside = inside.cpu().numpy()
-        if len(inside.shape[1:]) != 1:
-            raise ValueError(f"mask must be [R, T], got shape {inside.shape}")
         if spans is None:
             if len(inside) != len(of_row):
                 raise ValueError(
@@ -130,7 +133,8 @@ def rows(
         if name not in COLUMNS:
             known = ("uid", "trajectory", "step", "outcome", "goal", "turn_reward", *COLUMNS)
             raise ValueError(f"unknown column {name!r}{nearest(name, known)}")
-    groups, owners = _ids("uid", uid), _ids("trajectory", trajectory)
+    uids, named = _listed("uid", uid), _listed("trajectory", trajectory)
+    groups, owners = _ids("uid", uids), _ids("trajectory", named)
     given = {
         name: as_column(name, _listed(name, column))
         for name, column in columns.items()
@@ -146,10 +150,9 @@ def rows(
     for name, column in lengths.items():
         if len(column) != len(groups):
             raise ValueError(f"{name} has {len(column)} rows, uid has {len(groups)}")
-    named = _listed("trajectory", trajectory)
-    uids = np.empty(len(groups), dtype=object)
-    uids[:] = _listed("uid", uid)
-    for name, column in {"uid": uids, **whole}.items():
+    texts = np.empty(len(groups), dtype=object)
+    texts[:] = uids
+    for name, column in {"uid": texts, **whole}.items():
         _check_one(name, column, owners, named)
     chosen, turn = _order(owners, steps, named)
     _check_copies(of_row, chosen, turn)
@@ -175,12 +178,16 @@ def _listed(name: str, column: Any) -> list[Any]:
         column = column.tolist()
     if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
         raise TypeError(f"{name} has a value for each row, got the single value {column!r:.60}")
+    if isinstance(column, set | frozenset | Mapping):
+        raise TypeError(
+            f"{name} has a value for each row, in the order of the rows, got a "
+            f"{type(column).__name__}; pass a list"
+        )
     return list(column)
 
 
-def _ids(name: str, column: Any) -> Ids:
+def _ids(name: str, values: Sequence[Any]) -> Ids:
     """Numbers of the values of a column, in the order in which they first occur: [B]."""
-    values = _listed(name, column)
     for row, value in enumerate(values):
         if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
             raise TypeError(f"{name} row {row} is {value!r:.60}; ids are text or integers")
@@ -275,7 +282,7 @@ def _check_copies(columns: Mapping[str, NDArray[Any]], chosen: Ids, turn: Ids) -
 
 def _spans(given: ArrayLike, count: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
     """Spans as [B, 3] int, checked against the shape of the mask."""
-    spans = as_array("spans", given)
+    spans = as_array("spans", _listed("spans", given))
     if not spans.size:
         spans = np.zeros((0, 3), dtype=np.intp)
     if spans.shape != (count, 3) or spans.dtype.kind not in "iu":

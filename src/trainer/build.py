@@ -31,6 +31,7 @@ from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
+from trainer.methods.vine import WithVine
 from trainer.partner import PolicyPartner
 from trainer.policy import Policy
 from trainer.pool import Pool, PooledRollouts
@@ -153,8 +154,8 @@ def make_method(recipe: Recipe) -> Method:
             "critic.learning_rate and prm.learning_rate are both above 0, but only one model can "
             "give credit; set one of them to 0"
         )
-    if name == "dpo":
-        return WithPreference(options, recipe.update, recipe.sampling.temperature)
+    if name in {"dpo", "vine"}:  # no estimators of columns
+        return _dpo(options, recipe) if name == "dpo" else _vine(options, recipe)
     decomposer = str(options.get("decomposer")) if name == "has" else ""
     if decomposer in {"judge", "turnrd"}:
         del options["decomposer"]
@@ -171,6 +172,26 @@ def make_method(recipe: Recipe) -> Method:
     estimator = OwnEstimator(name, estimator) if ":" in name else estimator
     reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
+
+
+def _dpo(options: dict[str, Any], recipe: Recipe) -> Method:
+    return WithPreference(options, recipe.update, recipe.sampling.temperature)
+
+
+def _vine(options: dict[str, Any], recipe: Recipe) -> Method:
+    """Rollouts from states, which the own sampler continues in this process."""
+    for option, given, wanted in (
+        ("sampling.decode", recipe.sampling.decode, "free"),
+        ("engine.name", recipe.engine.name, "own"),
+        ("env.processes", recipe.env.processes, 0),
+        ("partner.model", recipe.partner.model, ""),
+    ):
+        if given != wanted:
+            raise RecipeError(
+                f"credit.name='vine' continues copies of environments in this process, but "
+                f"{option}={given!r}; set it to {wanted!r}"
+            )
+    return WithVine(options)
 
 
 def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
@@ -218,6 +239,7 @@ class OwnEstimator:
                 f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
             )
         self.needs = tuple(needs)
+        self.reads_success = bool(getattr(call, "reads_success", False))
 
     def __call__(self, turns: credit.Turns, rng: np.random.Generator | None) -> Array:
         """The advantage of each turn: [N] float64.
@@ -276,8 +298,9 @@ def _own(found: Any, options: dict[str, Any]) -> Any:
         return found(**options) if isclass(found) else found
     signature(found).bind_partial(**options)
     made = partial(found, **options)
-    if hasattr(found, "needs"):
-        made.needs = found.needs  # type: ignore[attr-defined]
+    for name in ("needs", "reads_success"):
+        if hasattr(found, name):
+            setattr(made, name, getattr(found, name))
     return made
 
 

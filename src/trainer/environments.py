@@ -247,6 +247,25 @@ def check_turn_reward(info: Mapping[str, Any], source: str) -> None:
         )
 
 
+def graded(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment declares that outcomes may be other numbers than 0 and 1."""
+    return bool(getattr(env.unwrapped, "graded", False))
+
+
+def check_success(method: str, estimator: Any, env_id: str, *, graded: bool) -> None:
+    """Check that an estimator that reads the outcome as success gets 0 or 1.
+
+    Raises:
+        RecipeError: The environment is `graded`.
+    """
+    if graded and getattr(estimator, "reads_success", False):
+        raise RecipeError(
+            f"{method} reads the outcome as success, 0 or 1, but with its options {env_id} pays "
+            "other numbers; give it reward='success' (AlfWorld: success_reward=1, SearchQA and "
+            "WikiSearch: reward='em'), or choose another method"
+        )
+
+
 def form_of(env: gym.Env[str, str]) -> str:
     """Format of a whole reply if the environment parses replies itself, else ""."""
     return str(getattr(env.unwrapped, "reply_form", ""))

@@ -28,7 +28,7 @@ from trainer.evaluate import Eval
 from trainer.methods.critic import CriticOptions
 from trainer.methods.implicit import ImplicitOptions
 from trainer.methods.turnrd import TurnRDOptions
-from trainer.options import STRICT, Count, Positive, Threads
+from trainer.options import STRICT, Count, Positive, Threads, explained
 from trainer.partner import PartnerOptions
 from trainer.policy import Model
 from trainer.recipes import RecipeError
@@ -68,7 +68,7 @@ class Credit:
     """The estimator and its options.
 
     Attributes:
-        name: A name of `credit.names()`, "dpo", or "package.module:Name" of your own.
+        name: A name of `credit.names()`, "dpo", "vine", or "package.module:Name" of your own.
         options: Keyword arguments of the estimator.
     """
 
@@ -141,7 +141,7 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
     try:
         made = _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
     except ValidationError as error:
-        raise RecipeError(_explain(error)) from error
+        raise RecipeError(explained(error)) from error
     if not made.name or made.name in {".", ".."} or {"/", "\\"} & set(made.name):
         raise RecipeError(
             f"name = {made.name!r}: a recipe's name is one plain name, that of its folder in runs; "
@@ -305,13 +305,3 @@ def _unknown(key: str) -> str:
     if section in sections:
         return f"no option {key!r}; {section} has {', '.join(sections[section])}"
     return f"no option {key!r}; the sections are {', '.join(s for s in sections if '.' not in s)}"
-
-
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"])
-        whole = problem["type"] == "value_error"  # of a section, which may hold a password
-        given = "" if whole else f" = {problem['input']!r}"
-        lines.append(f"{key}{given}: {problem['msg'].removeprefix('Value error, ')}")
-    return "; ".join(lines)

@@ -19,7 +19,7 @@ from agent_envs.prompt import unmarked, without_goal
 from agent_envs.vector import at_once, waits
 from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
-from trainer.environments import make_env
+from trainer.environments import graded, make_env
 from trainer.episodes import Episode, Step
 from trainer.integrations.episode import (
     TextEpisode,
@@ -28,7 +28,7 @@ from trainer.integrations.episode import (
     called,
     drawn,
 )
-from trainer.workers import Workers
+from trainer.workers import Workers, applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,6 +158,10 @@ class Rollouts:
         """The tasks of the split."""
         panel: Panel = self.envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
         return panel
+
+    def graded(self) -> bool:
+        """Whether the environment declares that outcomes may be other numbers than 0 and 1."""
+        return applied(self.envs(1)[0], graded)
 
     def turn_rewards(self) -> bool:
         """Whether the environment reports turn rewards; steps it once with an empty reply."""

@@ -45,6 +45,7 @@ from trainer.build import (
 from trainer.checkpoint import Checkpoints
 from trainer.correction import corrected, fill_entropies
 from trainer.engines.factory import make_engine
+from trainer.environments import check_success
 from trainer.learner import Learner
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trainer.batch import Row
+    from trainer.engines import Sampler
     from trainer.episodes import Episode
     from trainer.methods import Method
     from trainer.policy import Policy
@@ -119,7 +121,10 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
     Raises:
         RunError: The estimator reads turn rewards or the right answer and the environment reports
             none.
+        RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
+    estimator = getattr(method, "estimator", None)  # DPO has none
+    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded())
     if "turn_reward" in method.needs and not rollouts.turn_rewards():
         raise RunError(
             f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
@@ -279,6 +284,8 @@ class _Run:
             turns=credit.Turns.from_episodes(played, outcome_in_reward=False),
             rows=rows,
             rng=np.random.default_rng(self._seed("credit")),
+            rollouts=self.training,
+            sampler=self._sampler(),
         )
         rows, advantage, learned, more = self.method.credit(experience)
         self._record(played, advantage)
@@ -333,12 +340,17 @@ class _Run:
             self.ahead = in_thread(partial(self._played, self.step + 1))
         return played
 
+    def _sampler(self) -> Sampler:
+        """The policy at the temperature of training."""
+        temperature = self.recipe.sampling.temperature
+        return make_sampler(self.recipe, self.engine, self.policy, temperature)
+
     def _played(self, step: int) -> list[Episode]:
         """Rollouts of newly drawn tasks; `sampling.redraws` replaces groups of equal outcomes."""
         sampling = self.recipe.sampling
         kept: list[Episode] = []
         last: list[Episode] = []
-        sampler = make_sampler(self.recipe, self.engine, self.policy, sampling.temperature)
+        sampler = self._sampler()
         for attempt in range(sampling.redraws + 1):
             missing = sampling.tasks - len(kept) // sampling.rollouts
             if not missing:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credit
-from credit.records import VERSION, TurnRecord, rows_of
+from credit.records import VERSION, TurnRecord, rows_of, spans_of, token_advantages
 from tests.credit.batches import batches
 
 PLAIN = {"task_id": "t", "goal": "a mug", "step": 0, "action": "go", "anchor": "s0", "valid": True}
@@ -253,3 +253,58 @@ def test_each_episode_needs_a_uid():
         rows_of([PLAIN], [0])
     with pytest.raises(TypeError, match="a turn record is a mapping, got 'go'"):
         rows_of([["go"]], [0])
+
+
+@pytest.mark.parametrize("given", [iter([CUT]), None, {0: CUT}, 3])
+def test_episodes_are_a_list(given):
+    """A generator would be used up."""
+    for call in (lambda: rows_of(given, ["a"]), lambda: spans_of(given)):
+        with pytest.raises(TypeError, match="episodes must be a list with one for each episode"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["uid", "trajectory"])
+@pytest.mark.parametrize("given", [iter("ab"), {"a", "b"}, "ab", None])
+def test_ids_of_episodes_are_a_list(name, given):
+    ids = {"uid": ["a", "a"]} | {name: given}
+    if ids == {"uid": ["a", "a"], "trajectory": None}:  # the episodes are numbered
+        assert len(rows_of([CUT, CUT], **ids).turns) == 6
+        return
+    with pytest.raises(TypeError, match=f"{name} must be a list with one for each episode"):
+        rows_of([CUT, CUT], **ids)
+
+
+# a part of the tokens
+
+SPANNED = [[replace(episode(1, won)[0], span=(0, 1))] for won in (0.0, 1.0, 1.0)]
+
+
+def of_part(first, rows=1):
+    """Outcomes as advantages of the tokens of some of three episodes."""
+    return token_advantages(
+        lambda turns, _: turns.outcome, SPANNED, ["a"] * 3, np.ones((rows, 1)), first=first
+    ).tolist()
+
+
+def test_a_mask_may_have_a_part_of_the_episodes():
+    assert [of_part(first) for first in range(3)] == [[[0.0]], [[1.0]], [[1.0]]]
+    assert of_part(np.int64(1), rows=2) == [[1.0], [1.0]]
+    assert of_part(3, rows=0) == []
+
+
+@pytest.mark.parametrize(("first", "rows"), [(-1, 1), (-3, 3), (3, 1), (1, 3), (0, 4), (10**9, 1)])
+def test_the_rows_of_a_mask_are_episodes(first, rows):
+    message = f"the mask has {rows} rows from episode first={first} on, but the episodes are 0 to 2"
+    with pytest.raises(ValueError, match=message):
+        of_part(first, rows)
+
+
+@pytest.mark.parametrize("first", [None, 1.0, "0", True])
+def test_first_is_a_number(first):
+    with pytest.raises(TypeError, match=f"first must be the number of an episode, got {first!r}"):
+        of_part(first)
+
+
+def test_a_mask_is_needed():
+    with pytest.raises(TypeError, match=r"mask must be \[R, T\] ones and zeros, got None"):
+        token_advantages(lambda turns, _: turns.outcome, SPANNED, ["a"] * 3, None)

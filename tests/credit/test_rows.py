@@ -291,6 +291,25 @@ def test_no_rows():
         assert made(name)(credit.rows(**columns).turns).shape == (0,)
 
 
+@pytest.mark.parametrize("once", [iter, lambda column: (value for value in column)])
+def test_columns_that_can_be_read_only_once(once):
+    """The same rows as from lists, and the same errors."""
+    columns = every_column()
+    of_lists = credit.rows(**columns)
+    verified = {name: once(values) for name, values in columns["turn_reward"].items()}
+    rows = credit.rows(
+        **{name: once(values) for name, values in columns.items() if name != "turn_reward"},
+        turn_reward=verified,
+    )
+    for name in ("group", "outcome", "goal", "trajectory", "turn_reward", *COLUMNS):
+        assert getattr(rows.turns, name).tolist() == getattr(of_lists.turns, name).tolist()
+    with pytest.raises(ValueError, match="trajectory 'x' has the uid 'a' in row 0 and 'b' in row"):
+        credit.rows(**TWO | {"uid": once("ab"), "trajectory": once("xx")})
+    spans = [(0, 0, 1), (0, 1, 2)]
+    of_lists = credit.rows(**TWO)
+    assert of_lists.scatter(once([1.0, 2.0]), [[1, 1]], once(spans)).tolist() == [[1.0, 2.0]]
+
+
 # refusals
 
 TWO = {"uid": [0, 0], "trajectory": ["x", "x"], "step": [0, 1], "outcome": [1.0, 1.0]}
@@ -360,6 +379,8 @@ def test_an_error_names_the_given_row(column):
         ({"turn_reward": np.zeros((2, 1))}, "turn_reward row 0 is .*names of the verifiers"),
         ({"turn_reward": {"exact": ["yes", "no"]}}, "turn_reward 'exact' row 0 is 'yes'"),
         ({"action": "look"}, "action has a value for each row"),
+        ({"uid": {"a", "b"}}, "uid has a value for each row, in the order of the rows, got a set"),
+        ({"outcome": {0: 1.0, 1: 1.0}}, "in the order of the rows, got a dict; pass a list"),
     ],
 )
 def test_other_types_are_refused(changed, message):
@@ -370,7 +391,9 @@ def test_other_types_are_refused(changed, message):
 @pytest.mark.parametrize(
     ("mask", "spans", "message"),
     [
-        ([1, 1], None, r"mask must be \[R, T\], got shape \(2,\)"),
+        ([1, 1], None, r"mask must be \[R, T\], got a list of shape \(2,\)"),
+        (None, None, r"mask must be \[R, T\], got a NoneType of shape \(\)"),
+        (iter([[1], [1]]), None, r"mask must be \[R, T\], got a list_iterator of shape \(\)"),
         ([[1, 1]], None, "mask has 1 rows, but 2 turns were given; .*pass spans"),
         ([[1, 1]], [(0, 0, 1)], "spans must be 2 rows"),
         ([[1, 1]], [(0.0, 0, 1), (0, 1, 2)], "as integers, got shape .* of float64"),

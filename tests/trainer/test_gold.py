@@ -31,7 +31,7 @@ def experience(tiny_policy):
     sampler = Sampler(OwnEngine(tiny_policy), tiny_policy, Decoding(1.0, 8, "free"))
     played = rollouts.play(tasks, sampler, seed=0)
     turns = credit.Turns.from_episodes(played, outcome_in_reward=False)
-    return Experience(0, played, turns, make_rows(played), np.random.default_rng(0))
+    return Experience(0, played, turns, make_rows(played), np.random.default_rng(0), None, None)
 
 
 class Told:

@@ -55,7 +55,7 @@ def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
     for episode, outcome in zip(episodes, outcomes, strict=True):
         episode.outcome = outcome
     turns = credit.Turns.from_episodes(episodes)
-    return Experience(1, episodes, turns, make_rows(episodes), np.random.default_rng(0))
+    return Experience(1, episodes, turns, make_rows(episodes), np.random.default_rng(0), None, None)
 
 
 def chosen(*options):

@@ -405,6 +405,15 @@ def test_a_method_that_reads_what_is_not_reported_is_refused(tiny_folder, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_a_method_that_reads_success_needs_an_environment_that_pays_it(tiny_folder, tmp_path):
+    chosen = recipe.load("sokoban mgr pocket", [f"policy.model={tiny_folder}"])
+    with pytest.raises(
+        recipes.RecipeError, match=r"name='mgr' reads the outcome as success.*give it reward='succ"
+    ):
+        train(chosen, tmp_path / "run", console=quiet())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     "method",
     [

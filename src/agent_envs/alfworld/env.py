@@ -144,7 +144,7 @@ class AlfWorld(AgentEnv):
         self.library = open_library(data, split, task_types)
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
         self.progress = progress
-        self.success_reward = success_reward
+        self.success_reward, self.graded = success_reward, success_reward != 1
         self.facts = facts
         self.walkthrough = walkthrough
         self.dialect = dialect

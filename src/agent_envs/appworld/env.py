@@ -174,6 +174,7 @@ class AppWorld(AgentEnv):
         panel = Panel(split, _kept(self.world.task_ids(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
+        self.graded = reward != "success"
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The request."""

@@ -121,7 +121,7 @@ class EZPoints(AgentEnv):
         one_of("reward", reward, tuple(SCHEMES))
         one_of("action_space", action_space, ACTIONS)
         one_of("observation", observation, OBSERVATIONS)
-        self.scheme = SCHEMES[reward]
+        self.scheme, self.graded = SCHEMES[reward], reward != "success"
         most = TURNS if self.scheme.longest is None else self.scheme.longest + 1
         turns = most if max_turns is None else max_turns
         if self.scheme.longest is not None and turns > most:

@@ -183,6 +183,7 @@ class SearchQA(AgentEnv):
         self.waits = bool(getattr(self.retriever, "waits", False))
         self.protocol, self.strict, self.k = protocol, strict_compat, k
         self.reward, self.by, self.passage_characters = reward, anchor, passage_characters
+        self.graded = reward not in ("em", "sub_em")
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""

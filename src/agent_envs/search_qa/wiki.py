@@ -175,6 +175,7 @@ class WikiSearch(AgentEnv):
         turns = (8 if strict_compat else TURNS[protocol]) if max_turns is None else max_turns
         super().__init__(self.data.panel(split, kinds), max_turns=turns, render_mode=render_mode)
         self.protocol, self.strict, self.reward = protocol, strict_compat, reward
+        self.graded = reward not in ("em", "sub_em")
         self.article_characters = article_characters
         self.pages = pages_of(self.data.corpus)
         if protocol == "mt_grpo":

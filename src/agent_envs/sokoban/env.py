@@ -159,6 +159,7 @@ class Sokoban(AgentEnv):
             self.source = Made(settings, split or "train", rooms)
         super().__init__(self.source.panel, max_turns=max_turns, render_mode=render_mode)
         self.layout, self.reward, self.wall, self.budget = layout, reward, wall, solver_budget
+        self.graded = reward != "success"
         self.actions = ACTIONS[action_space]
         self.numbered = action_space != "text"
         if self.numbered:

@@ -173,6 +173,7 @@ class Sotopia(AgentEnv):
         turns = ACTS // (1 if self.external else 2) if max_turns is None else max_turns
         super().__init__(panel, max_turns=turns, render_mode=render_mode)
         self.reward, self.weights = reward, _weights(weights or {})
+        self.graded = reward != "success"
         self.flags_errors = on_judge_error == "flag"
         self._check(panel.task_ids[0])
 

@@ -163,6 +163,7 @@ class WebShop(AgentEnv):
         panel = open_panel(self.shop, split)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.observation, self.reward, self.progress = observation, reward, progress
+        self.graded = reward != "success"
         self.shown = previous_observations, previous_actions
         if observation == "html":
             self.observation_space = FreeText(HTML_LENGTH)

@@ -42,7 +42,7 @@ def serve(
     Clients send the token in $AGENT_ENVS_TOKEN, if it is set.
     """
     from trainer.cli.game import find
-    from trainer.integrations import openenv
+    from trainer.integrations import openenv, serving
     from trainer.integrations.gate import Limits
 
     given = dict(map(assignment, options or ()))
@@ -54,11 +54,11 @@ def serve(
         name,
         splits=split or ["train"],
         limits=limits,
-        token=os.environ.get(openenv.TOKEN, ""),
+        token=os.environ.get(serving.TOKEN, ""),
         **given,
     )
     page = console()
-    openenv.serve(
+    serving.serve(
         app,
         host,
         port,

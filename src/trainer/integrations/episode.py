@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
+from pydantic import ValidationError
 
 from agent_envs.prompt import IMAGE, unmarked
 from agent_envs.vector import in_thread, waits
-from credit.records import TurnRecord
+from credit.records import TurnRecord, rows_of
 from trainer.environments import (
     OWN_REWARD,
     Env,
     PromptOptions,
+    check_success,
     check_turn_reward,
     form_of,
+    graded,
     make_env,
 )
+from trainer.options import explained
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from agent_envs.panels import Panel
+    from credit import Estimator
 
 _Made = TypeVar("_Made")
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
@@ -271,8 +276,11 @@ class Episodes:
             for name in ("split", "data", "max_turns", "invalid_penalty", "wrappers")
             if name in options
         }
-        self.env = Env(id=env, **ours, options=options)
-        self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+        try:
+            self.env = Env(id=env, **ours, options=options)
+            self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise RecipeError(f"the options of {env!r:.200}: {explained(error)}") from error
         self._idle = deque([self._made()])
         self._lent: dict[int, TextEpisode] = {}
 
@@ -290,6 +298,13 @@ class Episodes:
         panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
         return panel
 
+    @property
+    def graded(self) -> bool:
+        """Whether the environment declares that outcomes may be other numbers than 0 and 1."""
+        env = self._taken()
+        self._idle.append(env)
+        return graded(env)
+
     def tasks(self, count: int = 0, *, seed: int = 0) -> list[dict[str, Any]]:
         """Tasks for a trainer's data set, as keyword arguments of `start` and JSON values.
 
@@ -299,10 +314,12 @@ class Episodes:
             seed: Seed of the draw and of the episodes' seeds.
 
         Raises:
-            ValueError: `count` is no number of tasks.
+            ValueError: `count` is no number of tasks, or `seed` is no integer of at least 0.
         """
         if type(count) is not int or count < 0:
             raise ValueError(f"count must be a number of tasks, 0 for all, got {count!r:.60}")
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {seed!r:.60}")
         rng, ids = np.random.default_rng(seed), self.panel.task_ids
         order = drawn(len(ids), count, rng) if count else range(len(ids))
         seeds = rng.integers(2**31, size=len(order)).tolist()
@@ -330,13 +347,24 @@ class Episodes:
         return episode
 
     def fork(self, episode: TextEpisode) -> TextEpisode:
-        """A copy of a running episode, as `TextEpisode.fork`; `release` it when it has ended."""
+        """A copy of a running episode, as `TextEpisode.fork`; `release` it when it has ended.
+
+        Raises:
+            TypeError: It is no episode, or its environment cannot be copied.
+            gymnasium.error.ResetNeeded: The episode has ended.
+        """
+        _check_episode("fork", episode)
         copied = episode.fork()
         self._lent[id(copied)] = copied
         return copied
 
     def release(self, episode: TextEpisode) -> None:
-        """Take an episode's environment back; the episode is stopped if it still runs."""
+        """Take an episode's environment back; the episode is stopped if it still runs.
+
+        Raises:
+            TypeError: It is no episode.
+        """
+        _check_episode("release", episode)
         episode.stop()
         if self._lent.pop(id(episode), None) is not None:
             self._idle.append(episode.env)
@@ -354,6 +382,36 @@ class Episodes:
 
     def _made(self) -> gym.Env[str, str]:
         return make_env(self.env, self.prompt, split=self.env.split)
+
+
+def _check_episode(call: str, given: Any) -> None:
+    if not isinstance(given, TextEpisode):
+        raise TypeError(f"{call} takes an episode that start or fork returned, got {given!r:.60}")
+
+
+def check_fit(method: str, estimator: Estimator, episodes: Episodes) -> None:
+    """Check that an environment reports what an estimator reads, by an episode of one empty reply.
+
+    Args:
+        method: The estimator as errors name it.
+        estimator: Credit method. The adapter gives the entropies if `needs` lists them.
+        episodes: Episodes of the environment.
+
+    Raises:
+        RecipeError: A column is missing, or an outcome is not what the estimator reads.
+    """
+    check_success(method, estimator, episodes.env.id, graded=episodes.graded)
+    episode = episodes.start(task=0, seed=0)
+    try:
+        episode.step("")
+    finally:
+        episodes.release(episode)
+    entropy = 0.0 if "entropy" in getattr(estimator, "needs", ()) else None
+    records = [replace(one, entropy=entropy) for one in episode.records]
+    try:
+        estimator(rows_of([records, records], ["probe"] * 2).turns, np.random.default_rng(0))
+    except ValueError as error:
+        raise RecipeError(f"{method} does not fit {episodes.env.id}: {error}") from error
 
 
 def text_episodes(env: str, **options: Any) -> Episodes:

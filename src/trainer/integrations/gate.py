@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +33,7 @@ FIELDS: dict[str, dict[str, type]] = {
         "task_id": str,
         "fork": str,
     },
-    "step": {"reply": str, "metadata": dict},
+    "step": {"reply": str, "stop": bool, "metadata": dict},
     "state": {},
     "close": {},
 }
@@ -44,11 +45,13 @@ TASK_PAGES = {
 }
 WHOLE = 4
 """A message is refused if longer than its limit; longer than this many limits, it is not read."""
+_log = logging.getLogger(__name__)
 _LARGEST = 2**63 - 1
 _NAME = 255  # characters of an id
 _TOKEN = 16  # characters
 _AGAIN = 1013  # WebSocket: try again later
 _POLICY = 1008  # WebSocket: policy violation
+_GONE = 1006  # WebSocket: no close was received
 
 
 @dataclass(frozen=True)
@@ -141,12 +144,26 @@ class Gate:
             return
         self.sessions += 1
         passed = [{"type": "websocket.connect"}]
+        gone = False  # or it has not read for the limit on idle time
+
+        async def tell(message: Message) -> None:
+            nonlocal gone
+            if not gone:  # OpenEnv goes on to the next message, which ends the session
+                try:
+                    async with asyncio.timeout(self.limits.idle):
+                        await send(message)
+                except OSError:  # a TimeoutError, too
+                    gone = True
 
         async def next_message() -> Message:
-            return passed.pop() if passed else await self._checked(receive, send)
+            if passed:
+                return passed.pop()
+            return _end(_GONE) if gone else await self._checked(receive, tell)
 
         try:
-            await self.app(scope, next_message, send)
+            await self.app(scope, next_message, tell)
+        except asyncio.CancelledError:  # the server stops, and a step still runs
+            _log.warning("the server stopped during a step; it ends with the process")
         finally:
             self.sessions -= 1
 
@@ -165,7 +182,7 @@ class Gate:
                     "SESSION_ERROR",
                 )
                 await send(idle.frame)
-                return {"type": "websocket.disconnect", "code": _POLICY}
+                return _end(_POLICY)
             except Refused as refusal:
                 await send(refusal.frame)
             else:
@@ -253,13 +270,21 @@ class Gate:
                         most = self.limits.message
                         raise Refused(f"a request has at most {most} bytes", status=413)
             if body:
-                json.loads(body, parse_constant=_refuse_constant)
+                given = json.loads(body, parse_constant=_refuse_constant)
+                json.dumps(given, ensure_ascii=False).encode()
         except TimeoutError:
             late = f"the request did not end within {self.limits.idle:g} s"
             raise Refused(late, status=408) from None
+        except UnicodeEncodeError:
+            odd = "the request has an unpaired surrogate, which is no text"
+            raise Refused(odd, status=400) from None
         except (ValueError, RecursionError) as error:
             raise Refused(f"a request is JSON, got {body!r:.60}: {error}", status=400) from None
         return body
+
+
+def _end(code: int) -> Message:
+    return {"type": "websocket.disconnect", "code": code}
 
 
 def check(text: str | None, limit: int) -> None:
@@ -294,8 +319,11 @@ def check(text: str | None, limit: int) -> None:
     for name, value in data.items():
         if value is not None or kind != "reset":
             _check_value(name, value, known[name])
-    if kind == "step" and "reply" not in data:
-        raise Refused('a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}')
+    if kind == "step" and ("reply" in data) == data.get("stop", False):
+        raise Refused(
+            'a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}, or '
+            '"stop": true alone'
+        )
 
 
 def _check_names(what: str, given: dict[str, Any], known: Any) -> None:
@@ -307,8 +335,8 @@ def _check_names(what: str, given: dict[str, Any], known: Any) -> None:
 
 
 def _check_value(name: str, value: Any, kind: type) -> None:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = {int: "an integer", str: "text", dict: "an object"}[kind]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        wanted = {int: "an integer", str: "text", bool: "true or false", dict: "an object"}[kind]
         raise Refused(f"{name} is {wanted}, got {value!r:.60}")
     if isinstance(value, int) and not 0 <= value <= _LARGEST:
         raise Refused(f"{name} must lie in 0..2**63-1, got {value!r:.60}")

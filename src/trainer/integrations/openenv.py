@@ -2,37 +2,42 @@
 
 A session is a WebSocket connection of OpenEnv's protocol; `GenericEnvClient` of openenv and
 `trainer.integrations.remote.Remote` play it. Needs no torch. `trainer.integrations.gate` has the
-checks of callers and messages.
+checks of callers and messages, `trainer.integrations.serving` runs the server.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
-import signal
 import struct
 import zlib
 from base64 import b64encode
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from ipaddress import ip_address
+from queue import SimpleQueue
 from secrets import token_urlsafe
-from socket import AI_PASSIVE, getaddrinfo
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
 
+from agent_envs.contract import encodable
 from agent_envs.panels import nearest
-from agent_envs.retrieval.server import address_of, listen
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, TextEpisode
-from trainer.integrations.gate import WHOLE, Gate, Limits
+from trainer.integrations.gate import Gate, Limits
+from trainer.options import explained
 
 check_version("openenv", "0.10")
 
 from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 from openenv.core.env_server import (
     Action,
     Environment,
@@ -41,26 +46,23 @@ from openenv.core.env_server import (
     create_fastapi_app,
 )
 from openenv.core.env_server.types import EnvironmentMetadata
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from uvicorn import Server
+    from collections.abc import Iterator, Sequence
 
     from agent_envs.panels import Panel
     from trainer.vision import Picture
 
-TOKEN = "AGENT_ENVS_TOKEN"  # noqa: S105  a name
-"""Environment variable of the command's token."""
+_Call = tuple[Callable[[], "Told"], Future["Told"]]
 _log = logging.getLogger(__name__)
-_GRACE = 10  # seconds that running steps may still take when the server stops
 
 
 class Reply(Action):
-    """A model's whole reply."""
+    """A model's whole reply, or the end of the episode."""
 
-    reply: str = Field(description="The model's whole reply, with its thinking")
+    reply: str = Field("", description="The model's whole reply, with its thinking")
+    stop: bool = Field(False, description="End the episode here, as truncated, without a turn")
 
 
 class Told(Observation):
@@ -149,8 +151,8 @@ class Served:
 class Session(Environment[Reply, Told, Episode]):
     """One client's episodes, one after another.
 
-    OpenEnv makes one for each connection and calls it in a thread of its own, so that a slow step
-    does not hold up other sessions.
+    OpenEnv makes one for each connection. Resets and steps run in a thread of the session, so that
+    a slow one holds up neither other sessions nor the end of the process.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -161,6 +163,18 @@ class Session(Environment[Reply, Told, Episode]):
         self.episode: TextEpisode | None = None
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
+        self._closing = False
+        self._calls: SimpleQueue[_Call | None] | None = None
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **task: Any
+    ) -> Told:
+        """`reset` in the session's thread."""
+        return await self._threaded(partial(self.reset, seed, episode_id, **task))
+
+    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+        """`step` in the session's thread."""
+        return await self._threaded(partial(self.step, action))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -185,21 +199,22 @@ class Session(Environment[Reply, Told, Episode]):
         else:
             split = split or next(iter(self.served.panels))
             copied, task = None, self._task(split, index, task_id)
-        with self._lock:
+        with self._held():
             self._release()
             self.split, self.episode_id = split, episode_id or ""
-            with _reported("reset"):
+            with self._reported("reset"):
                 self.episode = copied or self._source(split).start(task=task, seed=seed)
+                told = self._told(None)
             self.served.sessions[self.id] = self
-            return self._told(None)
+            return told
 
     def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
-        """Take a turn with a model's reply.
+        """Take a turn with a model's reply, or end the episode as truncated.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode runs.
         """
-        with self._lock:
+        with self._held():
             if self.episode is None:
                 raise ResetNeeded(
                     "no episode runs in this session: reset first; a new connection is a new "
@@ -209,10 +224,13 @@ class Session(Environment[Reply, Told, Episode]):
                 raise ResetNeeded(
                     f"the episode of {self.episode.task_id!r} has ended: reset starts another one"
                 )
-            with _reported("step"):
+            if action.stop:
+                self.episode.stop()
+                return self._told(0.0)  # the last turn was paid when it was taken
+            with self._reported("step"):
                 self.episode.step(action.reply)
-            record = self.episode.records[-1]
-            return self._told(record.reward + (record.outcome or 0.0))
+                record = self.episode.records[-1]
+                return self._told(record.reward + (record.outcome or 0.0))
 
     @property
     def state(self) -> Episode:
@@ -232,12 +250,14 @@ class Session(Environment[Reply, Told, Episode]):
         )
 
     def close(self) -> None:
-        """Close the environments of the session; forks of it go on."""
-        with self._lock:
-            self.served.sessions.pop(self.id, None)
-            self._release()
-            for episodes in self._episodes.values():
-                episodes.close()
+        """Close the environments of the session; forks of it go on.
+
+        While a step runs, they are closed when it ends.
+        """
+        self._closing = True
+        if self._calls is not None:
+            self._calls.put(None)
+        self._close_free()
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Name and purpose of the environment."""
@@ -298,7 +318,7 @@ class Session(Environment[Reply, Told, Episode]):
                 f"no session {fork!r:.60} has an episode; give the id that its observations have, "
                 "and fork before it is closed"
             )
-        with source._lock:  # noqa: SLF001
+        with source._held():  # noqa: SLF001
             if source.episode is None:
                 raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
@@ -308,6 +328,52 @@ class Session(Environment[Reply, Told, Episode]):
 
     def _source(self, split: str) -> Episodes:
         return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
+
+    async def _threaded(self, call: Callable[[], Told]) -> Told:
+        """The result of a call in the session's thread, which does not hold up an exit."""
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            Thread(target=_work, args=(self._calls,), name="session", daemon=True).start()
+        result: Future[Told] = Future()
+        result.set_running_or_notify_cancel()
+        self._calls.put((call, result))
+        return await asyncio.wrap_future(result)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Use the episode alone."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            if self._closing:
+                self._close_free()
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Raise errors of the environment with one line of text, which OpenEnv sends."""
+        try:
+            yield
+        except Error as error:  # of Gymnasium, e.g. a reset that is needed
+            raise type(error)(_line(error)) from error
+        except Exception as error:
+            if not self._closing:  # else its processes may have ended under it
+                _log.exception("%s failed", what)
+            raise RuntimeError(
+                f"{what} failed on the server ({type(error).__name__}: {_line(error):.500}); reset "
+                "starts another episode"
+            ) from error
+
+    def _close_free(self) -> None:
+        """Close the environments, unless another thread uses them, which then does it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.served.sessions.pop(self.id, None)
+                self._release()
+                for episodes in self._episodes.values():
+                    episodes.close()
+            finally:
+                self._lock.release()
 
     def _release(self) -> None:
         if self.episode is not None:
@@ -366,106 +432,33 @@ def make_app(
         state_cls=Episode,
         mode="production",  # without POST /reset and /step, whose episodes end with the request
     )
+    app.add_exception_handler(RequestValidationError, _invalid)
     return Gate(app, env, limits=limits, token=token)
 
 
-def serve(
-    app: Gate,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    *,
-    public: bool = False,
-    ready: Callable[[str], object] = print,
-) -> None:
-    """Serve until SIGINT or SIGTERM, in the main thread.
-
-    Args:
-        app: What `make_app` made.
-        host: Host name or address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        public: Allow other machines to connect without a token.
-        ready: Called with the address once the server accepts connections.
-
-    Raises:
-        ValueError: Other machines could connect without a token, or the port is out of range.
-        OSError: The port is taken.
-    """
-    check_host(host, protected=app.token or public)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        # uvicorn raises the signal that ended it again; both signals end this call.
-        with listen(host, port) as listening, suppress(KeyboardInterrupt):
-            ready(address_of(listening))
-            _server(app).run([listening])
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _line(error: Exception) -> str:
+    """The text of an error in one line that UTF-8 can hold."""
+    said = explained(error) if isinstance(error, ValidationError) else str(error)
+    return encodable(" ".join(said.split()))
 
 
-@contextmanager
-def serving(app: Gate, port: int = 0) -> Iterator[str]:
-    """A server in a thread of this process for the duration of the context; yields its address.
-
-    It listens on 127.0.0.1. Errors are as in `serve`.
-    """
-    server = _server(app)
-    with listen("127.0.0.1", port) as listening:
-        thread = Thread(target=server.run, args=([listening],), name="openenv-server")
-        thread.start()
+def _work(calls: SimpleQueue[_Call | None]) -> None:
+    """Make calls one after another, until there is None."""
+    while (given := calls.get()) is not None:
+        call, result = given
         try:
-            yield address_of(listening)
-        finally:
-            server.should_exit = True
-            thread.join()
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised where the result is awaited
+            result.set_exception(error)
 
 
-def _server(app: Gate) -> Server:
-    from uvicorn import Config, Server
-
-    return Server(
-        Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            proxy_headers=False,
-            server_header=False,
-            workers=1,
-            ws="websockets-sansio",
-            ws_max_size=WHOLE * app.limits.message,
-            ws_per_message_deflate=False,  # memory, and messages that expand
-            limit_concurrency=2 * app.limits.sessions + 32,
-            timeout_graceful_shutdown=_GRACE,
-        )
-    )
-
-
-def check_host(host: str, *, protected: bool) -> None:
-    """Refuse an address that other machines reach, unless `protected`.
-
-    Raises:
-        ValueError: They could connect.
-    """
-    reached = [entry[4][0] for entry in getaddrinfo(host or None, 0, flags=AI_PASSIVE)]
-    if not protected and not all(ip_address(one).is_loopback for one in reached):
-        raise ValueError(
-            f"host {host!r} lets other machines connect, so set a token in ${TOKEN}, or listen on "
-            "127.0.0.1; --public serves without a token"
-        )
-
-
-@contextmanager
-def _reported(what: str) -> Iterator[None]:
-    """Log errors that are no one's mistake; OpenEnv sends the client only their text."""
-    try:
-        yield
-    except (ValueError, TypeError, Error):
-        raise
-    except Exception as error:
-        _log.exception("%s failed", what)
-        raise RuntimeError(
-            f"{what} failed on the server ({type(error).__name__}: {error!s:.500}); reset starts "
-            "another episode"
-        ) from error
+async def _invalid(_: Any, error: Exception) -> Response:
+    """Answer a request of a page whose fields do not fit: one line that names them."""
+    problems = [
+        f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"
+        for one in error.errors()  # type: ignore[attr-defined]
+    ]
+    return JSONResponse({"detail": "; ".join(problems)}, 422)
 
 
 def _url(picture: Picture) -> str:

@@ -80,6 +80,18 @@ class Remote:
         self.outcome = record.outcome or 0.0
         return self.message, self.done
 
+    def stop(self) -> None:
+        """End the episode where it is, as truncated, e.g. because the tokens are used up.
+
+        As at the limit on turns, what the environment paid for the last turn is the outcome.
+        """
+        if self.done or not self.session:
+            return
+        record = self._take("step", {"stop": True})["record"]
+        if record is not None:
+            self.records[-1] = TurnRecord.of(record)
+            self.outcome = self.records[-1].outcome or 0.0
+
     def fork(self) -> Remote:
         """Another session that continues as this one would; neither changes the other."""
         other = Remote(self.url, token=self.token, timeout=self.timeout)

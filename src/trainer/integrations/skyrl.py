@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credit.records import rows_of
-from trainer.integrations import check_version
+from trainer.integrations import check_version, checked_messages
 from trainer.integrations.episode import Episodes, text_episodes
 
 check_version("skyrl-gym", "0.4")
@@ -103,10 +103,14 @@ class AgentEnvsTextEnv(BaseTextEnv):
         self.episode: TextEpisode | None = None
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Start the episode: the system messages of the prompt, and the first message."""
+        """Start the episode: the system messages of the prompt, and the first message.
+
+        Raises:
+            ValueError: The prompt is no list of messages.
+        """
+        system = [one for one in checked_messages(prompt) if one["role"] == "system"]
         self.close()
         self.episode = self.episodes.start(**self.task)
-        system = [one for one in prompt if one["role"] == "system"]
         first = {"role": "user", "content": self.episode.message}
         return [*system, first], {"task_id": self.episode.task_id}
 

@@ -20,6 +20,7 @@ import credit as estimators
 from credit.records import TurnRecord, token_advantages
 from trainer.chat import Chat
 from trainer.integrations import check_version
+from trainer.integrations.episode import check_fit
 from trainer.rollout import together
 
 check_version("trl", "1.16")
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from trainer.integrations.episode import Episodes, TextEpisode
 
 _NO_RECORDS = (
-    "the rollout_func returned no records; return the TurnRecords of each completion as "
-    "'records', as Rollout does"
+    "the rollout_func must return the TurnRecords of each completion, at least one, as 'records', "
+    "as Rollout does"
 )
 
 
@@ -52,7 +53,7 @@ def outcome(records: Sequence[Sequence[TurnRecord]] | None = None, **_: Any) -> 
     """TRL's `reward_funcs` for a `Rollout`: the outcome of each episode."""
     if records is None:
         raise ValueError(_NO_RECORDS)
-    return [turns[-1].outcome for turns in records]
+    return [_turns(row, given)[-1].outcome for row, given in enumerate(records)]
 
 
 class Rollout:
@@ -235,7 +236,7 @@ def _task(prompt: Any) -> dict[str, Any]:
     """The keyword arguments of `Episodes.start` in a prompt."""
     try:
         task = json.loads(prompt)
-        known = task.keys() == {"task", "seed"}
+        known = task.keys() == {"task", "seed"} and type(task["seed"]) is int
     except (TypeError, ValueError, AttributeError):
         known = False
     if not known:
@@ -244,6 +245,13 @@ def _task(prompt: Any) -> dict[str, Any]:
             "trainer.integrations.trl.dataset(episodes)"
         )
     return dict(task)
+
+
+def _turns(row: int, given: Any) -> list[TurnRecord]:
+    """The records of a completion."""
+    if not isinstance(given, list | tuple) or not given:
+        raise ValueError(f"completion {row} has the records {given!r:.60}; {_NO_RECORDS}")
+    return [TurnRecord.of(one) for one in given]
 
 
 def _most(trainer: GRPOTrainer, count: int) -> int:
@@ -283,9 +291,10 @@ class CreditGRPOTrainer(GRPOTrainer):
         options: Further arguments of `GRPOTrainer`.
 
     Raises:
-        ValueError: An unknown method or option, no `rollout_func`, or `mask_truncated_completions`.
-            While training: completions without records, spans that do not match the mask, or
-            groups that are not whole.
+        ValueError: An unknown method or option, no `rollout_func`, `mask_truncated_completions`, or
+            an environment of a `Rollout` that does not report what the method reads, e.g. scores
+            where MGR needs success. While training: completions without records, spans that do not
+            match the mask, or groups that are not whole.
     """
 
     def __init__(
@@ -299,6 +308,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         rollout_func: Any = None,
         **options: Any,
     ) -> None:
+        method = f"credit={credit!r:.200}"
         if isinstance(credit, str):
             credit = estimators.make(credit, **(credit_options or {}))
         elif credit_options:
@@ -310,6 +320,9 @@ class CreditGRPOTrainer(GRPOTrainer):
                 "mask_truncated_completions=True would drop whole episodes whose last reply was "
                 "cut; with turns a cut reply is an invalid turn, so set it to False"
             )
+        if isinstance(rollout_func, Rollout):
+            for episodes in {rollout_func.episodes, rollout_func.held_out}:
+                check_fit(method, credit, episodes)
         self.credit = credit
         super().__init__(model, reward_funcs, args, rollout_func=rollout_func, **options)
 
@@ -319,7 +332,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if any("records" not in row for row in inputs):
             raise ValueError(_NO_RECORDS)
-        records = [list(map(TurnRecord.of, row["records"])) for row in inputs]
+        records = [_turns(number, row["records"]) for number, row in enumerate(inputs)]
         if "entropy" in getattr(self.credit, "needs", ()):
             records = self._with_entropy(records, out)
         everyone = gather_object(records)

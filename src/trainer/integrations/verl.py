@@ -27,7 +27,7 @@ import numpy as np
 
 import credit
 from credit.records import rows_of, spans_of
-from trainer.integrations import check_version
+from trainer.integrations import check_version, checked_messages
 from trainer.integrations.episode import Episodes
 
 try:
@@ -140,16 +140,16 @@ class EpisodeLoop(AgentLoopBase):
     reply of `max_reply_tokens` ends as truncated.
 
     Raises:
-        ValueError: The row is not of `write_tasks`, the environment shows images, or there is no
-            room for a first reply.
+        ValueError: The row is not of `write_tasks`, its prompt has no messages, the environment
+            shows images, or there is no room for a first reply.
     """
 
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """Play one episode; `extra_fields` has its `turn_records` and its id, `trajectory`."""
-        task = row.get("extra_info") or {}
-        if "episodes" not in task:
+        task: Any = row.get("extra_info")
+        if not hasattr(task, "keys") or "episodes" not in task:
             raise ValueError(
                 "the row has no extra_info['episodes']; make the data set with "
                 "trainer.integrations.verl.write_tasks"
@@ -168,7 +168,7 @@ class EpisodeLoop(AgentLoopBase):
             sampling_params=sampling_params | {"max_tokens": self.reply_tokens},
             priority=int(priority),
         )
-        before = list(row["raw_prompt"])[:-1]
+        before = checked_messages(row.get("raw_prompt"))[:-1]
         episode = source.start(task=task["task"], seed=int(task["seed"]))
         played = []
         try:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from credit import Estimator, Turns
     from trainer.batch import Row
+    from trainer.engines import Sampler
     from trainer.episodes import Episode
     from trainer.policy import Policy
+    from trainer.rollout import Rollouts
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Experience:
         turns: Their N turns as columns.
         rows: Their token rows.
         rng: Generator for the method.
+        rollouts: What played them.
+        sampler: What gave their replies.
     """
 
     step: int
@@ -39,6 +43,8 @@ class Experience:
     turns: Turns
     rows: list[Row]
     rng: np.random.Generator
+    rollouts: Rollouts
+    sampler: Sampler
 
 
 class Credited(NamedTuple):

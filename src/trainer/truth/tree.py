@@ -71,6 +71,7 @@ class Tree:
             for a world in which the same replies can have different results.
 
     Attributes:
+        episodes, plain: As given.
         nodes: The states; a node's children come after it.
         paths: For each rollout the nodes that it passed, from the start to its end.
 
@@ -79,7 +80,7 @@ class Tree:
     """
 
     def __init__(self, episodes: Sequence[Episode], *, plain: bool = False) -> None:
-        self.episodes = episodes
+        self.episodes, self.plain = episodes, plain
         self.nodes = [Node(-1, 0, 0)]
         self.paths: list[list[int]] = []
         known: dict[tuple[int, object], int] = {}

@@ -21,7 +21,7 @@ from credit.records import TurnRecord
 from tests.trainer.conftest import Script
 from trainer import integrations
 from trainer.environments import Env, PromptOptions
-from trainer.integrations.episode import INSTRUCTION, Episodes
+from trainer.integrations.episode import INSTRUCTION, Episodes, check_fit
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
 
@@ -213,6 +213,111 @@ def test_release_stops_a_running_episode():
         episode.step(EAST)
 
 
+@pytest.mark.parametrize("given", [None, "corridor/3", []])
+@pytest.mark.parametrize("call", ["release", "fork"])
+def test_only_episodes_are_released_or_forked(call, given):
+    with pytest.raises(TypeError, match=f"{call} takes an episode that start or fork returned"):
+        getattr(Episodes("Corridor-v0"), call)(given)
+
+
+@pytest.mark.parametrize("seed", [None, -1, "3", 0.5])
+def test_the_seed_of_tasks_is_a_number(seed):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
+        Episodes("Corridor-v0").tasks(2, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_turns": "abc"}, "max_turns = 'abc': Input should be a valid integer"),
+        ({"max_turns": 0}, "max_turns = 0: Input should be greater than or equal to 1"),
+        ({"split": None}, "split = None: Input should be a valid string"),
+        ({"invalid_penalty": 1}, "invalid_penalty = 1: Input should be less than or equal to 0"),
+        ({"wrappers": {"a:B": 1}}, "wrappers.a:B = 1: Input should be a valid dictionary"),
+        ({"context": "x"}, "context = 'x': Input should be 'history' or 'turn'"),
+        ({"context": "turn", "history": -1}, "history = -1: Input should be greater than"),
+        ({"template": "a:B"}, "prompt.template='a:B' is not read with prompt.context='history'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_line(options, says):
+    with pytest.raises(RecipeError) as caught:
+        Episodes("Corridor-v0", **options)
+    said = str(caught.value)
+    assert said.startswith("the options of 'Corridor-v0': ")
+    assert says in said
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
+# whether an environment reports what a method reads
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "options", "says"),
+    [
+        ("mgr", "Sokoban-v0", {}, r"m reads the outcome as success.*give it reward='success'"),
+        ("prime", "WebShop-v0", {"reward": "score"}, "but with its options WebShop-v0 pays other"),
+        (
+            "mgr",
+            f"{__name__}:Toll",
+            {},
+            "m does not fit .*Toll: outcome must be 0 or 1 .* got -0.1",
+        ),
+        ("mt_grpo", "Corridor-v0", {}, "m does not fit Corridor-v0: .* reads the column turn_rew"),
+        ("prime", "Corridor-v0", {}, "reads a turn_reward named 'implicit'"),
+    ],
+)
+def test_an_environment_that_lacks_what_a_method_reads_is_refused(method, env, options, says):
+    with pytest.raises(RecipeError, match=says):
+        check_fit("m", credit.make(method), Episodes(env, **options))
+
+
+class Toll(AgentEnv):
+    """Pays for every turn, and does not declare it."""
+
+    def __init__(self):
+        super().__init__(Panel("train", ("toll/0",)), max_turns=2)
+
+    def begin(self, task_id):
+        return "Wait.", Turn("You wait.", anchor="0")
+
+    def act(self, action):
+        return Turn("You wait.", anchor=action, reward=-0.1)
+
+    def reject(self, reason, notice):
+        return super().reject(reason, notice)._replace(reward=-0.1)
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "has", "stapo", "empg", "grpo"])
+def test_a_method_that_fits_leaves_the_environment_free(method, corridor):
+    episodes = Episodes("Corridor-v0")
+    check_fit("m", credit.make(method), episodes)
+    episodes.start()
+    assert len(corridor.MADE) == 1
+    assert not episodes.graded
+
+
+SAID = {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, float("nan"), "Hello", SAID, ["Hello"], [SAID, {**SAID, "content": float("nan")}],
+     [{"role": None, "content": "a"}], [{"content": "a"}], 3],
+)  # fmt: skip
+def test_a_prompt_is_a_list_of_messages(prompt):
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        integrations.checked_messages(prompt)
+
+
+def test_messages_are_kept():
+    assert integrations.checked_messages((SAID, {"role": "user", "content": ""})) == [
+        SAID,
+        {"role": "user", "content": ""},
+    ]
+    assert integrations.checked_messages([]) == []
+
+
 def test_an_environment_is_never_lent_twice(corridor):
     episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
     episode = played(episodes, EAST)
@@ -363,7 +468,7 @@ IDS = [
 
 
 def test_all_ids_are_there():
-    assert len(IDS) == 10
+    assert len(IDS) == 11
 
 
 def replies_of(env):

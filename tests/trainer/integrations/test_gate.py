@@ -214,6 +214,32 @@ def test_sessions_have_a_limit():
     assert full.sessions == 2
 
 
+@pytest.mark.parametrize("fails", [OSError, None])
+def test_a_client_that_takes_no_answer_is_given_up(fails):
+    """It is gone, or it does not read; further messages are not read, and the session ends."""
+    read, sent = 0, []
+
+    async def receive():
+        nonlocal read
+        read += 1
+        if read == 1:
+            return {"type": "websocket.connect"}
+        return {"type": "websocket.receive", "text": STEP}
+
+    async def send(message):
+        sent.append(message["type"])
+        if len(sent) > 3:
+            if fails:
+                raise fails("the connection is lost")
+            await asyncio.sleep(60)
+
+    scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": []}
+    made = gate(idle=0.1)
+    asyncio.run(made(scope, receive, send))
+    assert (made.sessions, read) == (0, 4)  # the connect and three messages
+    assert sent == ["websocket.accept", *["websocket.send"] * 3]
+
+
 def test_an_idle_session_is_closed():
     short = gate(idle=0.01)
     waiting = [{"type": "websocket.connect"}]

@@ -7,12 +7,15 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -22,8 +25,9 @@ import pytest
 
 import agent_envs  # noqa: F401  registers the ids
 import agent_envs_command
+import credit
+from agent_envs.retrieval.server import listen
 from agent_envs.web import ServerError
-from credit import rows_of
 from trainer.integrations.episode import Episodes
 from trainer.integrations.gate import Limits
 
@@ -37,8 +41,9 @@ pytestmark = [
 if THERE:
     from openenv.core import GenericEnvClient
 
-    from trainer.integrations.openenv import check_host, make_app, serving
+    from trainer.integrations.openenv import make_app
     from trainer.integrations.remote import Remote
+    from trainer.integrations.serving import check_host, give_up_silent, serving
 
 PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -46,11 +51,20 @@ IDS = [
     for name, spec in gym.registry.items()
     if str(spec.entry_point).startswith("agent_envs.") and name != "WebShopSite-v0"
 ]
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (shutil.which("chromedriver") and importlib.util.find_spec("selenium")),
+        reason="needs Chromium and the extra [browser]",
+    ),
+]
+IDS.append(pytest.param("WebShopSite-v0", marks=BROWSER))
 LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
 TOKEN = "0123456789abcdef"  # noqa: S105
 COMMAND = [sys.executable, "-c", "import agent_envs_command; agent_envs_command.main()", "serve"]
 OWN = """
 import threading, time
+from pydantic import TypeAdapter
 from agent_envs import AgentEnv, Panel, Turn
 
 class Slow(AgentEnv):
@@ -63,8 +77,14 @@ class Slow(AgentEnv):
     def act(self, action):
         if action == "sleep":
             time.sleep(1.5)
+        if action == "hang":
+            time.sleep(600)
         if action == "fail":
             raise KeyError("odd")
+        if action == "lines":
+            raise ValueError("one\\ntwo\\n  \\ud800 three")
+        if action == "typed":
+            TypeAdapter(int).validate_python("four")
         if action == "lock":
             self.lock = threading.Lock()
         return Turn(f"You said {action}.", anchor=action, reward=0.5, success=action == "win",
@@ -90,10 +110,16 @@ def url(household):
 
 
 @pytest.fixture
-def slow(tmp_path, monkeypatch):
+def own(tmp_path, monkeypatch):
+    """The folder of the module `slow_env`."""
     (tmp_path / "slow_env.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "slow_env", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def slow(own):
     with serving(make_app("slow_env:Slow")) as url:
         yield url
 
@@ -158,7 +184,7 @@ def test_an_episode_and_its_fork_are_the_local_one(env):
             assert (player.outcome, player.success) == (local.outcome, local.success)
             assert player.truncated == local.truncated
             player.close()
-        assert rows_of([remote.records], ["a"]).turns.outcome.tolist() == [local.outcome]
+        assert credit.rows_of([remote.records], ["a"]).turns.outcome.tolist() == [local.outcome]
 
 
 def test_the_client_of_openenv_plays_too(url):
@@ -183,7 +209,7 @@ def test_the_client_of_openenv_plays_too(url):
             assert (state["done"], state["step_count"], state["truncated"]) == (True, 5, True)
         state = env.state()
         assert (state["episode_id"], state["split"], len(state["records"])) == ("mine", "train", 2)
-        with pytest.raises(RuntimeError, match="no 'nope'; it has reply, metadata"):
+        with pytest.raises(RuntimeError, match=r"no 'nope'.* it has reply, stop, metadata"):
             env.step({"nope": 1})
 
 
@@ -239,7 +265,10 @@ def test_tasks_and_splits(url):
         ("task", b"", 422),
         ("tasks", {"split": "test"}, 404),
         ("tasks", {"split": 3}, 422),
-        ("tasks", {"split": "\ud800"}, 404),
+        ("tasks", {"split": "\ud800"}, 400),
+        ("task", {"split": "train", "index": 1, "\ud800": 1}, 400),
+        ("task", "\ud800", 400),
+        ("tasks", [], 422),
         ("task_range", {"split": "train", "start": 10**3000}, 200),
         ("tasks", b"x" * 300_000, 413),
     ],
@@ -247,7 +276,14 @@ def test_tasks_and_splits(url):
 def test_hostile_requests_get_an_answer(url, path, body, status):
     answered, content = posted(url, f"/AlfWorld-v0/{path}", body)
     assert answered == status
-    assert status == 200 or content["detail"]
+    if status != 200:
+        assert isinstance(content["detail"], str)
+        assert "\n" not in content["detail"]
+
+
+def test_a_field_of_a_request_that_does_not_fit_is_named(url):
+    with Remote(url) as one, pytest.raises(ServerError, match=r"/task: index: Field required$"):
+        one._page("/AlfWorld-v0/task", {"split": "train"})
 
 
 @pytest.mark.parametrize(
@@ -336,6 +372,9 @@ def test_hostile_messages_leave_the_session(url):
         '{"type": "reset", "data": {"seed": "1"}}',
         '{"type": "step", "data": {"reply": 1}}',
         '{"type": "step", "data": {"reply": "\\ud800"}}',
+        '{"type": "\\ud800"}',
+        '{"type": "reset", "data": {"\\ud800": 1}}',
+        '{"type": "reset", "data": {"task_id": "\\ud800"}}',
         '{"type": "mcp", "data": {"method": "openenv/session/create"}}',
         message("step", reply="x" * 300_000),
         message("step", reply="a", metadata={"deep": "x"}, more=1),
@@ -375,6 +414,22 @@ def test_sessions_have_a_limit_and_are_given_back():
                 third.reset()
             one.step("x")
         until(lambda: plays(url))
+
+
+def held():
+    """Threads, open files and processes of our processes."""
+    me = Path("/proc/self")
+    children = sum(
+        len(path.read_text().split())
+        for child in me.glob("task/*/children")
+        for one in child.read_text().split()
+        for path in Path(f"/proc/{one}").glob("task/*/children")
+    )
+    return threading.active_count(), len([*me.glob("fd/*")]), children
+
+
+def nothing_more_than(before):
+    return all(now <= then for now, then in zip(held(), before, strict=True))
 
 
 def plays(url, **how):
@@ -442,15 +497,143 @@ def test_a_slow_step_holds_up_no_other_session(slow):
         assert sleeping.result()[0] == "You said sleep."
 
 
-def test_a_client_that_is_gone_during_a_step(tmp_path, monkeypatch):
-    (tmp_path / "slow_env.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    app = make_app("slow_env:Slow")
-    with serving(app) as url, Remote(url) as one:
-        one.reset()
-        one._socket.send(message("step", reply=act("sleep")))
-        one._socket.socket.close()
+@pytest.mark.usefixtures("own")
+def test_a_client_that_is_killed_during_a_step(caplog):
+    """The step ends, then its session; nothing is left, and nothing is logged."""
+    program = (
+        "import sys\nfrom trainer.integrations.remote import Remote\none = Remote(sys.argv[1])\n"
+        "one.reset(); print('ready', flush=True); one.step(sys.argv[2])"
+    )
+    app = make_app("slow_env:Slow", limits=Limits(sessions=1))
+    with serving(app) as url:
+        assert plays(url)
         until(lambda: app.sessions == 0)
+        before = held()
+        with subprocess.Popen(
+            [sys.executable, "-c", program, url, act("sleep")], stdout=subprocess.PIPE, text=True
+        ) as client:
+            client.stdout.readline()
+            until(lambda: held()[0] > before[0])
+            client.kill()
+            client.wait()
+        assert app.sessions == 1
+        until(lambda: app.sessions == 0)
+        until(lambda: nothing_more_than(before))
+        assert plays(url)
+    assert caplog.text == ""
+
+
+def upgraded(url):
+    """A connection to a session that reads nothing from now on."""
+    host, port = url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(
+        f"GET /ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert connection.recv(4096).startswith(b"HTTP/1.1 101")
+    return connection
+
+
+def frame(text):
+    """A client's frame of a short text, masked with zeros."""
+    return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
+
+
+def test_a_client_without_a_sign_of_life_is_given_up():
+    app = make_app("EZPoints-v0", limits=Limits(idle=0.5))
+    with serving(app) as url:
+        before = held()
+        with upgraded(url) as silent:
+            silent.sendall(frame('{"type": "reset"}'))
+            until(lambda: app.sessions == 1)
+            until(lambda: app.sessions == 0)
+            until(lambda: held()[1] <= before[1] + 1, 20)  # 10 s for the answer to the close
+        assert plays(url)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: a\r\n"])
+def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
+    monkeypatch.setattr("trainer.integrations.serving.HEAD", 0.3)
+    with serving(make_app("EZPoints-v0")) as url:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(sent)
+            with suppress(ConnectionResetError):
+                assert connection.recv(10) == b""
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + sent)
+            with suppress(ConnectionResetError):
+                while part := connection.recv(4096):  # then the next request is waited for
+                    assert part
+        with Remote(url) as one:
+            one.reset()
+            time.sleep(0.5)
+            one.step("x")
+
+
+def test_the_kernel_asks_a_host_that_says_nothing():
+    with listen("127.0.0.1", 0) as listening:
+        give_up_silent(listening)
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3)):
+                assert accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        ("lines", "step failed on the server (ValueError: one two \ufffd three); reset starts"),
+        ("typed", "(ValidationError: 'four': Input should be a valid integer, unable to parse"),
+    ],
+)
+def test_errors_of_an_environment_are_one_line(slow, action, says):
+    with Remote(slow) as one:
+        one.reset()
+        with pytest.raises(ServerError, match=re.escape(says)) as caught:
+            one.step(act(action))
+        assert "\n" not in str(caught.value)
+        assert one.reset()
+
+
+def test_stop_ends_an_episode(slow):
+    local = Episodes("slow_env:Slow").start(task=0)
+    with Remote(slow) as one:
+        one.stop()
+        one.reset(index=0)
+        for player in (one, local):
+            player.step(act("look"))
+            player.step(act("go"))
+            player.stop()
+            player.stop()
+        assert one.records == local.records
+        assert (one.done, one.truncated, one.success, one.outcome) == (True, True, False, 0.5)
+        assert credit.rows_of([one.records], ["a"]).turns.outcome.tolist() == [0.5]
+        with pytest.raises(ServerError, match="has ended: reset starts another one"):
+            one.step(act("look"))
+        one.reset(index=0)
+        one.stop()
+        assert (one.records, one.done, one.truncated) == ([], True, True)
+        one.reset(index=0)
+        assert not one.done
+
+
+def test_the_client_of_openenv_stops_too(slow):
+    with GenericEnvClient(base_url=slow).sync() as env:
+        env.reset()
+        paid = env.step({"reply": act("look")}).reward
+        result = env.step({"stop": True})
+        assert (result.done, result.reward, result.observation["truncated"]) == (True, 0.0, True)
+        record = result.observation["record"]
+        assert record["reward"] + record["outcome"] == paid
+        assert env.state()["records"] == [record]
+        for data in ({"stop": True, "reply": "a"}, {"stop": False}, {}, {"stop": 1}):
+            with pytest.raises(
+                RuntimeError, match=r"a step needs the model's reply|stop is true or"
+            ):
+                env.step(data)
 
 
 def test_an_environment_that_fails_leaves_the_server(slow, caplog):
@@ -494,23 +677,19 @@ def test_64_sessions_at_once_stay_apart(household):
 
 
 @pytest.mark.parametrize(
-    ("env", "reply", "processes"),
-    [("AlfWorld-v0", LOOK, 0), ("AppWorld-v0", "<think></think>\n```python\nx = 1\n```", 1)],
+    ("env", "reply", "sessions"),
+    [
+        ("AlfWorld-v0", LOOK, 20),
+        ("AppWorld-v0", "<think></think>\n```python\nx = 1\n```", 20),
+        pytest.param(
+            "WebShopSite-v0", "<think></think><action>search[lamp]</action>", 4, marks=BROWSER
+        ),
+    ],
 )
-def test_killed_clients_leave_nothing(env, reply, processes):
-    def held():
-        me = Path("/proc/self")
-        children = sum(
-            len(path.read_text().split())
-            for child in me.glob("task/*/children")
-            for one in child.read_text().split()
-            for path in Path(f"/proc/{one}").glob("task/*/children")
-        )
-        return threading.active_count(), len([*me.glob("fd/*")]), children
-
+def test_killed_clients_leave_nothing(env, reply, sessions, caplog):
     program = (
         "import sys, time\nfrom trainer.integrations.remote import Remote\n"
-        "opened = [Remote(sys.argv[1]) for _ in range(20)]\n"
+        "opened = [Remote(sys.argv[1]) for _ in range(int(sys.argv[3]))]\n"
         "for one in opened: one.reset(seed=1); one.step(sys.argv[2])\n"
         "print('ready', flush=True); time.sleep(600)"
     )
@@ -522,19 +701,19 @@ def test_killed_clients_leave_nothing(env, reply, processes):
         until(lambda: app.sessions == 0)
         time.sleep(0.3)
         before = held()
-        with subprocess.Popen(
-            [sys.executable, "-c", program, url, reply], stdout=subprocess.PIPE, text=True
-        ) as client:
+        command = [sys.executable, "-c", program, url, reply, str(sessions)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
             client.stdout.readline()
             during = held()
-            assert app.sessions == 20
-            assert during[0] >= before[0] + 20
-            assert during[1] >= before[1] + 20
+            assert app.sessions == sessions
+            assert during[0] >= before[0] + sessions
+            assert during[1] >= before[1] + sessions
             client.kill()
             client.wait()
         until(lambda: app.sessions == 0)
-        until(lambda: held() == before)
+        until(lambda: nothing_more_than(before))
         assert plays(url)
+    assert caplog.text == ""
 
 
 def test_the_command_serves_until_it_is_ended():
@@ -558,6 +737,46 @@ def test_the_command_serves_until_it_is_ended():
         assert server.stderr.read() == ""
 
 
+def processes_of(pid):
+    """All processes that a process has started, and those that they have."""
+    for path in Path(f"/proc/{pid}").glob("task/*/children"):
+        for child in path.read_text().split():
+            yield int(child)
+            yield from processes_of(child)
+
+
+@pytest.mark.parametrize(
+    ("env", "reply"),
+    [
+        ("slow_env:Slow", act("hang")),
+        ("appworld", "<think></think>\n```python\nwhile True: pass\n```"),
+    ],
+)
+def test_the_command_ends_during_a_step(own, env, reply):
+    with subprocess.Popen(
+        [*COMMAND, env, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=own,
+    ) as server:
+        url = server.stdout.readline().split()[-1]
+        with Remote(url) as one, Remote(url) as other, ThreadPoolExecutor(1) as thread:
+            other.reset()
+            other.step("x")
+            one.reset()
+            stepping = thread.submit(one.step, reply)
+            time.sleep(0.5)
+            started = [*processes_of(server.pid)]
+            assert bool(started) is (env == "appworld")
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(120) == 0  # 5 s, and on a busy machine the end of the process
+            with pytest.raises(ServerError, match=r"ended the session: .* 1012"):
+                stepping.result()
+        assert "Traceback" not in server.stderr.read()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -567,6 +786,16 @@ def test_the_command_serves_until_it_is_ended():
         (["alfworld", "max_turn=3"], "no option 'max_turn'"),
         (["alfworld", "--host", "0.0.0.0", "--port", "0"], "lets other machines connect"),  # noqa: S104
         (["alfworld", "--sessions", "0"], "the limit sessions must be positive"),
+        (["alfworld", "--idle", "nan"], "the limit idle must be positive"),
+        (["alfworld", "max_turns=abc"], "max_turns = 'abc': Input should be a valid integer"),
+        (["alfworld", "max_turns=0"], "max_turns = 0: Input should be greater than or equal to 1"),
+        (["alfworld", "invalid_penalty=1"], "invalid_penalty = 1: Input should be less than"),
+        (["alfworld", "wrappers=3"], "wrappers = 3: Input should be a valid dictionary"),
+        (["alfworld", "context=x"], "context = 'x': Input should be 'history' or 'turn'"),
+        (["alfworld", "history=-1"], "history = -1: Input should be greater than or equal to 0"),
+        (["sokoban", "reward=3"], "reward"),
+        (["alfworld", "--host", "no.such.host.invalid"], "no host 'no.such.host.invalid' to list"),
+        (["alfworld", "--port", "99999"], "port must be in 0..65535"),
     ],
 )
 def test_odd_commands_are_refused_in_one_line(words, says, monkeypatch):
@@ -574,6 +803,8 @@ def test_odd_commands_are_refused_in_one_line(words, says, monkeypatch):
     with pytest.raises(SystemExit, match=re.escape(says)) as caught:
         agent_envs_command.main()
     assert "\n" not in caught.value.code
+    assert "pydantic" not in caught.value.code
+    assert "Traceback" not in caught.value.code
 
 
 def test_the_example_of_the_page_runs(capsys):

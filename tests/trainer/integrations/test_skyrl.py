@@ -403,3 +403,11 @@ def test_the_block_of_the_page_runs(tmp_path):
         [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("prompt", [None, [{"role": "system", "content": float("nan")}]])
+def test_a_prompt_without_messages_is_refused(rows, prompt):
+    env, _ = opened(rows[0])
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        env.init(prompt)
+    env.close()

@@ -379,6 +379,23 @@ def test_arguments_that_do_not_fit_are_refused(make):
 
 
 @trl
+def test_an_environment_that_lacks_what_the_method_reads_is_refused_at_the_start(make):
+    from trainer.integrations.trl import Rollout
+
+    plain = Episodes("AlfWorld-v0", data="embedded", max_turns=4)
+    scores = Episodes("AlfWorld-v0", data="embedded", max_turns=4, success_reward=10.0)
+    with pytest.raises(ValueError, match="credit='mgr' reads the outcome as success, 0 or 1, but"):
+        make(credit="mgr", episodes=scores)
+    with pytest.raises(ValueError, match="reads the outcome as success"):
+        make(credit="mgr", rollout=Rollout(plain, held_out=scores))
+    with pytest.raises(ValueError, match=r"credit='prime' does not fit AlfWorld-v0: .*'implicit'"):
+        make(credit="prime")
+    with pytest.raises(ValueError, match=r"credit=MTGRPO\(.* does not fit .* column turn_reward"):
+        make(credit=credit.make("mt_grpo"))
+    make(credit="gigpo", episodes=scores)
+
+
+@trl
 def test_batches_that_cannot_be_played_are_refused(make):
     from trainer.integrations.trl import CreditGRPOTrainer, Rollout
 
@@ -389,8 +406,10 @@ def test_batches_that_cannot_be_played_are_refused(make):
     inputs = [dict(trainer.train_dataset[row % 2]) for row in range(4)]
     with pytest.raises(ValueError, match="these have 2 prompts"):
         trainer._generate_and_score_completions(inputs)
-    with pytest.raises(ValueError, match=r"the prompt 'Hello' is no task of an environment"):
-        trainer.rollout_func(["Hello"], trainer)
+    messages = [{"role": "user", "content": float("nan")}]
+    for odd in ("Hello", None, float("nan"), messages, "NaN", '{"task": 0, "seed": NaN}'):
+        with pytest.raises(ValueError, match=r"the prompt .* is no task of an environment; make"):
+            trainer.rollout_func([odd], trainer)
     trainer.rollout_func.max_reply_tokens = 2000
     with pytest.raises(
         ValueError, match=r"max_completion_length=1024 .* no room for a reply of 2000"
@@ -417,8 +436,16 @@ def test_rollouts_of_a_user_must_have_records_and_spans_that_fit(make):
         return out
 
     trainer.rollout_func = without
-    with pytest.raises(ValueError, match="the rollout_func returned no records"):
+    with pytest.raises(ValueError, match="the rollout_func must return the TurnRecords of each"):
         scored(trainer, 4)
+    for odd in (None, [], float("nan"), "turns"):
+        trainer.rollout_func = lambda prompts, one, odd=odd: (
+            play(prompts, one) | {"records": [odd] * len(prompts)}
+        )
+        with pytest.raises(
+            ValueError, match=f"completion 0 has the records {re.escape(repr(odd))}; the"
+        ):
+            scored(trainer, 4)
     trainer.rollout_func = shifted
     with pytest.raises(ValueError, match="spans and mask must cover the same tokens"):
         scored(trainer, 4)

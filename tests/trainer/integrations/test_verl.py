@@ -519,6 +519,13 @@ def test_rows_of_another_data_set_are_refused(model, tmp_path):
     where = {"step": 1, "sample_index": 0, "rollout_n": 0, "validate": False}
     with pytest.raises(ValueError, match=r"no extra_info\['episodes'\]; make the data set with"):
         asyncio.run(worker._run_agent_loop({}, where, agent_name="agent_envs", raw_prompt=[]))
+    info = {"episodes": '{"env": "EZPoints-v0"}', "max_reply_tokens": 8, "task": 0, "seed": 0}
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        asyncio.run(
+            worker._run_agent_loop(
+                {}, where, agent_name="agent_envs", raw_prompt=None, extra_info=info
+            )
+        )
 
 
 @with_verl

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,40 +16,8 @@ from trainer.truth import run as measuring
 from trainer.truth.player import Player
 from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
+from trainer.truth.states import states
 from trainer.truth.tree import NotReproducible, Tree
-
-
-@pytest.fixture(scope="module", autouse=True)
-def worlds():
-    path = Path(__file__).with_name("worlds.py")
-    spec = importlib.util.spec_from_file_location("truth_worlds", path)
-    sys.modules["truth_worlds"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def small(tiny_folder):
-    """A recipe of one of the worlds with a random policy."""
-
-    def make(world="Sums", *options):
-        return recipe.load(
-            "alfworld mgr pocket",
-            [
-                f"env.id=truth_worlds:{world}",
-                "env.max_turns=3",
-                "env.data=auto",
-                f"policy.model={tiny_folder}",
-                "sampling.rollouts=6",
-                "sampling.temperature=0.4",
-                "sampling.max_reply_tokens=2",
-                "run.threads=1",
-                *options,
-            ],
-        )
-
-    return make
-
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
 
@@ -81,7 +46,7 @@ def test_values_are_those_of_many_rollouts(small, tmp_path):
     player = Player(given, None)
     task = Task(result.episodes[0].task_id, 0, result.episodes[0].seed)
     tree = Tree(result.episodes[:6])
-    actors = player.states(task, tree)
+    actors = states(player.rollouts, player.sampler.policy, task, tree)
     apart, noise = [], []
     for at, node in enumerate(tree.nodes):
         if node.outcome is None and node.turn < 3:
@@ -128,7 +93,7 @@ def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
         task = Task("sum/2", 0, 0)
         episodes = player.play([task] * 4, "batch")
         tree = Tree(episodes)
-        actors = player.states(task, tree)
+        actors = states(player.rollouts, player.sampler.policy, task, tree)
         for number, path in enumerate(tree.paths):
             for turn, at in enumerate(path[:-1]):
                 last = tuple(episodes[number].steps[turn].reply_ids)

@@ -1,0 +1,92 @@
+"""Vine: advantages by rollouts from the states of the episodes, as in VinePPO, for whole agents.
+
+The true advantage of each turn, V(after) - V(before), is estimated by going on from copies of the
+environment with replies that no rollout of the group gave; what the group's replies say of values
+is exact (`trainer.truth.tree`). No critic is learned. A step plays several times the turns of its
+rollouts. Left out: other engines than the own one, several processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credit.validation import check_positive
+from trainer import parallel
+from trainer.batch import credited
+from trainer.methods.method import Credited, Method
+from trainer.recipes import RecipeError
+from trainer.rollout import Task
+from trainer.truth import draws
+from trainer.truth.draws import Group, Round
+from trainer.truth.states import draw, states
+from trainer.truth.tree import Tree
+
+if TYPE_CHECKING:
+    from credit.segments import Array
+    from trainer.episodes import Episode
+    from trainer.methods.method import Experience
+
+
+@dataclass(frozen=True)
+class VineOptions:
+    """Options of vine.
+
+    Attributes:
+        turns: Turns of rollouts from states that are played for each turn of the batch.
+    """
+
+    turns: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_positive("turns", self.turns, "it is a number of turns to play")
+
+
+class WithVine(Method):
+    """Advantages by rollouts from states; `credit.options` are `VineOptions`.
+
+    Source: VinePPO (Kazemnejad et al., 2024, arXiv 2410.01679), with the exact part of the tree in
+    addition. The estimate has no bias; turn rewards are not part of it.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        try:
+            self.options = VineOptions(**options)
+        except TypeError as error:
+            raise RecipeError(f"credit.options of vine are turns: {error}") from error
+        if parallel.size() > 1:
+            raise RecipeError("credit.name='vine' works with one process; start without torchrun")
+
+    def credit(self, experience: Experience) -> Credited:
+        """Advantages of the rollouts of a step."""
+        parts = [list(part) for _, part in groupby(experience.episodes, lambda e: e.group)]
+        groups = [Group(Tree(part)) for part in parts]
+        expected = draws.pilot(groups, self.options.turns * len(experience.turns))
+        found, played = [], 0
+        for part, group, number in zip(parts, groups, expected, strict=True):
+            outcomes, turns = self._drawn(experience, part, group.tree, number)
+            weights, known = group.advantage_weights
+            baseline = float(np.mean([episode.outcome for episode in part]))
+            found.append(weights @ Round(number, outcomes).estimate(baseline) + known)
+            played += turns
+        advantage = np.concatenate(found)
+        figures = {"vine_turns": played / len(experience.turns)}
+        return Credited(credited(experience.rows, advantage), advantage, figures)
+
+    def _drawn(
+        self, experience: Experience, part: list[Episode], tree: Tree, expected: Array
+    ) -> tuple[list[list[float]], int]:
+        """Outcomes of the rollouts from each state of a group, and the turns that they took."""
+        rollouts, sampler, rng = experience.rollouts, experience.sampler, experience.rng
+        task = Task(part[0].task_id, part[0].group, part[0].seed)
+        actors = states(rollouts, sampler.policy, task, tree)
+        counts = draws.drawn(expected, rng)
+        seed = int(rng.integers(2**31))
+        made = draw(rollouts, sampler, actors, tree, counts, seed=seed)
+        outcomes: list[list[float]] = [[] for _ in tree.nodes]
+        for node, outcome, _ in made:
+            outcomes[node].append(outcome)
+        return outcomes, sum(one.turns for one in made)

@@ -1,0 +1,119 @@
+"""Running episodes in the states of a tree, and rollouts that go on from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from trainer.engines import UNBEGUN, Reply
+from trainer.rollout import Start
+from trainer.truth.tree import NotReproducible, described, difference, result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import gymnasium as gym
+
+    from trainer.engines import Sampler
+    from trainer.episodes import Episode
+    from trainer.policy import Policy
+    from trainer.rollout import Actor, Rollouts, Task
+    from trainer.truth.tree import Tree
+
+
+class Drawn(NamedTuple):
+    """One rollout from a state: the state's node, the outcome, and the turns that it took."""
+
+    node: int
+    outcome: float
+    turns: int
+
+
+def states(rollouts: Rollouts, policy: Policy, task: Task, tree: Tree) -> list[Actor]:
+    """A running episode in each state of a tree; each is a copy of the one before it, taken on.
+
+    Raises:
+        NotReproducible: A copy did not do as recorded; the message has the first difference.
+    """
+    actors = [rollouts.start(task, policy, rollouts.envs(1)[0])]
+    for node in tree.nodes[1:]:
+        actor, step = actors[node.parent].fork(), tree.step(node)
+        reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
+        before = _noise(actor.env)
+        actor.take(replace(reply, version=step.version), {}, actor.env.step(step.reply))
+        if not tree.plain:
+            recorded, turn = tree.episodes[node.episode], node.turn - 1
+            _check(recorded, turn, actor)
+            if _noise(actor.env) != before:
+                raise NotReproducible(
+                    f"task {recorded.task_id!r}: the environment drew from its np_random in "
+                    f"turn {turn}, so its luck would count as the agent's; measure it with "
+                    "--plain, which gives copies fresh noise"
+                )
+        actors.append(actor)
+    return actors
+
+
+def draw(
+    rollouts: Rollouts,
+    sampler: Sampler,
+    actors: Sequence[Actor],
+    tree: Tree,
+    counts: Sequence[int],
+    *,
+    seed: int,
+) -> list[Drawn]:
+    """So many rollouts from each state that begin with a reply that is not in the tree.
+
+    Args:
+        rollouts: Plays them.
+        sampler: The policy that gave the replies of the tree.
+        actors: The running episodes of `states`.
+        tree: The tree.
+        counts: [n] number of rollouts from each node.
+        seed: Seed of all of them.
+    """
+    rng = np.random.default_rng(seed)
+    starts, nodes = [], []
+    for at, (node, count) in enumerate(zip(tree.nodes, counts, strict=True)):
+        share = np.array([way.probability for way in node.leaving])
+        for way in rng.choice(len(share), count, p=share / share.sum()) if count else ():
+            actor = actors[at]
+            if tree.plain:
+                actor = actor.fork()
+                actor.env.unwrapped.np_random = np.random.default_rng(rng.integers(2**63))
+            starts.append(Start(actor, UNBEGUN if tree.plain else node.leaving[way].begun))
+            nodes.append(at)
+    played = rollouts.resume(starts, sampler, seed)
+    return [
+        Drawn(at, one.outcome, len(one.steps) - tree.nodes[at].turn)
+        for at, one in zip(nodes, played, strict=True)
+    ]
+
+
+def _noise(env: gym.Env[str, str]) -> Any:
+    """State of the environment's generator, None before it has one."""
+    rng = getattr(env.unwrapped, "_np_random", None)
+    return None if rng is None else rng.bit_generator.state
+
+
+def _check(recorded: Episode, turn: int, actor: Actor) -> None:
+    """Check that a copy did what the rollout did."""
+    played, episode = actor.played, actor.episode
+    if turn + 1 == len(recorded.steps) and recorded.truncated and not played.done:
+        actor.stop()  # its tokens were used up
+    prompt = replace(
+        episode.steps[turn],
+        observation=played.observation,
+        prompt_ids=actor.prompt,
+        images=played.images,
+    )
+    now = described(episode.steps[turn], None if played.done else prompt, episode.outcome)
+    if found := difference(result(recorded, turn), now):
+        raise NotReproducible(
+            f"task {recorded.task_id!r}: a copy of the environment gave another result for turn "
+            f"{turn} than the rollout: {found}. Mend the environment's copy (copy.deepcopy), or "
+            "what it shares between episodes; a world that draws at random needs --plain"
+        )
