@@ -7,6 +7,7 @@ src/credit/truths. Hours on two cores.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from dataclasses import replace
@@ -59,4 +60,10 @@ def _call(*words: object) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or list(MADE))
+    parser = argparse.ArgumentParser(prog="python -m tools.truths", description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of the runs and measurements")
+    parser.add_argument("name", nargs="*", help=f"of {', '.join(MADE)}; all by default")
+    given = parser.parse_args()
+    if unknown := set(given.name) - set(MADE):
+        parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(MADE)}")
+    main(given.folder, given.name or list(MADE))
