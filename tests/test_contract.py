@@ -288,6 +288,7 @@ PAID = [
     ("AlfWorld-v0", {"success_reward": 10.0}, True),
     ("Sokoban-v0", {"reward": "success", "max_turns": 15}, False),
     ("Sokoban-v0", {"max_turns": 15}, True),
+    ("Bifurcation-v0", {}, False),
     ("EZPoints-v0", {}, False),
     ("EZPoints-v0", {"reward": "verl-agent"}, True),
     ("EZPoints-v0", {"reward": "rl4vlm"}, True),

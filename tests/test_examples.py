@@ -150,7 +150,7 @@ def scores(said):
 
 
 GOOD = ("AppWorld-v0", "EZPoints-v0", "SearchQA-v0", "Sokoban-v0", "VisualSokoban-v0")
-BAD = ("AlfWorld-v0", "Sotopia-v0", "WebShop-v0", "WikiSearch-v0")
+BAD = ("AlfWorld-v0", "Bifurcation-v0", "Sotopia-v0", "WebShop-v0", "WikiSearch-v0")
 
 
 @pytest.mark.parametrize("name", [pytest.param("react_agent", marks=WITH_OPENAI)])

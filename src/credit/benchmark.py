@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from credit.fidelity import Fidelity, compare
+from credit.fidelity import Fidelity, Score, compare
 from credit.truth import Truth
 from credit.validation import as_array
 
@@ -181,6 +181,26 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
     )
 
 
+def overview(results: Sequence[tuple[dict[str, Fidelity], dict[str, Fidelity]]]) -> str:
+    """Each method over several truths: mean difference to GRPO, truths above, below, and in all."""
+    found: dict[str, list[Score]] = {}
+    for _, differences in results:
+        for name, one in differences.items():
+            found.setdefault(name, []).append(one.pearson)
+    rows = [f"{'':18}{'mean difference to GRPO':>24}{'above':>7}{'below':>7}{'truths':>8}"]
+    mean = {name: float(np.mean([one.value for one in every])) for name, every in found.items()}
+    for name in sorted(found, key=lambda name: -mean[name]):
+        above, below = (
+            sum(sign * end > 0 for end in ends)
+            for sign, ends in (
+                (1, [one.low for one in found[name]]),
+                (-1, [one.high for one in found[name]]),
+            )
+        )
+        rows.append(f"{name:18}{mean[name]:+24.3f}{above:7}{below:7}{len(found[name]):8}")
+    return "\n".join(rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Rank estimators on truth files."""
     parser = argparse.ArgumentParser(prog="python -m credit.benchmark", description=main.__doc__)
@@ -201,7 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         sys.stdout.write(json.dumps(plain, indent=1) + "\n")
         return
-    tables = (table(truth, found) for truth, found in results.values())
+    tables = [table(truth, found) for truth, found in results.values()]
+    tables += [overview([found[:2] for _, found in results.values()])] * (len(tables) > 1)
     sys.stdout.write("\n\n".join(tables) + "\n")
 
 

@@ -16,8 +16,8 @@ class TurnRLOO:
 
     A_t = R_t - 1 / (K - 1) Σ over the other trajectories j of R_{j,t}, with R_{j,t} = 0 if
     trajectory j has ended before its turn t. R_t = Σ_{k ≥ t} r_k, with the outcome added to the
-    last reward. With turns that are not paid, a trajectory that has ended has R_{j,t} = 0, too, so
-    that only trajectories of one turn get the advantage of `RLOO`.
+    last reward. The first turn gets `RLOO` of the whole return; so do the later ones, if turns are
+    not paid and no other trajectory has ended.
 
     Unbiased: the baseline depends on neither this trajectory's actions nor its length, so that its
     product with the score of the policy has mean 0. For K ≥ 2 the expected gradient is that of the

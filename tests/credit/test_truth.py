@@ -168,3 +168,44 @@ def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
         refused = run(name, "--truth", "some.parquet", cwd=tmp_path)
         assert refused.returncode == 2
         assert told in refused.stderr.splitlines()[-1]
+
+
+def test_the_overview_counts_truths_with_a_difference():
+    one, two = made(groups=12), made(groups=12, seed=1)
+    found = [
+        benchmark.scored(truth, benchmark.methods() | {"true": lambda _, __, t=truth: t.advantage})
+        for truth in (one, two)
+    ]
+    rows = [line.rsplit(None, 4) for line in benchmark.overview([x[:2] for x in found]).split("\n")]
+    assert rows[1][0].strip() == "true"
+    assert rows[1][2:] == ["2", "0", "2"]
+    grpo = next(row for row in rows if row[0].strip() == "grpo")
+    assert grpo[1:] == ["+0.000", "0", "0", "2"]
+
+
+SHIPPED = sorted(benchmark.SHIPPED.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_ships_is_reliable_and_agrees_with_fresh_rollouts(path):
+    truth = Truth.load(path)  # checks that advantages sum to R - V(s0)
+    about = truth.about
+    assert about["name"].startswith(path.stem.partition("_")[0])
+    assert truth.reliability > 0.795
+    # of a dozen truths one may be 3 standard errors off
+    assert abs(about["V(s0) minus fresh rollouts"]) < 3.2 * about["standard error of it"]
+    assert about["groups"] >= 16
+    assert len(truth.turns) == about["turns"]
+
+
+def test_several_environments_ship_with_two_policies_each():
+    names = {path.stem.rpartition("_")[0] for path in SHIPPED}
+    assert len(names) >= 5
+    assert len(SHIPPED) >= 2 * len(names) - 2
+
+
+def test_the_command_ranks_on_what_ships(tmp_path):
+    shown = run("dr_grpo", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("dr_grpo") == len(SHIPPED) + 1
+    assert "mean difference to GRPO" in shown.stdout
