@@ -196,6 +196,7 @@ def test_has_on_progress_blames_undoing_and_not_failing():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_table_of_the_page_is_what_the_benchmark_measures():
     root = Path(__file__).parents[2]
     program = runpy.run_path(str(root / "benchmarks" / "bias.py"))

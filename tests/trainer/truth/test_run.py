@@ -39,6 +39,7 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
     assert recorded.read(tmp_path / "episodes.parquet") == result.episodes
 
 
+@pytest.mark.long
 def test_values_are_those_of_many_rollouts(small, tmp_path):
     """States in the middle of episodes, against rollouts that the tree has no part in."""
     given = small()

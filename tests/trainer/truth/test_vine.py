@@ -36,6 +36,7 @@ def advantages(given, result, turns, seed):
     return method.credit(experience)
 
 
+@pytest.mark.long
 def test_its_mean_is_the_true_advantage(small, tmp_path):
     given = small("Sums", "credit.name=vine")
     result = measure(given, tmp_path, Plan(3, 0.97, 200, 0), jobs=1)
