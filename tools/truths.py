@@ -34,9 +34,9 @@ def main(folder: Path, names: list[str]) -> None:
     for name in names:
         method, steps = MADE[name]
         words, run = [name, method, "pocket"], folder / name
-        groups = 24 if name == "alfworld" else 16
-        measure = ["--groups", str(groups), "--fresh", "16"]
-        _call("truth", *words, *measure, "--out", folder / f"{name}_start")
+        measure = ["--groups", "16", "--fresh", "16"]
+        first = ["--groups", "24"] if name == "alfworld" else measure
+        _call("truth", *words, *first, "--out", folder / f"{name}_start")
         options = [f"run.steps={steps}", "eval.every=1000", "run.threads=1"]
         _call("train", *words, *options, "--out", run, "--resume")
         _call("truth", *words, *measure, "--policy", run, "--out", folder / f"{name}_trained")
