@@ -179,19 +179,28 @@ def _dpo(options: dict[str, Any], recipe: Recipe) -> Method:
 
 
 def _vine(options: dict[str, Any], recipe: Recipe) -> Method:
-    """Rollouts from states, which the own sampler continues in this process."""
+    check_continued(recipe, "credit.name='vine'")
+    return WithVine(options)
+
+
+def check_continued(recipe: Recipe, what: str) -> None:
+    """Check that episodes can be continued from copies of their environments.
+
+    Raises:
+        RecipeError: They are in other processes, or sampled by another engine; names `what`.
+    """
     for option, given, wanted in (
         ("sampling.decode", recipe.sampling.decode, "free"),
         ("engine.name", recipe.engine.name, "own"),
         ("env.processes", recipe.env.processes, 0),
+        ("sampling.actors", recipe.sampling.actors, 0),
         ("partner.model", recipe.partner.model, ""),
     ):
         if given != wanted:
             raise RecipeError(
-                f"credit.name='vine' continues copies of environments in this process, but "
+                f"{what} continues copies of environments in this process by the own sampler, but "
                 f"{option}={given!r}; set it to {wanted!r}"
             )
-    return WithVine(options)
 
 
 def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:

@@ -24,9 +24,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from credit.truth import Truth
 from credit.turns import Turns
 from trainer import episodes as recorded
-from trainer import evaluate
+from trainer import evaluate, metrics
 from trainer import recipe as recipes
-from trainer.build import cores, derive, make_rollouts
+from trainer.build import check_continued, cores, derive, make_rollouts
 from trainer.checkpoint import Checkpoints, append_line, write_text
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
 GROWTH = 2.5
-"""A round plays at most so many times the turns of all rounds before it."""
-
-
+"""A round plays at most this many times the turns of all rounds before it."""
 LEAST = 0.25
-"""And at least so many."""
+"""A round plays at least this many times the turns of all rounds before it."""
 
 
 class TruthError(ValueError):
@@ -139,29 +137,16 @@ def measure(
         console: Shows the progress.
 
     Raises:
-        TruthError: The folder holds another measurement, or the recipe cannot be measured.
+        RecipeError: Copies of the recipe's environment cannot be continued.
+        TruthError: The folder holds another measurement.
+        MetricsError: A line of its draws is damaged.
         NotReproducible: The environment or its copies do not do the same again.
     """
-    _check(recipe)
+    check_continued(recipe, "a truth")
     torch.set_num_threads(recipe.run.threads or 1)
     _check_folder(recipe, out, plan, source)
     with _Players(recipe, source, plan, jobs or cores()) as players, _bar(console) as bar:
         return _Measurement(out, plan, players, bar).run()
-
-
-def _check(recipe: Recipe) -> None:
-    for option, given, wanted in (
-        ("sampling.decode", recipe.sampling.decode, "free"),
-        ("engine.name", recipe.engine.name, "own"),
-        ("env.processes", recipe.env.processes, 0),
-        ("sampling.actors", recipe.sampling.actors, 0),
-        ("partner.model", recipe.partner.model, ""),
-    ):
-        if given != wanted:
-            raise TruthError(
-                f"{option}={given!r}: copies of states are continued in this process by the own "
-                f"sampler; set {option}={wanted!r}"
-            )
 
 
 def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) -> None:
@@ -196,11 +181,10 @@ class _Measurement:
             :: self.size
         ]  # one of each group
         self.kept: dict[tuple[str, int], Any] = {}
-        if (path := out / "draws.jsonl").is_file():
-            lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # a cut line is left out
-            write_text(path, "".join(f"{line}\n" for line in lines))
-            for record in map(json.loads, lines):
-                self.kept[record["of"], record["group"]] = record
+        records = metrics.read(out / "draws.jsonl")  # without a last line that was cut
+        write_text(out / "draws.jsonl", "".join(f"{json.dumps(one)}\n" for one in records))
+        for record in records:
+            self.kept[record["of"], record["group"]] = record
 
     def run(self) -> Result:
         """Play what is missing, and put the result together."""

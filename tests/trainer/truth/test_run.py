@@ -11,6 +11,8 @@ from credit.truth import Truth
 from trainer import episodes as recorded
 from trainer import recipe, report
 from trainer.engines import Begun
+from trainer.metrics import MetricsError
+from trainer.recipes import RecipeError
 from trainer.rollout import Start, Task
 from trainer.truth import run as measuring
 from trainer.truth.player import Player
@@ -126,6 +128,30 @@ def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, 
     assert abs(inner.mean() - 0.5) < 0.05
 
 
+def test_a_damaged_line_is_named(small, tmp_path):
+    plan = Plan(groups=2, reliability=0.1, most=4, fresh=0)
+    measure(small(), tmp_path, plan, jobs=1)
+    lines = (tmp_path / "draws.jsonl").read_text()
+    (tmp_path / "draws.jsonl").write_text("{" + lines)
+    with pytest.raises(MetricsError, match=r"draws\.jsonl line 1 is not JSON"):
+        measure(small(), tmp_path, plan, jobs=1)
+
+
+@pytest.mark.long
+def test_the_number_of_processes_does_not_matter(tiny_folder, tmp_path):
+    """Processes of their own import only what is installed, so the world is one that ships."""
+    given = recipe.load(
+        "ezpoints gigpo pocket",
+        [f"policy.model={tiny_folder}", "sampling.max_reply_tokens=4", "sampling.rollouts=4",
+         "run.threads=1"],
+    )  # fmt: skip
+    plan = Plan(groups=4, reliability=0.5, most=4, fresh=2)
+    for jobs in (1, 2):
+        measure(given, tmp_path / str(jobs), plan, jobs=jobs)
+    for name in ("draws.jsonl", "episodes.parquet", "truth.json"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
@@ -134,7 +160,7 @@ def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, 
     ],
 )
 def test_recipes_that_cannot_be_measured_are_refused(small, tmp_path, option, told):
-    with pytest.raises(TruthError, match=told):
+    with pytest.raises(RecipeError, match=told):
         measure(small("Sums", option), tmp_path, PLAN, jobs=1)
     assert not any(tmp_path.iterdir())
 

@@ -53,7 +53,7 @@ def test_its_mean_is_the_true_advantage(small, tmp_path):
     assert len(tokens) == sum(len(step.reply_ids) for e in result.episodes for step in e.steps)
 
 
-def test_a_run_learns_from_it_and_resumes(small, tmp_path):
+def test_a_run_takes_steps_with_it(small, tmp_path):
     options = ("credit.name=vine", "sampling.tasks=2", "run.steps=2", "eval.tasks=2",
                "update.skip_dead_groups=false", "sft.steps=0", "eval.split=train")  # fmt: skip
     train(small("Sums", *options), tmp_path, resume=False)
