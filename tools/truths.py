@@ -34,8 +34,8 @@ def main(folder: Path, names: list[str]) -> None:
     for name in names:
         method, steps = MADE[name]
         words, run = [name, method, "pocket"], folder / name
-        measure = ["--groups", "16", "--fresh", "16"]
-        first = ["--groups", "24"] if name == "alfworld" else measure
+        measure = ["--groups", "16", "--fresh", "16", "--gradients"]
+        first = ["--groups", "24", "--gradients"] if name == "alfworld" else measure
         _call("truth", *words, *first, "--out", folder / f"{name}_start")
         options = [f"run.steps={steps}", "eval.every=1000", "run.threads=1"]
         _call("train", *words, *options, "--out", run, "--resume")

@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,6 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "turn_rloo": ("turn_rloo", {}),
 }
 """Estimators that are ranked: name of the row, name and options for `credit.make`."""
-SCORES = ("pearson", "spearman", "sign", "null_share")
 BASELINE = "grpo"
 
 
@@ -96,8 +96,8 @@ def scored(
     found, left = advantages(truth, estimators, seed=seed)
     columns = truth.advantage, truth.error, truth.turns.group_of_turn
     scale = float(np.ptp(truth.turns.outcome)) or 1.0
-    differences = compare(found, *columns, baseline=BASELINE, scale=scale, seed=seed)
-    return compare(found, *columns, scale=scale, seed=seed), differences, left
+    score = partial(compare, found, *columns, gradient=truth.gradient, scale=scale, seed=seed)
+    return score(), score(baseline=BASELINE), left
 
 
 def advantages(
@@ -167,7 +167,10 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
             f"{about.get('name', 'truth')}: {len(truth.turns)} turns of "
             f"{len(truth.turns.group)} episodes, reliability {truth.reliability:.2f}"
         ),
-        f"{'':18}{'correlation':>20}{'to GRPO':>9}{'ranks':>20}{'sign':>7}{'on null turns':>15}",
+        (
+            f"{'':18}{'correlation':>20}{'to GRPO':>9}{'ranks':>20}{'sign':>7}{'on null turns':>15}"
+            + (f"{'gradient':>20}" if truth.gradient is not None else "")
+        ),
     ]
     for name, one in sorted(scores.items(), key=lambda pair: -pair[1].pearson.value):
         apart = differences[name].pearson
@@ -175,6 +178,7 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
         lines.append(
             f"{name:18}{one.pearson!s:>20}{apart.value:+8.2f}{star}{one.spearman!s:>20}"
             f"{one.sign.value:7.2f}{one.null_share.value:15.0%}"
+            + (f"{one.gradient!s:>20}" if one.gradient is not None else "")
         )
     return "\n".join(
         [*lines, *(f"{name:18}left out: {why.partition(';')[0]}" for name, why in left.items())]

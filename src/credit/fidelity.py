@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.validation import as_finite, as_vector, check_positive
+from credit.validation import as_array, as_finite, as_vector, check_positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -55,6 +55,10 @@ class Fidelity:
             advantages are nearly equal, and their ranks are mostly error.
         sign: Share of clear turns with the right sign; an advantage of 0 counts one half.
         null_share: Share of Σ|advantage| on null turns.
+        gradient: Signal-to-noise ratio of the policy gradient, as a share of that with the true
+            advantage; None without sketches. The signal is the slope of the advantage on the true
+            one, the noise is the standard deviation of the gradient between groups. An unbiased
+            estimator with 0.5 needs 4 times the groups for a gradient of the same accuracy.
         reliability: ρ of the measured truth.
         turns: Number of turns.
         groups: Number of groups.
@@ -64,6 +68,7 @@ class Fidelity:
     spearman: Score
     sign: Score
     null_share: Score
+    gradient: Score | None
     reliability: float
     turns: int
     groups: int
@@ -75,6 +80,7 @@ def fidelity(
     error: ArrayLike,
     group: ArrayLike,
     *,
+    gradient: ArrayLike | None = None,
     scale: float = 1.0,
     seed: int = 0,
 ) -> Fidelity:
@@ -85,6 +91,8 @@ def fidelity(
         truth: [N] measured advantage V(after) − V(before) of each turn.
         error: [N] standard error of each.
         group: [N] int, task group of each turn.
+        gradient: [N, D] gradient of the log-probability of each turn's reply, or a sketch of it
+            that keeps inner products, see `Truth.gradient`; None leaves that score out.
         scale: What the outcome can differ by, 1 if it is 0 or 1; null turns are relative to it.
         seed: Seed of the bootstrap.
 
@@ -93,8 +101,8 @@ def fidelity(
             fewer than two groups, or the truth is no larger than its error.
         TypeError: A column is not numeric.
     """
-    (found,) = compare({"": advantage}, truth, error, group, scale=scale, seed=seed).values()
-    return found
+    found = compare({"": advantage}, truth, error, group, gradient=gradient, scale=scale, seed=seed)
+    return found[""]
 
 
 def compare(
@@ -103,6 +111,7 @@ def compare(
     error: ArrayLike,
     group: ArrayLike,
     *,
+    gradient: ArrayLike | None = None,
     baseline: str | None = None,
     scale: float = 1.0,
     seed: int = 0,
@@ -114,6 +123,7 @@ def compare(
         truth: As in `fidelity`.
         error: As in `fidelity`.
         group: As in `fidelity`.
+        gradient: As in `fidelity`.
         baseline: Name of an estimator. The scores are then differences to its scores, with
             intervals of the differences: both are scored on the same bootstrap samples.
         scale: As in `fidelity`.
@@ -126,7 +136,7 @@ def compare(
     if not isinstance(advantages, Mapping) or not advantages:
         raise TypeError("advantages must be a mapping from names to [N] advantages, at least one")
     check_positive("scale", scale, "it is what the outcome can differ by")
-    measured = _Measured(truth, error, group, scale, seed)
+    measured = _Measured(truth, error, group, gradient=gradient, scale=scale, seed=seed)
     samples = {name: measured.scores(name, given) for name, given in advantages.items()}
     if baseline is not None:
         if baseline not in samples:
@@ -136,14 +146,22 @@ def compare(
             name: {score: rows - own[score] for score, rows in found.items()}
             for name, found in samples.items()
         }
+    scored = {
+        name: {score: _interval(rows) for score, rows in found.items()}
+        for name, found in samples.items()
+    }
     return {
         name: Fidelity(
-            **{score: _interval(rows) for score, rows in found.items()},
+            pearson=found["pearson"],
+            spearman=found["spearman"],
+            sign=found["sign"],
+            null_share=found["null_share"],
+            gradient=found.get("gradient"),
             reliability=measured.reliability,
             turns=len(measured.truth),
             groups=measured.groups,
         )
-        for name, found in samples.items()
+        for name, found in scored.items()
     }
 
 
@@ -154,7 +172,14 @@ class _Measured:
     """
 
     def __init__(
-        self, truth: ArrayLike, error: ArrayLike, group: ArrayLike, scale: float, seed: int
+        self,
+        truth: ArrayLike,
+        error: ArrayLike,
+        group: ArrayLike,
+        *,
+        gradient: ArrayLike | None,
+        scale: float,
+        seed: int,
     ) -> None:
         self.truth, self.error = _numbers("truth", truth), _numbers("error", error)
         groups = as_vector("group", group, np.int64)
@@ -190,6 +215,11 @@ class _Measured:
                 f"{self.noise[0]:.3g}, so it says nothing; measure it with more rollouts"
             )
         self.ranks = self._moments(_ranks(self.truth))
+        self.sketch = None if gradient is None else as_sketch(gradient, len(self.truth))
+        if self.sketch is not None:
+            noise = self._sums(self.error**2 * (self.sketch**2).sum(1)) / self.groups
+            exact = self._variance(self.sketch, self.truth) - noise
+            self.spread = np.sqrt(np.where(exact > 0, exact, np.nan))
 
     def scores(self, name: str, given: ArrayLike) -> dict[str, Array]:
         """Every score in the sample itself and in each bootstrap sample: [1 + RESAMPLES] each."""
@@ -201,7 +231,7 @@ class _Measured:
                 "returns one number for each turn"
             )
         with np.errstate(invalid="ignore", divide="ignore"):
-            return {
+            found = {
                 "pearson": self._correlation(advantage, self.truth, self.of_truth, self.noise),
                 "spearman": self._correlation(
                     _ranks(advantage), _ranks(self.truth), self.ranks, np.zeros(1)
@@ -211,6 +241,30 @@ class _Measured:
                 "null_share": self._sums(np.abs(advantage) * self.null)
                 / self._sums(np.abs(advantage)),
             }
+            if self.sketch is not None:
+                slope = self._slope(advantage)
+                spread = np.sqrt(self._variance(self.sketch, advantage))
+                found["gradient"] = np.where(spread > 0, slope * self.spread / spread, 0.0)
+            return found
+
+    def _slope(self, x: Array) -> Array:
+        """Regression slope of x on the exact truth in every sample."""
+        count = self._sums(np.ones(len(x)))
+        product = self._sums(x * self.truth) / count
+        middle = self._sums(x) * self._sums(self.truth) / count**2
+        exact = self.of_truth[1] - self.noise
+        found: Array = (product - middle) / np.where(exact > 0, exact, np.nan)
+        return found
+
+    def _variance(self, sketch: Array, x: Array) -> Array:
+        """Variance between groups of the sum over turns of x times gradient, in every sample."""
+        summed = np.zeros((self.groups, sketch.shape[1]))
+        np.add.at(summed, self.group, x[:, None] * sketch)
+        inner = summed @ summed.T
+        squared = self.weights @ np.diag(inner) / self.groups
+        of_mean = ((self.weights @ inner) * self.weights).sum(1) / self.groups**2
+        found: Array = np.maximum(squared - of_mean, 0.0)
+        return found
 
     def _correlation(self, x: Array, y: Array, of_y: tuple[Array, Array], noise: Array) -> Array:
         """Correlations of x with y without its noise; 0 where x is constant."""
@@ -234,6 +288,25 @@ class _Measured:
         """Sums over turns in every sample."""
         found: Array = self.weights @ np.bincount(self.group, x, self.groups)
         return found
+
+
+def as_sketch(given: ArrayLike, turns: int) -> Array:
+    """Gradients or sketches of so many turns as floats, [N, D].
+
+    Raises:
+        ValueError: The shape is another, or a number is not finite.
+        TypeError: It is not numeric.
+    """
+    found = as_array("gradient", given)
+    if found.ndim != 2 or len(found) != turns or not found.size:  # noqa: PLR2004
+        raise ValueError(
+            f"gradient has shape {list(found.shape)}; it is [N, D] with a row for each of {turns} "
+            "turns"
+        )
+    if found.dtype.kind not in "iuf":
+        raise TypeError(f"gradient must be numeric, got {found.dtype}")
+    as_finite("gradient", found.ravel())
+    return found.astype(np.float64)
 
 
 def _numbers(name: str, given: ArrayLike) -> Array:

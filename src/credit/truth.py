@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credit.fidelity import as_sketch
 from credit.turns import Turns
 from credit.validation import as_finite, as_vector
 
@@ -24,6 +25,7 @@ VERSION = 1
 """Version of the files; others are refused."""
 _KEY = b"agent-envs truth"
 _ROUNDING = 1e-6
+_GRADIENT = "gradient"
 _COLUMNS = ("value_before", "value_after", "first", "second", "error")
 
 
@@ -39,6 +41,8 @@ class Truth:
         first: [N] advantage by one half of the rollouts.
         second: [N] advantage by the other half, whose error is independent.
         error: [N] standard error of the advantage.
+        gradient: [N, D] sketch of ∇ log π of each turn's reply, whose inner products are those of
+            the gradients but for an error, in any unit; None if it was not measured.
         about: Environment, policy, reliability, costs and what else was noted.
 
     Raises:
@@ -53,6 +57,7 @@ class Truth:
     first: Array
     second: Array
     error: Array
+    gradient: Array | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,6 +69,8 @@ class Truth:
                     f"{name} has {len(column)} rows, there are {len(self.turns)} turns"
                 )
             object.__setattr__(self, name, column)
+        if self.gradient is not None:
+            object.__setattr__(self, "gradient", as_sketch(self.gradient, len(self.turns)))
         last, owner = self.turns.last, self.turns.trajectory
         first = self.turns.position == 0
         total = np.bincount(owner, self.advantage, len(self.turns.group))
@@ -101,6 +108,11 @@ class Truth:
         table = self.turns.to_table()
         for name in _COLUMNS:
             table = table.append_column(name, pa.array(getattr(self, name)))
+        if self.gradient is not None:
+            size = self.gradient.shape[1]
+            unit = np.abs(self.gradient).max(initial=0.0) or 1.0
+            rounded = pa.array((self.gradient / unit).astype(np.float16).ravel())
+            table = table.append_column(_GRADIENT, pa.FixedSizeListArray.from_arrays(rounded, size))
         note = json.dumps({"version": VERSION, **self.about})
         table = table.replace_schema_metadata({_KEY: note.encode()})
         part = Path(path).with_name(Path(path).name + ".part")
@@ -134,4 +146,9 @@ class Truth:
                 "again, or install the agent-envs that made it"
             )
         columns = {name: table[name].to_numpy() for name in _COLUMNS}
+        if _GRADIENT in table.column_names:
+            rows = table[_GRADIENT].combine_chunks()
+            flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+            columns[_GRADIENT] = flat.reshape(len(rows), -1)
+            table = table.drop([_GRADIENT])
         return cls(turns=Turns.from_table(table.drop(list(_COLUMNS))), **columns, about=about)

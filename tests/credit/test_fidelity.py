@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from credit.fidelity import Score, compare, fidelity
 
@@ -23,6 +22,7 @@ def world(seed=0, noise=0.5):
 
 
 def test_without_error_the_correlation_is_numpys_and_the_rank_correlation_is_scipys():
+    stats = pytest.importorskip("scipy.stats")
     exact, _, _, group, estimator = world()
     found = fidelity(3 * estimator + 7, exact, np.zeros(N), group)
     assert found.pearson.value == pytest.approx(np.corrcoef(estimator, exact)[0, 1], abs=1e-9)
@@ -153,3 +153,59 @@ def test_null_turns_are_relative_to_the_scale():
     assert ten.null_share == one.null_share
     with pytest.raises(ValueError, match="scale must be positive"):
         fidelity(estimator, exact, np.zeros(N), group, scale=0.0)
+
+
+def drawn_gradients(dimensions=40, seed=3):
+    """Gradients of turns that do not depend on the advantages."""
+    return np.random.default_rng(seed).standard_normal((N, dimensions))
+
+
+def test_the_noise_of_gradients_is_what_was_put_in():
+    exact, measured, error, group, _ = world()
+    gradient = drawn_gradients()
+    rng = np.random.default_rng(9)
+    noisy = exact + np.sqrt(3 * np.mean(exact**2)) * rng.standard_normal(N)  # 4 times the variance
+    given = {"exact": exact, "five": 5 * exact, "noisy": noisy, "against": -noisy}
+    found = compare(given, measured, error, group, gradient=gradient)
+    assert found["exact"].gradient.value == pytest.approx(1.0, abs=0.08)
+    assert found["five"].gradient.value == pytest.approx(found["exact"].gradient.value, abs=1e-9)
+    assert found["noisy"].gradient.value == pytest.approx(0.5, abs=0.05)
+    assert found["against"].gradient.value == pytest.approx(-found["noisy"].gradient.value)
+    apart = compare(given, measured, error, group, gradient=gradient, baseline="noisy")
+    assert apart["exact"].gradient.low > 0.3
+
+
+def test_what_all_turns_of_a_group_share_is_not_averaged_away():
+    """Noise that is equal over a trajectory counts with the square of its length."""
+    exact, _measured, _error, group, _ = world()
+    same = np.ones((N, 1))
+    rng = np.random.default_rng(9)
+    shared = exact + np.repeat(rng.standard_normal(GROUPS), N // GROUPS)
+    of_group = np.bincount(group, exact)
+    expected = of_group.std() / np.bincount(group, shared).std()
+    slope = np.polyfit(exact, shared, 1)[0]
+    found = fidelity(shared, exact, np.zeros(N), group, gradient=same).gradient
+    assert found.value == pytest.approx(slope * expected, rel=1e-9)
+
+
+def test_without_gradients_there_is_no_score_and_constant_credit_has_no_signal():
+    _exact, measured, error, group, estimator = world()
+    assert fidelity(estimator, measured, error, group).gradient is None
+    flat = fidelity(np.zeros(N), measured, error, group, gradient=drawn_gradients())
+    assert flat.gradient.value == 0
+
+
+@pytest.mark.parametrize(
+    ("gradient", "told"),
+    [
+        (np.zeros(N), rf"shape \[{N}\].*\[N, D\].*{N} turns"),
+        (np.zeros((3, 4)), r"shape \[3, 4\]"),
+        (np.zeros((N, 0)), r"shape"),
+        (np.full((N, 2), np.nan), "gradient"),
+        (np.full((N, 2), "a"), "numeric"),
+    ],
+)
+def test_gradients_of_another_shape_are_refused(gradient, told):
+    _exact, measured, error, group, estimator = world()
+    with pytest.raises((ValueError, TypeError), match=told):
+        fidelity(estimator, measured, error, group, gradient=gradient)

@@ -148,6 +148,7 @@ def run(*arguments, cwd):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
     made().save(tmp_path / "some.parquet")
     (tmp_path / "mine.py").write_text(
@@ -204,6 +205,7 @@ def test_several_environments_ship_with_two_policies_each():
     assert len(SHIPPED) == 2 * len(names)
 
 
+@pytest.mark.slow
 def test_the_command_ranks_on_what_ships(tmp_path):
     shown = run("dr_grpo", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr

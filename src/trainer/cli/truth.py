@@ -45,6 +45,14 @@ def truth(
             "at random. Takes several times the rollouts.",
         ),
     ] = False,
+    gradients: Annotated[
+        bool,
+        typer.Option(
+            "--gradients",
+            help="Also compare the noise of the methods' policy gradients. Takes a backward pass "
+            "for each turn; can be added to a finished measurement.",
+        ),
+    ] = False,
     jobs: Annotated[
         int, typer.Option(min=0, help="Processes; 0 for one on each core. Results are the same.")
     ] = 0,
@@ -66,7 +74,7 @@ def truth(
     options = [word for word in recipe if "=" in word and not Path(word).exists()]
     words = [word for word in recipe if word not in options]
     own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
-    plan = Plan(groups, reliability, most, fresh, plain)
+    plan = Plan(groups, reliability, most, fresh, plain, gradients)
     chosen = recipes.load(own or shipped.compose(words), options)
     weights = policy or own
     source = None if weights is None else source_of(weights)

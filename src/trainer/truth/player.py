@@ -6,6 +6,7 @@ Each call depends on its arguments alone, so calls can be made in any order and 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from trainer.build import derive, load_policy, make_rollouts, make_sampler
 from trainer.engines.own import OwnEngine
 from trainer.truth.draws import drawn
+from trainer.truth.gradients import sketches
 from trainer.truth.states import draw, states
 from trainer.truth.tree import Tree
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from credit.segments import Array
     from trainer.episodes import Episode
+    from trainer.policy import Policy
     from trainer.recipe import Recipe
     from trainer.rollout import Task
 
@@ -39,7 +42,7 @@ class Player:
     """
 
     def __init__(self, recipe: Recipe, source: Path | None, *, plain: bool = False) -> None:
-        self.recipe, self.plain = recipe, plain
+        self.recipe, self.source, self.plain = recipe, source, plain
         policy = load_policy(recipe.policy, source).freeze()
         self.sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.sampling.temperature)
         made = make_rollouts(recipe, recipe.env.split)
@@ -55,6 +58,15 @@ class Player:
     def fresh(self, task: Task, count: int) -> list[float]:
         """Outcomes of so many fresh rollouts of a task."""
         return [episode.outcome for episode in self.play([task] * count, "fresh")]
+
+    def gradients(self, episodes: Sequence[Episode]) -> Array:
+        """Sketches of the policy gradient of each of N turns, [N, `gradients.SIZE`]."""
+        return sketches(self._trained, episodes, temperature=self.recipe.sampling.temperature)
+
+    @cached_property
+    def _trained(self) -> Policy:
+        """The policy with weights that have gradients."""
+        return load_policy(self.recipe.policy, self.source)
 
     def draw(
         self, task: Task, episodes: Sequence[Episode], expected: Sequence[Array], number: int

@@ -4,6 +4,7 @@ config.toml       the recipe
 plan.json         what is measured
 episodes.parquet  the rollouts whose turns are measured
 draws.jsonl       outcomes of the rollouts from their states, a line for each group and round
+gradients.npy     sketches of the turns' policy gradients, if wanted
 truth.parquet     the result, see `credit.truth`
 truth.json        costs and checks of the result
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Self
 
@@ -67,6 +68,7 @@ class Plan:
         fresh: Fresh rollouts of each task, which check the value of its start.
         plain: Whether every state is valued by rollouts alone, with fresh noise: for worlds that
             draw at random.
+        gradients: Whether each turn's policy gradient is sketched, for the noise of estimators.
 
     Raises:
         ValueError: A value is out of range.
@@ -77,6 +79,7 @@ class Plan:
     most: float = 60.0
     fresh: int = 8
     plain: bool = False
+    gradients: bool = False
 
     def __post_init__(self) -> None:
         if self.groups < 2:  # noqa: PLR2004
@@ -153,6 +156,7 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
     """Write what is measured into an empty folder, or check that it is the same."""
     config, noted = out / "config.toml", out / "plan.json"
     now = {**asdict(plan), "policy": None if source is None else str(source.resolve())}
+    del now["gradients"]  # they can be added later
     if not config.is_file():
         recipes.save(recipe, config)
         write_text(noted, json.dumps(now))
@@ -203,6 +207,9 @@ class _Measurement:
             reliability = draws.reliability(groups)
         fresh = self._asked("fresh", [(task, self.plan.fresh) for task in self.tasks])
         result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
+        if self.plan.gradients:
+            truth = replace(result.truth, gradient=self._gradients(played))
+            result = replace(result, truth=truth)
         result.truth.save(self.out / "truth.parquet")
         write_text(self.out / "truth.json", json.dumps(dict(result.truth.about), indent=1))
         return result
@@ -215,6 +222,15 @@ class _Measurement:
             recorded.write(path, [e for part in self._shown("rollouts", made, calls) for e in part])
         episodes = recorded.read(path)
         return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
+
+    def _gradients(self, played: Sequence[Sequence[Episode]]) -> Array:
+        path = self.out / "gradients.npy"
+        if not path.is_file():
+            calls = [(part,) for part in played]
+            made = self.players.each("gradients", calls)
+            np.save(path, np.concatenate([*self._shown("gradients", made, calls)]))
+        found: Array = np.load(path)
+        return found
 
     def _round(
         self,

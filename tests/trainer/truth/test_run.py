@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from credit.truth import Truth
 from trainer import episodes as recorded
 from trainer import recipe, report
+from trainer.batch import collate, make_rows
+from trainer.build import load_policy
 from trainer.engines import Begun
 from trainer.metrics import MetricsError
 from trainer.recipes import RecipeError
 from trainer.rollout import Start, Task
 from trainer.truth import run as measuring
+from trainer.truth.gradients import SIZE
 from trainer.truth.player import Player
 from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
 from trainer.truth.states import states
 from trainer.truth.tree import NotReproducible, Tree
+from trainer.update import token_logprobs
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
 
@@ -216,3 +222,44 @@ def test_nothing_is_ranked_where_no_turn_matters(small, tmp_path):
     assert not result.truth.advantage.any()
     assert "no method can be ranked" in publish(result, tmp_path)
     assert not (tmp_path / "ranking.txt").exists()
+
+
+def test_gradients_are_added_to_a_finished_measurement(small, tmp_path, monkeypatch):
+    given = small()
+    before = measure(given, tmp_path, PLAN, jobs=1).truth
+    assert before.gradient is None
+    monkeypatch.setattr(Player, "play", None)
+    monkeypatch.setattr(Player, "draw", None)
+    after = measure(given, tmp_path, replace(PLAN, gradients=True), jobs=1).truth
+    np.testing.assert_array_equal(after.advantage, before.advantage)
+    assert after.gradient.shape == (len(before.turns), SIZE)
+    monkeypatch.setattr(Player, "gradients", None)  # they are kept
+    measure(given, tmp_path, replace(PLAN, gradients=True), jobs=1)
+    saved = Truth.load(tmp_path / "truth.parquet").gradient
+    unit = np.abs(after.gradient).max()
+    np.testing.assert_allclose(saved * unit, after.gradient, atol=1e-3 * unit)
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_sketches_keep_inner_products_of_gradients(small, context):
+    given = small("Sums", f"prompt.context={context}")
+    player = Player(given, None)
+    episodes = player.play([Task("sum/2", 0, 0)] * 8, "batch")
+    sketch = player.gradients(episodes)
+    policy = load_policy(given.policy)
+    exact = []
+    for row in (one for episode in episodes for one in make_rows([episode])):
+        with policy.training():
+            found = token_logprobs(policy, collate([row]), temperature=0.4)
+            for turn in sorted(set(row.turn)):
+                own = found[torch.tensor(row.turn) == turn].sum()
+                grads = torch.autograd.grad(own, policy.parameters(), retain_graph=True)
+                exact.append(torch.cat([one.flatten() for one in grads]).numpy())
+    exact = np.array(exact)
+    assert len(exact) == len(sketch)
+    lengths, of_sketch = (exact**2).sum(1), (sketch**2).sum(1)
+    assert of_sketch.sum() == pytest.approx(lengths.sum(), rel=0.3)
+    assert np.corrcoef(lengths, of_sketch)[0, 1] > 0.7
+    inner, kept = exact @ exact.T, sketch @ sketch.T
+    assert np.corrcoef(inner.ravel(), kept.ravel())[0, 1] > 0.9
+    np.testing.assert_array_equal(player.gradients(episodes), sketch)
