@@ -49,7 +49,7 @@ class RaggedCache(Cache):
         columns = starts[:, None] + torch.arange(longest)
         self._width = int((starts + torch.tensor(counts)).max())
         self._into = torch.stack([row[:, None].expand_as(columns), columns]).flatten(1).to(device)
-        self._rows = None if list(rows) == list(range(len(self.lengths))) else row.to(device)
+        self._rows = None if list(rows) == list(range(len(rows))) else row.to(device)
         mask = torch.arange(self._width) <= columns[:, None, :, None]
         return columns.to(device), mask.to(device)
 
@@ -70,6 +70,14 @@ class RaggedCache(Cache):
         self.lengths[target] = length
         for held in chain(*self._held):
             held[target, :, :length] = held[source, :, :length]
+
+    def swap(self, one: int, other: int) -> None:
+        """Exchange two rows."""
+        pair, turned = [one, other], [other, one]
+        length = max(self.lengths[one], self.lengths[other])
+        for held in chain(*self._held):
+            held[pair, :, :length] = held[turned, :, :length]
+        self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any

@@ -147,6 +147,7 @@ class Batch:
         self._next = [0] * rows  # position of the next token; an image has fewer than tokens
         self._rows = list(range(rows))  # conversation in each place of the cache
         self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
+        self._front = rows  # the first places, which are encoded together
 
     def room(self, row: int) -> int:
         """Number of tokens that still fit into the model's positions after the conversation."""
@@ -190,14 +191,18 @@ class Batch:
             at[place] = _Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures, first)
             at[place].reply.version = self.version
         writers = [at[place] for place in range(len(places))]
+        asked = [at[place] for place in places]
+        self._front = len(writers)
         with self.policy.computing():
             while active := [place for place, writer in enumerate(writers) if not writer.done]:
+                if 2 * len(active) <= self._front:
+                    active = self._to_front(active, writers)
                 logits = self._encode(active, [writers[place].taken() for place in active])
                 self._draw(logits, [writers[place] for place in active])
         for place, writer in enumerate(writers):
             self._pending[place] = writer.feed
             writer.reply.text = self.policy.chat.text(writer.reply.ids)
-        return [writers[place].reply for place in places]
+        return [writer.reply for writer in asked]
 
     def _check(
         self,
@@ -258,6 +263,16 @@ class Batch:
         place_of = {row: place for place, row in enumerate(self._rows)}
         return [place_of[row] for row in rows]
 
+    def _to_front(self, active: list[int], writers: list[_Writer]) -> list[int]:
+        """Exchange places so that the active ones are the first, in order; their new places."""
+        for place, row in enumerate(active):
+            if place != row:
+                self._cache.swap(place, row)
+                for held in (self._rows, self._next, self._pending, writers):
+                    held[place], held[row] = held[row], held[place]
+        self._front = len(active)
+        return list(range(self._front))
+
     def _encode(self, places: list[int], feeds: list[_Feed]) -> Tensor:
         """Encode `feeds` [A]; logits after the last token of each: [A, V]."""
         counts = [len(feed.ids) for feed in feeds]
@@ -304,15 +319,13 @@ class Batch:
 
     def _encode_each(self, places: list[int], feeds: list[_Feed]) -> Tensor:
         counts = [len(feed.ids) for feed in feeds]
-        everyone = len(self._rows)
-        if max(counts) == 1 and 2 * len(places) > everyone:
+        if max(counts) == 1 and 2 * len(places) > self._front:
             fed = dict(zip(places, feeds, strict=True))
             # Encoding idle rows, too, costs less than copying the others.
             idle = _Feed((0,), ())
-            logits = self._forward(
-                list(range(everyone)), [fed.get(i, idle) for i in range(everyone)]
-            )
-            logits = logits if len(places) == everyone else logits[places]
+            first = list(range(self._front))
+            logits = self._forward(first, [fed.get(i, idle) for i in first])
+            logits = logits if len(places) == self._front else logits[places]
         else:
             parts = self._chunks(counts)
             logits = torch.cat(
