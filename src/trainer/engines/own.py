@@ -9,7 +9,7 @@ batch, and with them the last bits of its sums, are the same in every run.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -269,7 +269,7 @@ class Batch:
             if place != row:
                 self._cache.swap(place, row)
                 for held in (self._rows, self._next, self._pending, writers):
-                    held[place], held[row] = held[row], held[place]
+                    _swap(held, place, row)
         self._front = len(active)
         return list(range(self._front))
 
@@ -416,6 +416,10 @@ class Batch:
             writer.write(one, logprob_of_one, spread)
             if writer.node is None:
                 writer.done = one in ends or len(writer.reply.ids) >= most
+
+
+def _swap(held: list[Any], one: int, other: int) -> None:
+    held[one], held[other] = held[other], held[one]
 
 
 def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
