@@ -17,6 +17,7 @@ TINY = {
     "audit --rewards": ["--only", "EZPoints", "--rewards", "--scale", "0.05"],
     "bias": ["--rollouts", "2"],
     "credit": ["--turns", "400"],
+    "learning": ["exact", "--steps", "2", "--seeds", "2"],
     "puzzles": ["--steps", "50"],
     "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "1", "--steps", "2"],
     "reading": [],
@@ -36,6 +37,7 @@ SHOWN = {  # of the last table
     "bias": "`turn_rloo`",
     "credit": "gigpo similar",
     "gpu": "resumed, seconds of its step",
+    "learning": "reversible: rank correlation of fidelity and success",
     "puzzles": "picture steps a second",
     "reading": "harm: recall",
     "rollout": "2048",
@@ -55,7 +57,7 @@ def measured(name, *options):
     return done.stdout
 
 
-HEAVY = {"credit", "rollout", "search_qa", "sotopia", "trainer", "webshop"}
+HEAVY = {"credit", "gpu", "learning", "rollout", "search_qa", "sotopia", "trainer", "webshop"}
 """Those that take long at any size; CI runs them."""
 
 

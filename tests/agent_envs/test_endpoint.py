@@ -320,7 +320,7 @@ def test_a_server_says_when_to_come_again(server, endpoint):
     assert 0.7 <= time.monotonic() - began < 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_server_asks_for_more_patience_than_there_is(server, endpoint, caplog):
     server.act = chat.fails(429, Retry_After="3600")
     began = time.monotonic()

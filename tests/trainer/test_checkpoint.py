@@ -128,6 +128,7 @@ print("latest", made.latest().name)
 """
 
 
+@pytest.mark.long
 def test_a_real_limit_on_file_size(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True

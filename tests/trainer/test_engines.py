@@ -99,6 +99,7 @@ def test_a_reply_depends_on_its_seed_and_turn_only(engine, policy, fresh):
     assert replies(talks(engine, policy, conversation_seeds(8, 0, 3), fresh=fresh)) != together
 
 
+@pytest.mark.long
 def test_turns_and_conversations_draw_their_own_numbers(engine, policy):
     rooms = ["look"]
     one, other = replies(talks(engine, policy, [1, 2], rooms=rooms, fresh=True))

@@ -49,6 +49,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     assert min(success[-3:]) > 0.85
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_every_token_learns_from_the_credit_of_its_own_turn(
     context, corridor, tiny_folder, tmp_path, monkeypatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -21,6 +22,8 @@ from trainer import recipe
 from trainer.adapters import FULL, LoRA
 from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
+from trainer.engines import Sampler
+from trainer.engines.own import OwnEngine
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
@@ -297,8 +300,48 @@ def test_groups_without_a_pair_teach_nothing(tmp_path):
     policy = tiny()
     method = prm(policy, tmp_path)
     made = method.credit(play(policy, outcomes=(1.0, 1.0, 0.0, 0.0)))
-    assert made.figures == {"prm_pairs": 0.0}
+    assert made.figures["prm_pairs"] == 0.0
+    assert "prm_loss" not in made.figures
     assert method.learner.steps == 0
+
+
+def test_the_distance_of_the_model_is_told_and_its_rate_warms_up(tmp_path):
+    policy = tiny()
+    method, rollout = prm(policy, tmp_path, "update.warmup=4"), play(policy)
+    first = method.credit(rollout).figures
+    assert abs(first["prm_kl"]) < 1e-9
+    assert method.learner.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 / 4)
+    apart = [method.credit(rollout).figures["prm_kl"] for _ in range(5)]
+    assert apart[-1] > apart[0] > 1e-6
+
+
+def test_the_model_plays_and_a_model_that_cannot_is_told(tmp_path):
+    policy = tiny()
+    method, rollout = prm(policy, tmp_path, "prm.play=2"), play(policy)
+    played = []
+
+    class Watched:
+        """Plays what is recorded, with turns that are not valid."""
+
+        def play(self, tasks, sampler, seed):
+            played.append((tasks, sampler))
+            found = copy.deepcopy(rollout.episodes[: len(tasks)])
+            for episode in found:
+                for step in episode.steps:
+                    step.valid = False
+            return found
+
+    given = replace(rollout, rollouts=Watched(), sampler=Sampler(OwnEngine(policy), policy))
+    assert "prm_valid" not in method.credit(replace(given, step=1)).figures
+    assert not played
+    with pytest.warns(UserWarning, match=r"no longer plays: 0% of its turns .* 100% of the policy"):
+        told = method.credit(replace(given, step=2)).figures
+    (tasks, sampler), *_ = played
+    assert [task.group for task in tasks] == [0, 1]
+    assert sampler.policy is method.learner.model
+    assert sampler.engine.policy is method.learner.model
+    assert told["prm_valid"] == 0.0
+    assert told["prm_success"] == np.mean([one.success for one in rollout.episodes[:2]])
 
 
 def test_prime_keeps_the_start_as_reference(tmp_path):

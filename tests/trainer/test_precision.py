@@ -63,6 +63,7 @@ def episodes():
     return conversations(small())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "estimator"),
     [

@@ -90,6 +90,7 @@ def test_every_method_has_the_same_budget(name):
     assert study.BASELINE in found
 
 
+@pytest.mark.long
 def test_a_study_leaves_a_run_for_each_method_and_seed(done):
     assert sorted(str(p.parent.relative_to(done)) for p in done.glob("*/*/report.html")) == [
         "grpo/seed_0",
@@ -97,6 +98,7 @@ def test_a_study_leaves_a_run_for_each_method_and_seed(done):
     ]
 
 
+@pytest.mark.long
 def test_a_study_goes_on_where_it_stopped(brief, done):
     before = {path: path.stat().st_mtime_ns for path in done.glob("*/*/metrics.jsonl")}
     lines = [figures(path.parent) for path in sorted(before)]
@@ -104,6 +106,7 @@ def test_a_study_goes_on_where_it_stopped(brief, done):
     assert [figures(path.parent) for path in sorted(before)] == lines
 
 
+@pytest.mark.long
 def test_results_tables_and_figure(done):
     results = study.collect(METHODS, 1, done, level=0.0)
     study.save(results, done, level=0.0, seeds=1, curve="entropy")
@@ -117,6 +120,7 @@ def test_results_tables_and_figure(done):
     assert "entropy in training" in (done / "study.svg").read_text()
 
 
+@pytest.mark.long
 def test_a_figure_that_was_not_logged_is_named(done):
     results = study.collect(METHODS, 1, done, level=0.0)
     with pytest.raises(StudyError, match=r"logged no 'validity'; they logged .*valid"):
@@ -128,11 +132,13 @@ def test_an_unknown_study_is_named():
         recipes.study("housework")
 
 
+@pytest.mark.long
 def test_an_unfinished_run_is_named(done):
     with pytest.raises(StudyError, match="seed_1 is not finished; start the study again"):
         study.collect(METHODS, 2, done, level=0.5)
 
 
+@pytest.mark.long
 def test_a_curve_that_was_not_logged_is_refused_before_another_run(brief, done, tmp_path):
     refused = SimpleNamespace(run=lambda *_, **__: pytest.fail("started a run"))
     with pytest.raises(StudyError, match=r"logged no 'nan'; they logged .*valid"):

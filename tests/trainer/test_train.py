@@ -166,6 +166,7 @@ def logged(folder):
     return path.read_text().count("\n") if path.is_file() else 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_at_random_moments(whole, start, tmp_path, seed):
     """SIGKILL soon after a random line was logged, three times; then the run is let through."""
@@ -218,6 +219,7 @@ checkpoint.Checkpoints.save = save
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_run_and_spoils_nothing(whole, start, tmp_path):
     process = start(tmp_path, LIMIT)
     process.join()

@@ -144,6 +144,7 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
     assert recomputed(again, rows, tokens=4096) == recomputed(policy, rows, tokens=4096)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [  # test_train takes a step on pictures with the first two

@@ -18,14 +18,16 @@ import torch
 from pydantic.dataclasses import dataclass
 
 import credit
-from credit import implicit
+from credit import implicit, kl
 from credit.tokens import segment_sum
-from trainer import sharding
+from trainer import parallel, sharding
 from trainer.batch import credited
+from trainer.engines.own import OwnEngine
 from trainer.learner import Learner, NotFiniteError
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
-from trainer.options import STRICT, AboveZero, NonNegative
+from trainer.options import STRICT, AboveZero, Count, NonNegative
 from trainer.recipes import RecipeError
+from trainer.rollout import Task
 from trainer.update import recomputed, token_logprobs
 
 if TYPE_CHECKING:
@@ -36,11 +38,14 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.batch import Batch, Row
+    from trainer.episodes import Episode
     from trainer.methods.method import Experience
     from trainer.policy import Policy
     from trainer.update import Update
 
 STATE = "prm.pt"
+_WORSE = 0.2
+"""By how much fewer turns of the model are valid than of the policy before a warning."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -52,12 +57,15 @@ class ImplicitOptions:
         beta: β, scale of the rewards.
         threshold: The better outcome of a pair lies above it, the worse one does not.
         level: Rewards of whole turns ("turn"), or of each token ("token", ablation).
+        play: Play a task of each group with the model every so many steps, to see whether it is
+            still a policy; 0 for never.
     """
 
     learning_rate: NonNegative = 0.0
     beta: AboveZero = 0.05
     threshold: float = 0.0
     level: Literal["turn", "token"] = "turn"
+    play: Count = 0
 
 
 class WithPRM(Method):
@@ -83,6 +91,8 @@ class WithPRM(Method):
                 f"{type(estimator).__name__} needs a model of rewards: set prm.learning_rate, in "
                 "iStar to twice that of the policy"
             )
+        if options.play and parallel.size() > 1:
+            raise RecipeError("prm.play works with one process; set prm.play=0")
         self.options, self.update, self.temperature = options, update, temperature
         self.estimator: credit.IStar | credit.Prime = estimator
         self.start: dict[str, Tensor] = {}
@@ -91,8 +101,7 @@ class WithPRM(Method):
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the model, a copy of the policy."""
         super().begin(policy, folder)
-        rate = self.options.learning_rate
-        options = replace(self.update, learning_rate=rate, warmup=0)
+        options = replace(self.update, learning_rate=self.options.learning_rate)
         self.learner = Learner(policy.twin("prm"), options, folder=folder)
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
@@ -119,9 +128,33 @@ class WithPRM(Method):
         else:
             advantage = self.estimator(turns, experience.rng)
             rows = credited(experience.rows, advantage)
-        if not self.lost:
-            return Credited(rows, advantage, self._learn(experience, rewards))
-        return Credited(rows, advantage, {"prm_lost": 1.0})
+        if self.lost:
+            return Credited(rows, advantage, {"prm_lost": 1.0})
+        figures = {"prm_kl": float(kl.k3(reference, logprobs).mean()), **self._played(experience)}
+        return Credited(rows, advantage, figures | self._learn(experience, rewards))
+
+    def _played(self, experience: Experience) -> dict[str, float]:
+        """How the model plays a task of each group, if it is its turn; warns if it cannot."""
+        every = self.options.play
+        if not every or experience.step % every:
+            return {}
+        first: dict[int, Episode] = {}
+        for one in experience.episodes:
+            first.setdefault(one.group, one)
+        tasks = [Task(one.task_id, one.group, one.seed) for one in first.values()]
+        model = self.learner.model
+        sampler = replace(experience.sampler, engine=OwnEngine(model), policy=model)
+        played = experience.rollouts.play(tasks, sampler, int(experience.rng.integers(2**31)))
+        valid = float(np.mean([step.valid for one in played for step in one.steps]))
+        if valid < (usual := float(experience.turns.valid.mean())) - _WORSE:
+            warnings.warn(
+                f"the model of implicit rewards no longer plays: {valid:.0%} of its turns are "
+                f"valid, {usual:.0%} of the policy's. Its rewards then tell its distance from the "
+                "policy, not what is better; lower prm.learning_rate",
+                stacklevel=2,
+            )
+        success = float(np.mean([one.success for one in played]))
+        return {"prm_success": success, "prm_valid": valid}
 
     def _of_tokens(
         self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]

@@ -76,6 +76,7 @@ def test_the_contract(options):
     check_agent_env(env, oracle=Explorer, processes=not options)
 
 
+@pytest.mark.long
 def test_the_contract_of_the_http_backend(served, lists):
     """Without a spec: another instance beside it would play on the same server's only world."""
     env = AppWorld(backend="http", server=served.url, data=str(lists), max_turns=4)

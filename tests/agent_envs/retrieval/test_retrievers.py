@@ -145,6 +145,7 @@ def recall(retriever, questions, dataset):
     return float(np.mean(hits))
 
 
+@pytest.mark.long
 def test_bm25_recalls_real_gold_passages(real):
     corpus, questions = real
     bm25 = open_retriever("bm25", corpus)

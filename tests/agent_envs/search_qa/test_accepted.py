@@ -393,7 +393,7 @@ PIECES = re.findall(
 WRITTEN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=3000)
 @given(WRITTEN, WRITTEN, WRITTEN)
 def test_no_text_with_an_answer_is_left_out_by_its_letters(gold, before, after):

@@ -140,7 +140,7 @@ def test_what_is_kept_is_bounded(drawn, monkeypatch):
         assert len(solver._kept) <= 11 + len(plan) + 60
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_public_levels_are_solved(boxoban):
     lengths = []
     for room in read_levels(boxoban / "unfiltered_test" / "000.txt.gz")[:12]:

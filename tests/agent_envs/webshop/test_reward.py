@@ -89,7 +89,7 @@ def thefuzz(one, other):
     return round(fuzz.token_set_ratio(first, second)) if first and second else 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=2000)
 @given(TEXTS, TEXTS, st.integers(0, 12))
 def test_ratios_agree_with_rapidfuzz(one, other, kept):

@@ -308,6 +308,7 @@ def test_padding_has_no_weight():
     assert weights.sum(1).tolist() == [2.5, 1.0]
 
 
+@pytest.mark.long
 def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
     monkeypatch.setattr(pretraining, "CORPUS", 3)
     pretraining.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
@@ -317,6 +318,7 @@ def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
     assert all(torch.isfinite(weight).all() for weight in made.values())
 
 
+@pytest.mark.long
 def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch):
     """Stopped twice, in the first stage and in the second. The lessons come from a thread here."""
     monkeypatch.setattr(pretraining, "CORPUS", 3)

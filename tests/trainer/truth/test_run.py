@@ -122,6 +122,7 @@ def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_differenc
         measure(small("Shared"), tmp_path, PLAN, jobs=1)
 
 
+@pytest.mark.long
 def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, tmp_path):
     with pytest.raises(NotReproducible, match=r"drew from its np_random in turn 0.*--plain"):
         measure(small("Dice"), tmp_path / "tree", PLAN, jobs=1)
@@ -240,6 +241,7 @@ def test_gradients_are_added_to_a_finished_measurement(small, tmp_path, monkeypa
     np.testing.assert_allclose(saved * unit, after.gradient, atol=1e-3 * unit)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_sketches_keep_inner_products_of_gradients(small, context):
     given = small("Sums", f"prompt.context={context}")
