@@ -31,6 +31,8 @@ root, control, jail = sys.argv[1:]
 for name in {packages}:
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [root + "/" + name.replace(".", "/")]
+from agent_envs.appworld.guest import places
+places.shorten()
 from agent_envs.appworld.guest import warden
 warden.main(int(control), jail)
 """.replace("{packages}", repr(_PACKAGES))

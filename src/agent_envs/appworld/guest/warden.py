@@ -9,7 +9,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import jail, probe, run
+from agent_envs.appworld.guest import jail, places, probe, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def main(control: int, root: str) -> None:
     """Enter the jail, report its protections, and serve until the other side closes."""
     run.load()
+    places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
     refused = jail.enter()
     pid = os.fork()  # the first process of its process space; its end ends all others
