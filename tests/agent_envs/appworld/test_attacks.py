@@ -1,0 +1,240 @@
+"""The attack suite: what agent code tries is held by the kernel, and costs nobody but itself."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import struct
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from attacks import ATTACKS, DEADLY, HARNESS, LEAKS, LOOPS, NOW, SEND, WIRE, harness, leaked, made
+
+from agent_envs.appworld import sandbox
+from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.interpreter import Interpreter
+
+pytestmark = pytest.mark.slow
+
+DOCS = Path(__file__).parents[3] / "docs" / "appworld.md"
+NO_FILTER = "from agent_envs.appworld.guest import syscalls\nsyscalls.install = lambda: 'off'\n"
+FILTER_ALONE = """
+from agent_envs.appworld.guest import jail
+jail.enter = lambda: {}
+jail.shut = lambda root: {}
+jail.Cells.fork = lambda self: jail.os.fork()
+"""
+
+
+@contextmanager
+def warden_with(lines):
+    """The warden of this process is one that was started with other lines before its own."""
+    start = "warden.main("
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
+        made = sandbox.Warden()
+        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        yield made
+    made.close()
+
+
+def through(name):
+    """The attempts of a class that got through, and those without a result."""
+    results = made(ATTACKS[name])
+    return [one for one in ATTACKS[name] if results.get(one) is None]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_held(name):
+    assert through(name) == []
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_nothing_is_left_for_the_next_episode(name):
+    assert not leaked(name)
+
+
+def test_the_filter_alone_holds_them():
+    with warden_with(FILTER_ALONE):
+        assert {name: got for name in ATTACKS if (got := through(name))} == {
+            "environment": ["the trainer's process"]  # its number, with which nothing can be done
+        }
+
+
+def test_the_attempts_get_through_without_the_filter():
+    """Namespaces, nobody's rights and limits are kept: what is left is for the filter alone."""
+    with warden_with(NO_FILTER) as lax:
+        assert not lax.enforced["shared objects"]
+        assert not lax.enforced["kernel interfaces"]
+        assert lax.enforced["files"]
+        assert lax.enforced["processes"]
+        assert lax.lacking == {"seccomp": "off"}
+        assert len(through("SysV IPC")) >= 10
+        assert len(through("POSIX IPC and shared memory")) >= 3
+        assert len(through("sockets")) >= 4
+        assert len(through("descriptors")) >= 8
+        assert len(through("machine code")) >= 4
+        assert through("host files") == []
+        assert leaked("shared memory")
+
+
+def test_every_other_system_call_fails():
+    """All numbers that are not in the tables, whether they have a name in attacks.py or not."""
+    tables = [syscalls.ALLOWED, *syscalls.REFUSED.values()]
+    known = {getattr(call, syscalls.MACHINE) for table in tables for call in table.values()}
+    others = sorted(set(range(600)) - known)
+    code = (
+        f"import re, json\nmodules = re.compile.__globals__['enum'].sys.modules\n"
+        f"ctypes = modules['ctypes']\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        f"zeros = [ctypes.c_long(0)] * 6\n"
+        f"print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) "
+        f"for n in {others}]))"
+    )
+    interpreter = Interpreter(NOW, "", timeout=60)
+    results = json.loads(interpreter.execute(code, None))
+    interpreter.close()
+    assert len(results) == len(others) > 500
+    assert {tuple(result) for result in results} == {(-1, errno.EPERM)}
+
+
+@pytest.mark.parametrize("name", DEADLY)
+def test_code_that_ends_its_interpreter_costs_its_turn(name):
+    costs_its_turn(f"{harness({name: DEADLY[name]}, own())}\nmodules['os'].read(0, -1)")
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_nonsense_on_the_wire_costs_its_turn(name):
+    data = SEND.format(WIRE[name])
+    costs_its_turn(harness({name: data}), fails=False)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_end(name):
+    costs_its_turn(LOOPS[name], timeout=1)
+
+
+def costs_its_turn(code, *, fails=True, timeout=20):
+    """Code may fail its turn or lose its episode; other episodes and the run go on."""
+    nothing = lambda *call: {"value": None}  # noqa: E731
+    interpreter, other = (Interpreter(NOW, "", timeout=timeout) for _ in range(2))
+    other.execute("x = 2", nothing)
+    process = other._process.number
+    interpreter.execute("x = 1", nothing)
+    output = interpreter.execute(code, nothing)
+    assert not fails or output.startswith("Execution failed. Traceback:\nException: ")
+    for _ in range(3):  # also when it has to be rebuilt
+        later = interpreter.execute("print(x)", nothing)
+        assert isinstance(later, str)
+        assert later == "1" or not fails
+        interpreter.close()
+    assert other.execute("print(x)", nothing) == "2"
+    assert other._process.number == process
+    other.close()
+
+
+def own():
+    """The descriptor of the socket in an interpreter."""
+    interpreter = Interpreter(NOW, "", timeout=20)
+    code = (
+        "import re\nos = re.compile.__globals__['enum'].sys.modules['os']\n"
+        "for n in range(3, 16):\n  try: os.write(n, b'')\n  except OSError: pass\n  else: print(n)"
+    )
+    numbers = interpreter.execute(code, None).split()
+    interpreter.close()
+    assert len(numbers) == 1  # nothing else is open
+    return int(numbers[0])
+
+
+def test_the_harness_sees_what_gets_through():
+    assert made({"nothing": "pass", "a failure": "1 / 0"}) == {
+        "nothing": None,
+        "a failure": "ZeroDivisionError: division by zero",
+    }
+    assert "libc.syscall" in HARNESS
+
+
+def answer(machine, number, arguments=(0,) * 6, audit=None):
+    """What the filter of a machine answers, by a small interpreter of BPF."""
+    given = struct.pack("=IIQ6Q", number, audit or syscalls.MACHINES[machine], 0, *arguments)
+    lines = list(struct.iter_unpack("=HBBI", syscalls.program(machine)))
+    held = place = 0
+    while True:
+        code, yes, no, k = lines[place]
+        place += 1
+        if code == 0x20:
+            (held,) = struct.unpack_from("=I", given, k)
+        elif code == 0x54:
+            held &= k
+        elif code == 0x15:
+            place += yes if held == k else no
+        elif code == 0x35:
+            place += yes if held >= k else no
+        else:
+            assert code == 0x06
+            return k
+
+
+FINE = {  # arguments that the conditions of a call accept
+    "mmap": (0, 4096, 3, 0x22, 0, 0),
+    "mprotect": (0, 4096, 3, 0, 0, 0),
+    "futex": (0, 128, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_the_filter_answers_as_its_table(machine):
+    expected = {}
+    for name, call in syscalls.ALLOWED.items():
+        expected[getattr(call, machine)] = (FINE.get(name, (0,) * 6), syscalls.ALLOW)
+    for number, calls in syscalls.REFUSED.items():
+        for call in calls.values():
+            expected[getattr(call, machine)] = ((0,) * 6, syscalls.FAIL | number)
+    for number in range(600):
+        arguments, wanted = expected.get(number, ((0,) * 6, syscalls.FAIL | errno.EPERM))
+        assert answer(machine, number, arguments) == wanted, number
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("mmap", (0, 4096, 7, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 4, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x21, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x23, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x02, 0, 0)),
+        ("mprotect", (0, 4096, 5, 0, 0, 0)),
+        ("futex", (0, 128 | 3, 0, 0, 0, 0)),
+        ("futex", (0, 6, 0, 0, 0, 0)),
+    ],
+)
+def test_conditions_refuse(machine, name, arguments):
+    number = getattr(syscalls.ALLOWED[name], machine)
+    assert answer(machine, number, arguments) == syscalls.FAIL | errno.EPERM
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_calls_of_another_machine_kill(machine):
+    for audit in (0x4000_0003, 0x4000_0028, 0, *syscalls.MACHINES.values()):  # i386, ARM
+        if audit != syscalls.MACHINES[machine]:
+            assert answer(machine, 0, audit=audit or 1) == syscalls.KILL
+    killed = syscalls.KILL if machine == "x86_64" else syscalls.FAIL | errno.EPERM
+    assert answer(machine, 0x4000_0000) == answer(machine, 0xFFFF_FFFF) == killed
+
+
+def test_the_numbers_are_those_of_this_machine():
+    libc = ctypes.CDLL(None)
+    for name, expected in {"getpid": os.getpid(), "geteuid": os.geteuid()}.items():
+        assert libc.syscall(getattr(syscalls.ALLOWED[name], syscalls.MACHINE)) == expected
+
+
+def test_the_table_of_the_docs_is_of_this_suite():
+    text = DOCS.read_text()
+    for name, attempts in ATTACKS.items():
+        assert f"| {name} | {len(attempts)} |" in text
+    total = sum(map(len, (*ATTACKS.values(), DEADLY, WIRE, LOOPS, LEAKS)))
+    assert total >= 400
+    assert f"| all | {total} |" in text
