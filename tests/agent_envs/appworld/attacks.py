@@ -48,8 +48,9 @@ unlinkat 263 35, unshare 272 97, userfaultfd 323 282, utimensat 280 88, vfork 58
 vmsplice 278 75
 """
 NUMBER = {
-    name: None if given[(machine := os.uname().machine) == "aarch64"] == "-" else
-    int(given[machine == "aarch64"])
+    name: None
+    if given[(machine := os.uname().machine) == "aarch64"] == "-"
+    else int(given[machine == "aarch64"])
     for name, *given in (entry.split() for entry in NUMBERS.replace("\n", " ").split(","))
 }
 # Runs attempts: what each printed as a line of JSON. It ends with the interpreter.
@@ -58,6 +59,7 @@ import re, json
 modules = re.compile.__globals__["enum"].sys.modules
 os, sys, ctypes, socket = (modules[name] for name in ("os", "sys", "ctypes", "socket"))
 libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
 def call(name, *given):
     number = NUMBER[name]
     if number is None:
@@ -67,6 +69,8 @@ def call(name, *given):
     if done == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return done
+FACTS["open"] = [n for n in range(3, 16) if libc.write(n, b"", 0) == 0]
+FACTS["own"] = FACTS["open"][0]
 for name, code in ATTEMPTS.items():
     place = dict(modules=modules, os=os, sys=sys, ctypes=ctypes, socket=socket, libc=libc,
                  call=call, json=json, FACTS=FACTS, __name__="attack")
@@ -87,9 +91,7 @@ def each(form: str, listed: str) -> dict[str, str]:
 def calls(listed: str) -> dict[str, str]:
     """Attempts by system call, each with its arguments: `name(0, b"x")`; one a line."""
     lines = [line.strip() for line in listed.strip().splitlines()]
-    return {
-        line: f"call({line.partition('(')[0]!r}, {line.partition('(')[2]}" for line in lines
-    }
+    return {line: f"call({line.partition('(')[0]!r}, {line.partition('(')[2]}" for line in lines}
 
 
 FOLDER = "0xffffff9c - 2**32"  # AT_FDCWD
@@ -118,8 +120,25 @@ os.open("/made", os.O_CREAT | os.O_RDWR)
 os.statvfs("/")
 """.strip().splitlines()
 FAMILIES = dict(
-    unix=1, inet=2, ax25=3, ipx=4, appletalk=5, inet6=10, netlink=16, packet=17, rds=21, can=29,
-    tipc=30, bluetooth=31, alg=38, nfc=39, vsock=40, kcm=41, qipcrtr=42, smc=43, xdp=44,
+    unix=1,
+    inet=2,
+    ax25=3,
+    ipx=4,
+    appletalk=5,
+    inet6=10,
+    netlink=16,
+    packet=17,
+    rds=21,
+    can=29,
+    tipc=30,
+    bluetooth=31,
+    alg=38,
+    nfc=39,
+    vsock=40,
+    kcm=41,
+    qipcrtr=42,
+    smc=43,
+    xdp=44,
 )
 ROADS = {  # to the real modules, from what code is given
     "a function's globals": "import re\nos = re.compile.__globals__['enum'].sys.modules['os']",
@@ -208,12 +227,7 @@ ATTACKS: dict[str, dict[str, str]] = {
     "descriptors": {
         f"read {n}": f"assert {n} != FACTS['own']\nassert os.read({n}, 9)" for n in (0, 1, 2)
     }
-    | {
-        f"another socket or file at {n}": (
-            f"assert {n} != FACTS['own']\nassert libc.write({n}, b'', 0) == 0"
-        )
-        for n in (3, 4, 6, 7, 8)
-    }
+    | {"another socket or file": "assert len(FACTS['open']) > 1"}
     | calls("""
         dup(0)
         dup3(0, 9, 0)
@@ -232,8 +246,8 @@ ATTACKS: dict[str, dict[str, str]] = {
         tee(0, 1, 8, 0)
         vmsplice(1, 0, 0, 0)
         copy_file_range(0, 0, 1, 0, 8, 0)
-        sendmsg(5, bytes(56), 0)
-        recvmsg(5, bytes(56), 0x40)
+        sendmsg(FACTS['own'], bytes(56), 0)
+        recvmsg(FACTS['own'], bytes(56), 0x40)
     """),
     "links": calls(f"""
         symlinkat(b"/etc/passwd", {FOLDER}, b"/x")
@@ -264,8 +278,15 @@ ATTACKS: dict[str, dict[str, str]] = {
     "namespaces": {
         f"unshare({name})": f"call('unshare', {flag})"
         for name, flag in dict(
-            user=0x10000000, mount=0x20000, pid=0x20000000, net=0x40000000, ipc=0x8000000,
-            uts=0x4000000, cgroup=0x2000000, time=0x80, files=0x400,
+            user=0x10000000,
+            mount=0x20000,
+            pid=0x20000000,
+            net=0x40000000,
+            ipc=0x8000000,
+            uts=0x4000000,
+            cgroup=0x2000000,
+            time=0x80,
+            files=0x400,
         ).items()
     }
     | calls("""
@@ -300,9 +321,7 @@ ATTACKS: dict[str, dict[str, str]] = {
         for kind, number in dict(stream=1, datagram=2, raw=3).items()
         if kind != "raw" or name in ("inet", "inet6", "packet", "netlink", "can", "bluetooth")
     }
-    | {
-        f"netlink {protocol}": f"call('socket', 16, 3, {protocol})" for protocol in (2, 9, 12, 16)
-    }
+    | {f"netlink {protocol}": f"call('socket', 16, 3, {protocol})" for protocol in (2, 9, 12, 16)}
     | {
         "connect home": "socket.socket().connect((b'127.0.0.1', 80))",
         "connect abroad": "socket.socket(2, 2).connect((b'1.1.1.1', 53))",
@@ -310,11 +329,11 @@ ATTACKS: dict[str, dict[str, str]] = {
         "a pair": "socket.socketpair()",
     }
     | calls("""
-        bind(5, b"\\1\\0\\0x", 4)
-        connect(5, b"\\1\\0\\0x", 4)
-        listen(5, 1)
-        setsockopt(5, 1, 7, bytes(4), 4)
-        shutdown(5, 3)
+        bind(FACTS['own'], b"\\1\\0\\0x", 4)
+        connect(FACTS['own'], b"\\1\\0\\0x", 4)
+        listen(FACTS['own'], 1)
+        setsockopt(FACTS['own'], 1, 7, bytes(4), 4)
+        shutdown(FACTS['own'], 3)
     """),
     "SysV IPC": calls("""
         shmget(0, 4096, 0o1600)
@@ -330,9 +349,11 @@ ATTACKS: dict[str, dict[str, str]] = {
         msgrcv(0, bytes(16), 8, 0, 0o4000)
         msgctl(0, 3, bytes(256))
     """)
-    | {"libc.shmget": "assert libc.shmget(0, 4096, 0o1600) != -1",
-       "libc.msgget": "assert libc.msgget(0, 0o1600) != -1",
-       "libc.semget": "assert libc.semget(0, 1, 0o1600) != -1"},
+    | {
+        "libc.shmget": "assert libc.shmget(0, 4096, 0o1600) != -1",
+        "libc.msgget": "assert libc.msgget(0, 0o1600) != -1",
+        "libc.semget": "assert libc.semget(0, 1, 0o1600) != -1",
+    },
     "POSIX IPC and shared memory": calls("""
         mq_open(b"x", 0o102, 0o600, 0)
         mq_unlink(b"x")
@@ -343,8 +364,10 @@ ATTACKS: dict[str, dict[str, str]] = {
         mmap(0, 4096, 3, 0x23, -1, 0)
         mmap(0, 4096, 1, 2, 0, 0)
     """)
-    | {"shm_open": "assert libc.shm_open(b'/x', 0o102, 0o600) != -1",
-       "sem_open": "assert libc.sem_open(b'/x', 0o100, 0o600, 1) not in (0, -1)"},
+    | {
+        "shm_open": "assert libc.shm_open(b'/x', 0o102, 0o600) != -1",
+        "sem_open": "assert libc.sem_open(b'/x', 0o100, 0o600, 1) not in (0, -1)",
+    },
     "keyrings": calls("""
         add_key(b"user", b"x", b"y", 1, -3)
         add_key(b"user", b"x", b"y", 1, -4)
@@ -413,9 +436,7 @@ ATTACKS: dict[str, dict[str, str]] = {
         "os.execv": "os.execv('/bin/true', ['true'])",
         "os.spawnv": "assert os.spawnv(os.P_WAIT, '/bin/true', ['true']) == 0",
         "a thread": "modules['_thread'].start_new_thread(print, ())",
-        "pthread_create": (
-            "assert libc.pthread_create(bytes(8), 0, libc.getpid, 0) == 0"
-        ),
+        "pthread_create": ("assert libc.pthread_create(bytes(8), 0, libc.getpid, 0) == 0"),
         "daemon": "assert libc.daemon(0, 0) == 0",
     },
     "signals": calls("""
@@ -434,8 +455,10 @@ ATTACKS: dict[str, dict[str, str]] = {
         setpgid(0, 0)
         setsid()
     """)
-    | {"the trainer": "os.kill(FACTS['pid'], 0)",
-       "the trainer's group": "os.killpg(os.getpgid(FACTS['pid']), 0)"},
+    | {
+        "the trainer": "os.kill(FACTS['pid'], 0)",
+        "the trainer's group": "os.killpg(os.getpgid(FACTS['pid']), 0)",
+    },
     "privileges": calls("""
         setuid(0)
         setgid(0)
@@ -527,13 +550,13 @@ WIRE = {
     "a call of lists": "b'\\0\\0\\0\\x16{\"call\": [[],{},[[]]]}'.ljust(26)",
     "a call of an inner name": (
         "(lambda b: len(b).to_bytes(4, 'big') + b)"
-        "(b'{\"call\": [\"notes\", \"__init__\", {\"self\": 1}]}')"
+        '(b\'{"call": ["notes", "__init__", {"self": 1}]}\')'
     ),
     "many calls": (
-        "(lambda b: 999 * (len(b).to_bytes(4, 'big') + b))(b'{\"call\": [\"a\", \"b\", {}]}')"
+        '(lambda b: 999 * (len(b).to_bytes(4, \'big\') + b))(b\'{"call": ["a", "b", {}]}\')'
     ),
     "two answers": (
-        "(lambda b: 2 * (len(b).to_bytes(4, 'big') + b))(b'{\"output\": \"\", \"variables\": \"\"}')"
+        '(lambda b: 2 * (len(b).to_bytes(4, \'big\') + b))(b\'{"output": "", "variables": ""}\')'
     ),
 }
 LOOPS = {
@@ -571,17 +594,13 @@ LEAKS = {
         "socket.socket(socket.AF_UNIX).connect('\\0left')",
     ),
     "a patched module": ("json.dumps = 1", "assert json.dumps == 1"),
-    "a patched builtin": (
-        "modules['builtins'].len = 1", "assert modules['builtins'].len == 1"
-    ),
+    "a patched builtin": ("modules['builtins'].len = 1", "assert modules['builtins'].len == 1"),
     "an environment variable": ("os.environ['left'] = '1'", "assert 'left' in os.environ"),
     "a random state": (
         "modules['random'].seed(7)",
         "import random\nr = random.getstate()\nrandom.seed(7)\nassert r == random.getstate()",
     ),
-    "a recursion limit": (
-        "sys.setrecursionlimit(7777)", "assert sys.getrecursionlimit() == 7777"
-    ),
+    "a recursion limit": ("sys.setrecursionlimit(7777)", "assert sys.getrecursionlimit() == 7777"),
     "memory": (
         "x = [b'left ' + b'behind'] * 9",
         "assert any(type(o) is list and o[:1] == [b'left ' + b'behind'] "
@@ -592,9 +611,9 @@ LEAKS = {
 }
 
 
-def harness(attempts: dict[str, str], own: int = 5) -> str:
-    """Code that makes attempts; `own` is the descriptor of the interpreter's socket."""
-    facts = {"pid": os.getpid(), "uid": os.getuid(), "own": own}
+def harness(attempts: dict[str, str]) -> str:
+    """Code that makes attempts."""
+    facts = {"pid": os.getpid(), "uid": os.getuid()}
     given = f"NUMBER = {NUMBER!r}\nATTEMPTS = {attempts!r}\nFACTS = {facts!r}\n"
     return given + HARNESS
 

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 PLAIN = (
+    "__future__",
     "base64",
     "bisect",
     "calendar",

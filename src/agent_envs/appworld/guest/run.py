@@ -144,9 +144,7 @@ def _noting(note: Callable[[str], None]) -> Callable[..., Any]:
 
 
 def _apis(channel: socket.socket) -> Any:
-    """`apis`: an attribute is an app, and its attributes are calls.
-
-    """
+    """`apis`: an attribute is an app, and its attributes are calls."""
 
     def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if unnamed:
