@@ -105,19 +105,11 @@ class Interpreter:
         for tried in range(1, _TRIES + 1):
             try:
                 output = self._run(code, answer, replies)
-            except TimeoutError:
-                self.close()
-                return TIMED_OUT.format(self.timeout)
-            except _Ended as ended:
-                if ended.outside and tried < _TRIES:
+            except (_Ended, _LostError, _NonsenseError, TimeoutError) as error:
+                if isinstance(error, _Ended) and error.outside and tried < _TRIES:
                     continue
-                return DIED.format(ended)
-            except _NonsenseError:
                 self.close()
-                return DIED.format(MALFORMED)
-            except _LostError as error:
-                self.lost = True
-                return LOST.format(error)
+                return self._failed(error)
             except BaseException:
                 self.close()
                 raise
@@ -125,6 +117,15 @@ class Interpreter:
             self.key = self._key(code, replies)
             return output
         raise AssertionError("unreachable")
+
+    def _failed(self, error: Exception) -> str:
+        """The output of code that ended its process, in one of the ways."""
+        if isinstance(error, TimeoutError):
+            return TIMED_OUT.format(self.timeout)
+        if isinstance(error, _LostError):
+            self.lost = True
+            return LOST.format(error)
+        return DIED.format(error)
 
     def close(self) -> None:
         """End the process; the next `execute` starts another with the same state."""

@@ -119,27 +119,27 @@ os.mkdir("/made")
 os.open("/made", os.O_CREAT | os.O_RDWR)
 os.statvfs("/")
 """.strip().splitlines()
-FAMILIES = dict(
-    unix=1,
-    inet=2,
-    ax25=3,
-    ipx=4,
-    appletalk=5,
-    inet6=10,
-    netlink=16,
-    packet=17,
-    rds=21,
-    can=29,
-    tipc=30,
-    bluetooth=31,
-    alg=38,
-    nfc=39,
-    vsock=40,
-    kcm=41,
-    qipcrtr=42,
-    smc=43,
-    xdp=44,
-)
+FAMILIES = {
+    "unix": 1,
+    "inet": 2,
+    "ax25": 3,
+    "ipx": 4,
+    "appletalk": 5,
+    "inet6": 10,
+    "netlink": 16,
+    "packet": 17,
+    "rds": 21,
+    "can": 29,
+    "tipc": 30,
+    "bluetooth": 31,
+    "alg": 38,
+    "nfc": 39,
+    "vsock": 40,
+    "kcm": 41,
+    "qipcrtr": 42,
+    "smc": 43,
+    "xdp": 44,
+}
 ROADS = {  # to the real modules, from what code is given
     "a function's globals": "import re\nos = re.compile.__globals__['enum'].sys.modules['os']",
     "subclasses of object": (
@@ -171,7 +171,8 @@ ROADS = {  # to the real modules, from what code is given
     ),
     "an enum": "import re\nre.RegexFlag._convert_('X', 're', lambda n: 0)\nos = modules['os']",
     "a match pattern": (
-        "import re\nmatch re.compile:\n  case object(__globals__=g): os = g['enum'].sys.modules['os']"
+        "import re\nmatch re.compile:\n"
+        "  case object(__globals__=g): os = g['enum'].sys.modules['os']"
     ),
     "garbage": (
         "os = [m for m in modules['gc'].get_referents(modules) "
@@ -277,17 +278,17 @@ ATTACKS: dict[str, dict[str, str]] = {
     """),
     "namespaces": {
         f"unshare({name})": f"call('unshare', {flag})"
-        for name, flag in dict(
-            user=0x10000000,
-            mount=0x20000,
-            pid=0x20000000,
-            net=0x40000000,
-            ipc=0x8000000,
-            uts=0x4000000,
-            cgroup=0x2000000,
-            time=0x80,
-            files=0x400,
-        ).items()
+        for name, flag in {
+            "user": 0x10000000,
+            "mount": 0x20000,
+            "pid": 0x20000000,
+            "net": 0x40000000,
+            "ipc": 0x8000000,
+            "uts": 0x4000000,
+            "cgroup": 0x2000000,
+            "time": 0x80,
+            "files": 0x400,
+        }.items()
     }
     | calls("""
         setns(0, 0)
@@ -318,7 +319,7 @@ ATTACKS: dict[str, dict[str, str]] = {
     "sockets": {
         f"{name} {kind}": f"call('socket', {family}, {number}, 0)"
         for name, family in FAMILIES.items()
-        for kind, number in dict(stream=1, datagram=2, raw=3).items()
+        for kind, number in {"stream": 1, "datagram": 2, "raw": 3}.items()
         if kind != "raw" or name in ("inet", "inet6", "packet", "netlink", "can", "bluetooth")
     }
     | {f"netlink {protocol}": f"call('socket', 16, 3, {protocol})" for protocol in (2, 9, 12, 16)}
@@ -379,7 +380,7 @@ ATTACKS: dict[str, dict[str, str]] = {
         keyctl(11, -4, bytes(64), 64)
         keyctl(22, -1, -3)
     """),
-    "kernel interfaces": calls(f"""
+    "kernel interfaces": calls("""
         io_uring_setup(1, bytes(120))
         io_uring_enter(0, 0, 0, 0, 0, 0)
         io_uring_register(0, 0, 0, 0)
@@ -567,7 +568,8 @@ LOOPS = {
     "one sum": "sum(range(10**12))",
     "without signals": (
         "import re\ns = re.compile.__globals__['enum'].sys.modules['signal']\n"
-        "for n in range(1, 60):\n  try: s.signal(n, s.SIG_IGN)\n  except (OSError, ValueError): pass\n"
+        "for n in range(1, 60):\n"
+        "  try: s.signal(n, s.SIG_IGN)\n  except (OSError, ValueError): pass\n"
         "while True: pass"
     ),
     "calls": "while True:\n  try: apis.a.b()\n  except BaseException: pass",
@@ -603,8 +605,10 @@ LEAKS = {
     "a recursion limit": ("sys.setrecursionlimit(7777)", "assert sys.getrecursionlimit() == 7777"),
     "memory": (
         "x = [b'left ' + b'behind'] * 9",
-        "assert any(type(o) is list and o[:1] == [b'left ' + b'behind'] "
-        "for o in modules['gc'].get_objects())",
+        (
+            "assert any(type(o) is list and o[:1] == [b'left ' + b'behind'] "
+            "for o in modules['gc'].get_objects())"
+        ),
     ),
     "the host's name": ("call('sethostname', b'left', 4)", "assert os.uname().nodename == 'left'"),
     "a process": ("os.fork()", "os.kill(2, 0)"),

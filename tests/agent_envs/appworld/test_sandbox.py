@@ -61,23 +61,32 @@ def warden_with(lines):
     [
         ("match [1, {'a': 2}]:\n  case [x, {'a': y}]: print(x, y)", "1 2"),
         (
-            "from dataclasses import dataclass, field, asdict\n@dataclass(order=True)\nclass P:\n"
-            "  x: int\n  y: list = field(default_factory=list)\nprint(P(1), asdict(P(2)), P(1) < P(2))",
+            (
+                "from dataclasses import dataclass, field, asdict\n@dataclass(order=True)\n"
+                "class P:\n  x: int\n  y: list = field(default_factory=list)\n"
+                "print(P(1), asdict(P(2)), P(1) < P(2))"
+            ),
             "P(x=1, y=[]) {'x': 2, 'y': []} True",
         ),
         (
-            "from __future__ import annotations\nfrom dataclasses import dataclass, replace\n"
-            "@dataclass(frozen=True, slots=True)\nclass P:\n  x: int\nprint(replace(P(1), x=2))",
+            (
+                "from __future__ import annotations\nfrom dataclasses import dataclass, replace\n"
+                "@dataclass(frozen=True, slots=True)\nclass P:\n  x: int\nprint(replace(P(1), x=2))"
+            ),
             "P(x=2)",
         ),
         (
-            "from enum import Enum, auto\nclass C(Enum):\n  RED = auto()\n"
-            "print(C.RED, C['RED'].value, [c.name for c in C])",
+            (
+                "from enum import Enum, auto\nclass C(Enum):\n  RED = auto()\n"
+                "print(C.RED, C['RED'].value, [c.name for c in C])"
+            ),
             "C.RED 1 ['RED']",
         ),
         (
-            "from typing import NamedTuple, TypedDict, get_type_hints\nclass P(NamedTuple):\n"
-            "  x: 'int' = 1\nprint(P(), get_type_hints(P))",
+            (
+                "from typing import NamedTuple, TypedDict, get_type_hints\nclass P(NamedTuple):\n"
+                "  x: 'int' = 1\nprint(P(), get_type_hints(P))"
+            ),
             "P(x=1) {'x': <class 'int'>}",
         ),
         ("print('upper' in dir('a'), getattr('a', 'upper')(), hasattr(1, 'real'))", "True A True"),
@@ -90,8 +99,10 @@ def warden_with(lines):
         ("exec('x = 3')\nprint(x, globals()['x'], 'x' in locals())", "3 3 True"),
         ("print('{0.__class__.__name__} {1!r:>4}'.format(1, 'b'))", "int  'b'"),
         (
-            "from functools import wraps\ndef d(f):\n  @wraps(f)\n  def g(): return f()\n  return g\n"
-            "@d\ndef named(): return 1\nprint(named.__name__, named())",
+            (
+                "from functools import wraps\ndef d(f):\n  @wraps(f)\n"
+                "  def g(): return f()\n  return g\n@d\ndef named(): return 1\nprint(named.__name__, named())"
+            ),
             "named 1",
         ),
         (
@@ -100,8 +111,10 @@ def warden_with(lines):
         ),
         ("from contextlib import suppress\nwith suppress(KeyError): {}['a']\nprint(1)", "1"),
         (
-            "from json.decoder import JSONDecodeError\nimport json\n"
-            "try: json.loads('{')\nexcept JSONDecodeError as e: print(e.pos)",
+            (
+                "from json.decoder import JSONDecodeError\nimport json\n"
+                "try: json.loads('{')\nexcept JSONDecodeError as e: print(e.pos)"
+            ),
             "1",
         ),
         (
@@ -110,13 +123,17 @@ def warden_with(lines):
         ),
         (
             "import traceback\ntry: 1 / 0\nexcept Exception: traceback.print_exc()",
-            'Traceback (most recent call last):\n  File "<code>", line 2, in <module>\n'
-            "ZeroDivisionError: division by zero",
+            (
+                'Traceback (most recent call last):\n  File "<code>", line 2, in <module>\n'
+                "ZeroDivisionError: division by zero"
+            ),
         ),
         ("import inspect\ndef f(a, b=1): pass\nprint(inspect.signature(f))", "(a, b=1)"),
         (
-            "from abc import ABC, abstractmethod\nclass A(ABC):\n  @abstractmethod\n"
-            "  def f(self): ...\ntry: A()\nexcept TypeError as e: print('abstract' in str(e))",
+            (
+                "from abc import ABC, abstractmethod\nclass A(ABC):\n  @abstractmethod\n"
+                "  def f(self): ...\ntry: A()\nexcept TypeError as e: print('abstract' in str(e))"
+            ),
             "True",
         ),
         (
@@ -126,13 +143,17 @@ def warden_with(lines):
         ("import time\nprint(time.strptime('2024', '%Y').tm_year)", "2024"),
         ("import copy\nclass A: pass\na = A()\na.x = [1]\nprint(copy.deepcopy(a).x)", "[1]"),
         (
-            "try:\n  raise ExceptionGroup('g', [ValueError(1)])\n"
-            "except* ValueError as g: print(len(g.exceptions))",
+            (
+                "try:\n  raise ExceptionGroup('g', [ValueError(1)])\n"
+                "except* ValueError as g: print(len(g.exceptions))"
+            ),
             "1",
         ),
         (
-            "async def f(): return 1\nc = f()\ntry: c.send(None)\n"
-            "except StopIteration as e: print(e.value)",
+            (
+                "async def f(): return 1\nc = f()\ntry: c.send(None)\n"
+                "except StopIteration as e: print(e.value)"
+            ),
             "1",
         ),
         (

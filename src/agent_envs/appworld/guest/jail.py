@@ -1,8 +1,8 @@
 """The kernel's restrictions of agent code: no network, files or processes, bounded resources.
 
 `enter` and `shut` isolate the warden from the machine, `Cells` isolates the interpreters from each
-other, and `drop` leaves an interpreter with little more than its memory and its socket. Each returns
-what the kernel refused, by layer: kernels and containers differ. `probe` tests the result.
+other, and `drop` leaves an interpreter little more than its memory and its socket. They return what
+the kernel refused, by layer: kernels and containers differ. The module `probe` tests the result.
 """
 
 from __future__ import annotations

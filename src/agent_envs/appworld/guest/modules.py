@@ -1,7 +1,7 @@
 """The modules that agent code can import, as copies with the time and chance of the task.
 
 The copies make episodes repeatable; they protect nothing. They have a module's public names, and
-clocks that show the time of the task. Real modules lead to clocks and random numbers of the machine.
+clocks that show the time of the task. Real modules lead to the machine's clocks and randomness.
 """
 
 from __future__ import annotations

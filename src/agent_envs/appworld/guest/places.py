@@ -15,7 +15,7 @@ _PATHS = (*_PREFIXES, "executable", "_base_executable", "_stdlib_dir")
 _ORIGINS = ("__file__", "__cached__", "__path__", "__spec__", "__loader__")
 
 
-class _Loader(external.SourceFileLoader):  # type: ignore[misc,name-defined]
+class _Loader(external.SourceFileLoader):
     """Loads modules whose tracebacks show `json/decoder.py`."""
 
     def get_code(self, fullname: str) -> Any:
@@ -44,4 +44,4 @@ def forget() -> None:
         setattr(sys, name, "")
     sys.argv[:] = sys.orig_argv[:] = [""]
     for found in (sys.path, sys.path_hooks, sys.meta_path, sys.path_importer_cache):
-        found.clear()  # type: ignore[attr-defined]
+        found.clear()

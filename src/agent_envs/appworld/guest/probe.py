@@ -8,6 +8,7 @@ import mmap
 import os
 import socket
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs.appworld.guest import jail, syscalls
@@ -58,7 +59,7 @@ def _network() -> bool:
 def _files() -> bool:
     """Nothing can be read, listed or created."""
     made = _succeeds(os.open, "/probe", os.O_CREAT | os.O_WRONLY)
-    return not made and not (_succeeds(os.listdir, "/") and os.listdir("/"))
+    return not made and not (_succeeds(os.listdir, "/") and any(Path("/").iterdir()))
 
 
 def _processes() -> bool:

@@ -50,7 +50,11 @@ def serve(channel: socket.socket) -> None:
     copies = modules.copies(datetime.fromisoformat(opening["now"]), opening["seed"])
     known = variables.Variables(namespace, scratch)
     copies["io"].__dict__["open"] = scratch.open
-    own = {"__import__": _importer(copies), "getattr": _noting(known.note), "open": scratch.open}
+    own: dict[str, Any] = {
+        "__import__": _importer(copies),
+        "getattr": _noting(known.note),
+        "open": scratch.open,
+    }
     pieces: list[Piece] = []
     while True:
         try:

@@ -112,7 +112,7 @@ REFUSED = {
 
 def program(machine: str) -> bytes:
     """The filter for `machine`, a key of `MACHINES`: BPF instructions of eight bytes each."""
-    lines = [
+    lines: list[tuple[int, ...]] = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, MACHINES[machine]),
         (_RETURN, 0, 0, KILL),

@@ -42,10 +42,10 @@ _SEEN = frozenset({"__class__", "__doc__", "__init__", "__module__", "__name__",
 _MEDDLING = frozenset(
     """
     ForwardRef Formatter _convert_ _evaluate ag_code ag_frame attrgetter compile cr_code cr_frame
-    delattr eval exec evaluate_forward_ref f_back f_builtins f_globals f_locals f_trace final
+    delattr eval evaluate_forward_ref exec f_back f_builtins f_globals f_locals f_trace final
     get_type_hints gi_code gi_frame globals locals methodcaller no_type_check overload register
     runtime_checkable setattr tb_frame tb_next update_wrapper vars wraps
-    """.split()
+    """.split()  # noqa: SIM905
 )
 _SETTINGS = frozenset({"calendar", "decimal", "random"})
 _LEAVES = frozenset({type(None), bool, int, float, str, bytes})
