@@ -26,10 +26,12 @@ _STARTING = 60.0  # seconds that a warden may take to start
 _PACKAGES = ("agent_envs", "agent_envs.appworld")
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
 _BOOT = """
-import sys, types
+import gc, sys
+gc.disable()  # while modules are imported
+module = type(sys)
 root, control, jail = sys.argv[1:]
 for name in {packages}:
-    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name] = module(name)
     sys.modules[name].__path__ = [root + "/" + name.replace(".", "/")]
 from agent_envs.appworld.guest import places
 places.shorten()

@@ -12,6 +12,7 @@ import time
 import types
 import warnings
 from datetime import UTC, date, datetime, tzinfo
+from functools import cache
 from typing import Any
 
 PLAIN = (
@@ -104,6 +105,7 @@ def _copy(name: str) -> types.ModuleType:
     return made
 
 
+@cache
 def public(name: str) -> dict[str, Any]:
     """The names in a module's copy."""
     module = importlib.import_module(name)

@@ -1,6 +1,7 @@
 """Names of files without the machine's folders: agent code reads the same on every machine.
 
-This is no protection: code of the interpreter's own process can find its paths in memory.
+This is no protection: code of the interpreter's own process can find its paths in memory. Imports
+from files come after `shorten`, so this module has none.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 import _frozen_importlib_external as external
 import _imp
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` has a file
+if TYPE_CHECKING:
+    from types import CodeType
 
 _PREFIXES = ("prefix", "exec_prefix", "base_prefix", "base_exec_prefix")
 _PATHS = (*_PREFIXES, "executable", "_base_executable", "_stdlib_dir")
@@ -18,7 +22,7 @@ _ORIGINS = ("__file__", "__cached__", "__path__", "__spec__", "__loader__")
 class _Loader(external.SourceFileLoader):
     """Loads modules whose tracebacks show `json/decoder.py`."""
 
-    def get_code(self, fullname: str) -> Any:
+    def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
         _imp._fix_co_filename(code, fullname.replace(".", "/") + ".py")  # type: ignore[attr-defined]  # noqa: SLF001
         return code

@@ -20,6 +20,7 @@ def main(control: int, root: str) -> None:
     run.load()
     places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
+    gc.enable()
     refused = jail.enter()
     pid = os.fork()  # the first process of its process space; its end ends all others
     if pid:
