@@ -521,12 +521,12 @@ ATTACKS: dict[str, dict[str, str]] = {
 }
 # Each ends the interpreter, at the latest when it goes on: the agent's fault, not the machine's.
 DEADLY = {
-    "x32 call": "libc.syscall(ctypes.c_long(0x40000000 + 39))",
-    "number -1": "libc.syscall(ctypes.c_long(-1))",
     "exit": "os._exit(0)",
     "abort": "os.abort()",
     "bad memory": "ctypes.string_at(1)",
-    "deep recursion": "sys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+    "a wild jump": "ctypes.CFUNCTYPE(None)(1)()",
+    "a wild write": "ctypes.memset(1, 0, 1)",
+    "over the end": "ctypes.memset(id(os), 1, 2**30)",
     "close all": "os.closerange(0, 16)",
     "hang up": "os.close(FACTS['own'])",
 }
@@ -646,19 +646,46 @@ def leaked(name: str) -> bool:
     return json.loads(output.splitlines()[-1])[1] is None
 
 
+def costs_its_turn(code: str, *, fails: bool = True, timeout: float = 20) -> bool:
+    """Whether code fails nothing but its own turn or episode.
+
+    `fails`: the turn must fail, and what was before it must remain.
+    """
+    from agent_envs.appworld.interpreter import Interpreter
+
+    interpreter, other = (Interpreter(NOW, "", timeout=timeout) for _ in range(2))
+    other.execute("x = 2", None)
+    process = other._process.number  # type: ignore[union-attr]
+    interpreter.execute("x = 1", None)
+    output = interpreter.execute(code, lambda *call: {"value": None})
+    held = not fails or output.startswith("Execution failed. Traceback:\nException: ")
+    for _ in range(3):  # also when it has to be rebuilt
+        later = interpreter.execute("print(x)", lambda *call: {"value": None})
+        held &= later == "1" or not fails
+        interpreter.close()
+    held &= other.execute("print(x)", None) == "2"
+    held &= other._process.number == process  # type: ignore[union-attr]
+    other.close()
+    return held
+
+
 def table() -> str:
     """Classes with the number of attempts and of those that were held, in Markdown."""
-    rows = ["| class | attempts | held |", "|---|---|---|"]
-    total = all_held = 0
+    held = {}
     for name, attempts in ATTACKS.items():
         results = made(attempts)
-        held = sum(results.get(one, None) is not None for one in attempts)
-        rows.append(f"| {name} | {len(attempts)} | {held} |")
-        total, all_held = total + len(attempts), all_held + held
-    held = sum(not leaked(name) for name in LEAKS)
-    rows.append(f"| leaks between episodes | {len(LEAKS)} | {held} |")
-    total, all_held = total + len(LEAKS), all_held + held
-    return "\n".join([*rows, f"| all | {total} | {all_held} |"])
+        held[name] = [results.get(one) is not None for one in attempts]
+    held["ends of the interpreter"] = [
+        costs_its_turn(harness({"": code})) for code in DEADLY.values()
+    ]
+    held["nonsense on the wire"] = [
+        costs_its_turn(harness({"": SEND.format(data)}), fails=False) for data in WIRE.values()
+    ]
+    held["loops"] = [costs_its_turn(code, timeout=1) for code in LOOPS.values()]
+    held["leaks between episodes"] = [not leaked(name) for name in LEAKS]
+    held["all"] = [one for ones in held.values() for one in ones]
+    rows = [f"| {name} | {len(ones)} | {sum(ones)} |" for name, ones in held.items()]
+    return "\n".join(["| class | attempts | held |", "|---|---|---|", *rows])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from attacks import ATTACKS, DEADLY, HARNESS, LEAKS, LOOPS, NOW, SEND, WIRE, harness, leaked, made
+from attacks import (
+    ATTACKS,
+    DEADLY,
+    HARNESS,
+    LEAKS,
+    LOOPS,
+    NOW,
+    SEND,
+    WIRE,
+    costs_its_turn,
+    harness,
+    leaked,
+    made,
+)
 
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import syscalls
@@ -106,37 +119,23 @@ def test_every_other_system_call_fails():
 
 @pytest.mark.parametrize("name", DEADLY)
 def test_code_that_ends_its_interpreter_costs_its_turn(name):
-    costs_its_turn(harness({name: DEADLY[name]}))
+    assert costs_its_turn(harness({name: DEADLY[name]}))
+
+
+@pytest.mark.skipif(syscalls.MACHINE != "x86_64", reason="x86-64 has two tables of system calls")
+@pytest.mark.parametrize("number", [0x4000_0000, 0x4000_0027, -1])
+def test_the_other_table_ends_the_interpreter(number):
+    assert costs_its_turn(harness({"": f"libc.syscall(ctypes.c_long({number}))"}))
 
 
 @pytest.mark.parametrize("name", WIRE)
 def test_nonsense_on_the_wire_costs_its_turn(name):
-    data = SEND.format(WIRE[name])
-    costs_its_turn(harness({name: data}), fails=False)
+    assert costs_its_turn(harness({name: SEND.format(WIRE[name])}), fails=False)
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_end(name):
-    costs_its_turn(LOOPS[name], timeout=1)
-
-
-def costs_its_turn(code, *, fails=True, timeout=20):
-    """Code may fail its turn or lose its episode; other episodes and the run go on."""
-    nothing = lambda *call: {"value": None}  # noqa: E731
-    interpreter, other = (Interpreter(NOW, "", timeout=timeout) for _ in range(2))
-    other.execute("x = 2", nothing)
-    process = other._process.number
-    interpreter.execute("x = 1", nothing)
-    output = interpreter.execute(code, nothing)
-    assert not fails or output.startswith("Execution failed. Traceback:\nException: ")
-    for _ in range(3):  # also when it has to be rebuilt
-        later = interpreter.execute("print(x)", nothing)
-        assert isinstance(later, str)
-        assert later == "1" or not fails
-        interpreter.close()
-    assert other.execute("print(x)", nothing) == "2"
-    assert other._process.number == process
-    other.close()
+    assert costs_its_turn(LOOPS[name], timeout=1)
 
 
 def test_the_harness_sees_what_gets_through():
@@ -224,8 +223,14 @@ def test_the_numbers_are_those_of_this_machine():
 
 def test_the_table_of_the_docs_is_of_this_suite():
     text = DOCS.read_text()
-    for name, attempts in ATTACKS.items():
-        assert f"| {name} | {len(attempts)} |" in text
-    total = sum(map(len, (*ATTACKS.values(), DEADLY, WIRE, LOOPS, LEAKS)))
+    attempts = {name: len(codes) for name, codes in ATTACKS.items()}
+    attempts |= {
+        "ends of the interpreter": len(DEADLY),
+        "nonsense on the wire": len(WIRE),
+        "loops": len(LOOPS),
+        "leaks between episodes": len(LEAKS),
+    }
+    total = sum(attempts.values())
     assert total >= 400
-    assert f"| all | {total} |" in text
+    for name, count in {**attempts, "all": total}.items():
+        assert f"| {name} | {count} | {count} | {count} |" in text
