@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import struct
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,6 +96,32 @@ def test_the_attempts_get_through_without_the_filter():
         assert len(through("machine code")) >= 4
         assert not [one for one in through("host files") if "passwd" in one or "list" in one]
         assert leaked("shared memory")
+
+
+CONTAINER = """
+import ctypes, errno, json, struct, sys
+from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.sandbox import warden
+refused = {"unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39)}
+lines = [(0x20, 0, 0, 0)]
+for numbers in refused.values():
+    lines += [(0x15, 0, 1, syscalls.number(*numbers)), (6, 0, 0, syscalls.FAIL | errno.EPERM)]
+lines.append((6, 0, 0, syscalls.ALLOW))
+program = b"".join(struct.pack("=HBBI", *line) for line in lines)
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+given = syscalls._Program(len(lines), program)
+assert libc.prctl(22, 2, ctypes.byref(given), 0, 0) == 0
+print(json.dumps([warden().enforced, warden().lacking]))
+"""
+
+
+def test_a_container_without_namespaces_is_strict_by_the_filter():
+    """The calls that the usual profile of containers refuses, to root and to ordinary users."""
+    told = subprocess.run([sys.executable, "-c", CONTAINER], check=True, capture_output=True)
+    enforced, lacking = json.loads(told.stdout)
+    assert all(enforced.values())
+    assert lacking["namespaces"] == "Operation not permitted"
 
 
 def test_every_other_system_call_fails():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import struct
 import sys
 from contextlib import suppress
@@ -25,7 +26,7 @@ _MOUNT, _IPC, _USER, _PID, _NET = 0x2_0000, 0x0800_0000, 0x1000_0000, 0x2000_000
 _SPACES = _MOUNT | _IPC | _PID | _NET
 _PRIVATE, _EMPTY = 1 << 18 | 1 << 14, 1 | 2 | 4 | 8  # recursive; read-only, nosuid, nodev, noexec
 _DETACH = 2
-_DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38
+_DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITIES_V3 = 0x2008_0522
 _JOIN_SESSION = 1  # keyctl
 _PIVOT, _KEYCTL = (155, 41), (250, 219)  # x86-64, aarch64
@@ -157,14 +158,17 @@ def drop() -> dict[str, str]:
         libc.capset(header, (ctypes.c_uint32 * 6)())
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         libc.prctl(_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)  # with the warden, also without spaces
     return {"seccomp": syscalls.install()}
 
 
 def _become_nobody() -> None:
+    """Leave root; a rootless container may have no other user, and then a new namespace has none."""
     if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        with suppress(OSError):
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 def _error() -> str:
