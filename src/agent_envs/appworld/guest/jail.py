@@ -163,7 +163,7 @@ def drop() -> dict[str, str]:
 
 
 def _become_nobody() -> None:
-    """Leave root; a rootless container may have no other user, and then a new namespace has none."""
+    """Leave root; where there is no other user, a user namespace has root's number no more."""
     if os.geteuid() == 0:
         with suppress(OSError):
             os.setgroups([])
