@@ -19,6 +19,7 @@ from trainer import recipe
 TRUTHS = Path(__file__).parents[1] / "src/credit/truths"
 MADE = {
     "alfworld": ("mgr", 12),
+    "appworld": ("mgr", 6),
     "ezpoints": ("gigpo", 6),
     "sokoban": ("gigpo", 10),
     "sotopia": ("grpo", 10),
