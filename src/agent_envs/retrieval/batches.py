@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from agent_envs.retrieval.passages import Passage, Retriever
 
-TARGET = 0.1  # seconds of a search
+TARGET = 0.05  # seconds of a search
 FIRST, LARGEST = 64, 4_096  # queries of the first search, and of any
 _log = logging.getLogger(__name__)
 
