@@ -626,7 +626,7 @@ class TestStopping:
             one = Http(url)
             assert one.search(["a"], 3) == Digests().search(["a"], 3)
         with pytest.raises(RetrievalError, match=r"in 1 try: .*refused"):
-            Http(url, retries=0).search(["a"], 3)
+            Http(url, retries=0, outage=0).search(["a"], 3)
         context = serving(Digests(), port=urlsplit(url).port)
         monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
         assert one.search(["b"], 3) == Digests().search(["b"], 3)

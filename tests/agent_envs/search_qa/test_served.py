@@ -71,7 +71,7 @@ class Raising:
 
 def test_a_server_that_fails_inside_is_named_with_its_error(folder):
     with serving(Raising()) as url:
-        env = SearchQA(data=folder, split="all", retriever=Http(url, retries=1))
+        env = SearchQA(data=folder, split="all", retriever=Http(url, retries=1, outage=0))
         env.reset(seed=1)
         with pytest.raises(RetrievalError, match=rf"{url} .* 2 tries: HTTP 500.*MemoryError"):
             env.step(SEARCH.format("x"))
@@ -82,7 +82,7 @@ def test_a_server_that_hangs_is_named(kind, folder):
     """One that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/retrieve"
-        retriever = Http(url, timeout=0.1, retries=1)
+        retriever = Http(url, timeout=0.1, retries=1, outage=0)
         env = kind(data=folder, split="all", retriever=retriever)
         env.reset(seed=1)
         ask = SEARCH.format("Chad")
