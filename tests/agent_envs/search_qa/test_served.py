@@ -50,7 +50,7 @@ def test_a_server_changes_nothing(folder):
 
 def test_a_server_that_dies_is_named_and_taken_for_no_answer(folder):
     with serving(BM25(open_data(folder).corpus)) as url:
-        env = SearchQA(data=folder, split="all", retriever=url)
+        env = SearchQA(data=folder, split="all", retriever=Http(url, outage=0))
         _, info = env.reset(seed=1)
         env.step(SEARCH.format(info["goal"]))
     with pytest.raises(RetrievalError, match=rf"{url} gave no passages in 4 tries"):
