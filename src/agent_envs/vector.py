@@ -108,6 +108,8 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     def work() -> None:
         try:
             result.set_result(call())
+        except StopIteration as error:  # asyncio's futures refuse it, and would never end
+            result.set_exception(RuntimeError(f"the call raised StopIteration({error.value!r})"))
         except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
             result.set_exception(error)
 
