@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trainer.partner import PolicyPartner
 
 
-
 class WrapperError(RecipeError):
     """A reward wrapper raised in an episode; the message names it and the task."""
 

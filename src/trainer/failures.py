@@ -83,8 +83,6 @@ class Failure:
         write_text(path, json.dumps(more | kept, indent=1))
 
 
-
-
 def costs_the_run(error: BaseException) -> bool:
     """Whether an error concerns the whole run and not one episode only."""
     return isinstance(error, _OF_THE_RUN) and not isinstance(error, WrapperError)

@@ -309,9 +309,7 @@ class _Wave:
     session: Session
     listening: Listening | None
 
-    async def episode(
-        self, row: int, env: gym.Env[str, str], task: Task
-    ) -> Episode | Failure:
+    async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode | Failure:
         """Play one task as conversation `row`."""
         rollouts = self.rollouts
         start = partial(rollouts.opened, task, env)
