@@ -109,7 +109,9 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
         try:
             result.set_result(call())
         except StopIteration as error:  # asyncio's futures refuse it, and would never end
-            result.set_exception(RuntimeError(f"the call raised StopIteration({error.value!r})"))
+            failed = RuntimeError(f"the call raised {error!r}")
+            failed.__cause__ = error
+            result.set_exception(failed)
         except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
             result.set_exception(error)
 

@@ -6,10 +6,12 @@ import json
 import pickle
 import time
 from dataclasses import replace
+from functools import partial, partialmethod
 
 import numpy as np
 import pytest
 
+import credit
 from agent_envs import MissingAsset
 from credit import Turns
 from trainer import metrics
@@ -38,7 +40,7 @@ def fails(corridor, monkeypatch):
         act, begin = corridor.Corridor.act, corridor.Corridor.begin
 
         def broken_act(self, action):
-            if where == "step" and self.at >= 1 and when(self.task_id):
+            if where == "step" and self.turn >= 1 and when(self.task_id):
                 raise error
             return act(self, action)
 
@@ -78,7 +80,7 @@ ERRORS = [
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("where", ["reset", "step"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_whatever_an_environment_raises_costs_its_episode(
+def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
     error, where, waits, fails, corridor, monkeypatch
 ):
     whole = play(tasks(3, 2, 4))
@@ -205,12 +207,27 @@ GONE = {"one": {5}, "all but one": {4, 5, 6}, "a group": {4, 5, 6, 7}}
 
 
 @pytest.mark.parametrize("gone", GONE)
-@pytest.mark.parametrize("name", ["grpo", "gigpo", "rloo", "mgr", "has", "reinforce", "hgpo"])
-def test_credit_of_the_other_groups_is_the_same(name, gone, tiny_policy):
-    import credit
+@pytest.mark.parametrize("name", credit.names())
+def test_every_estimator_takes_smaller_groups(name, gone, tiny_policy):
+    episodes = thinned(tiny_policy, GONE[gone])
+    turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+    estimator = credit.make(name)
+    values = np.random.default_rng(3).random(len(turns))
+    turns = replace(
+        turns,
+        turn_reward=values[:, None],
+        turn_reward_names=("implicit",),
+        gold_logprob=np.log(values),
+        outcome_in_reward=False,
+    )
+    advantage = estimator(turns, np.random.default_rng(0))
+    assert advantage.shape == (len(turns),)
+    assert np.isfinite(advantage).all()
 
-    if name not in credit.names():
-        pytest.skip(name)
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("name", ["grpo", "gigpo", "rloo", "has", "hgpo"])
+def test_credit_of_the_other_groups_is_the_same(name, gone, tiny_policy):
     estimator = credit.make(name)
     found = []
     for lost in (set(), GONE[gone]):
@@ -220,36 +237,56 @@ def test_credit_of_the_other_groups_is_the_same(name, gone, tiny_policy):
         assert np.isfinite(advantage).all()
         other = np.array([one.group != 1 for one in episodes])[turns.trajectory]
         found.append(advantage[other])
-    if name == "reinforce":  # its baseline is the mean over the batch
-        return
     assert np.array_equal(*found)
+
+
+def walks(text, row):
+    """Replies that differ between the rollouts of a group; some get through."""
+    return (
+        east(text, row)
+        if row % 3 or "at 0." in text[-90:]
+        else east(text, row).replace("east", "north")
+    )
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
 @pytest.mark.parametrize("context", ["history", "turn"])
-def test_the_other_groups_update_is_bit_equal(context, where, tiny_folder, fails, tmp_path):
-    """One group fails whole; the update is that of a step which never had the group."""
-    chosen = short(tiny_folder, f"prompt.context={context}")
-    drawn = [Task(f"corridor/{1 + i // 4}", i // 4, 5) for i in range(16)]
+@pytest.mark.parametrize("engine", ["own", "script"])
+def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
+    engine, context, where, tiny_folder, fails, tmp_path
+):
+    """One group fails whole; the update is that of a step which never had the group.
+
+    The own engine's batches are smaller once a group is gone, so the last bits of log-probabilities
+    may differ if it goes in the middle; a script's do not.
+    """
+    options = [f"prompt.context={context}", "env.max_turns=5", "credit.name=gigpo"]
+    chosen = short(tiny_folder, *options)
+    drawn = [Task(f"corridor/{3 + i // 8}", i // 4, 5) for i in range(16)]
     fails(OSError("gone"), where=where, when=lambda task: task == "corridor/4")
     found = []
-    for which in (drawn, drawn[:12]):
+    for which in (drawn, drawn[:8]):
         policy = load_policy(chosen.policy)
-        player, sampler = make_rollouts(chosen, "train"), own_sampler(chosen, policy)
+        player = make_rollouts(chosen, "train")
+        sampler = own_sampler(chosen, policy, 4.0) if engine == "own" else Script(walks)
         played, failed = divided(player.attempt(which, sampler, seed=0))
-        assert (len(played), len(failed)) == (12, len(which) - 12)
+        assert (len(played), len(failed)) == (8, len(which) - 8)
         turns = Turns.from_episodes(played, outcome_in_reward=False)
         rng = np.random.default_rng(1)
         method = make_method(chosen)
         method.begin(policy, tmp_path)
         made = method.credit(Experience(1, played, turns, make_rows(played), rng, player, sampler))
         Update()(learner(policy, tmp_path), made.rows, rng=np.random.default_rng(2))
-        found.append((played, made.advantage, policy.model.state_dict()))
+        found.append((played, made.advantage, dict(policy.model.state_dict())))
     one, other = found
-    assert one[0] == other[0]
     assert np.any(one[1])
     assert np.array_equal(one[1], other[1])
-    assert same(dict(one[2]), dict(other[2]))
+    if engine == "own" and where == "step":
+        tokens = [[step.reply_ids for e in side[0] for step in e.steps] for side in found]
+        assert tokens[0] == tokens[1]
+        return
+    assert one[0] == other[0]
+    assert same(one[2], other[2])
 
 
 # ---- whole steps ----
@@ -257,23 +294,25 @@ def test_the_other_groups_update_is_bit_equal(context, where, tiny_folder, fails
 
 @pytest.mark.parametrize("context", ["history", "turn"])
 @pytest.mark.parametrize("method", [*METHODS, "mgr", "vine", "redraws"])
-def test_every_method_takes_steps_with_smaller_groups(
+def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
     method, context, corridor, tiny_folder, tmp_path, monkeypatch
 ):
-    """Every ninth step of an environment raises."""
+    """Every ninth call of an environment raises."""
     own = {"mgr": [], "vine": ["credit.name=vine", "sampling.decode=free"]}
     options = own.get(method) or METHODS.get(method, ["sampling.redraws=2"])
     if method == "vine" and context == "turn":
         pytest.skip("one context is enough")
-    calls, act = [0], corridor.Corridor.act
+    calls = [0]
 
-    def broken(self, action):
+    def broken(right, self, given):
         calls[0] += 1
         if calls[0] % 9 == 0:
             raise ConnectionError("the room is gone")
-        return act(self, action)
+        return right(self, given)
 
-    monkeypatch.setattr(corridor.Corridor, "act", broken)
+    for name in ("begin", "act"):
+        right = getattr(corridor.Corridor, name)
+        monkeypatch.setattr(corridor.Corridor, name, partialmethod(partial(broken, right)))
     chosen = short(
         tiny_folder, "sft.steps=0", "run.steps=2", "eval.tasks=1", f"prompt.context={context}",
         "sampling.failures=0.9", *options,

@@ -25,7 +25,7 @@ READ = (
     *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
     *("policy.lora", "policy.dtype", "policy.device"),
     *("sampling.rows", "sampling.actors", "sampling.decode"),
-    *("sampling.max_tokens", "sampling.max_reply_tokens"),
+    *("sampling.max_tokens", "sampling.max_reply_tokens", "sampling.failures"),
 )
 """Sections and options that an evaluation reads."""
 UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
