@@ -141,11 +141,33 @@ def load(path: Path) -> Evaluation:
         )
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Evaluation(**tree)
-    except (ValueError, TypeError) as error:
+        return _whole(Evaluation(**tree))
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} holds no evaluation ({error}); name one of `agent-envs eval RUN --out FILE`"
         ) from error
+
+
+def _whole(found: Evaluation) -> Evaluation:
+    """The evaluation, if every field has its type and there is a value for every task.
+
+    Raises:
+        ValueError: It has not.
+    """
+    kinds = {
+        "task_ids": str, "task_types": str, "success": bool, "returns": int | float, "turns": int,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        values = getattr(found, name)
+        if not isinstance(values, list) or not all(isinstance(one, kind) for one in values):
+            raise ValueError(f"{name} has values of another type")
+        if not values or len(values) != len(found.task_ids):
+            raise ValueError(f"{name} has {len(values)} values for {len(found.task_ids)} tasks")
+    if not all(isinstance(one, int | float) for one in (found.valid, found.repeated)):
+        raise ValueError("valid and repeated must be numbers")
+    if not all(isinstance(getattr(found, name), str) for name in ("split", "source", "panel_hash")):
+        raise ValueError("split, source and panel_hash must be text")
+    return found
 
 
 def wilson(successes: int, count: int) -> Interval:

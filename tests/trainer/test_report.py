@@ -156,7 +156,7 @@ def test_samples_show_both_ends_of_one_group(tmp_path):
     ]
     episodes.write(tmp_path / "step_3.parquet", played)
     np.save(tmp_path / "step_3.npy", np.arange(17.0))  # turns: 5 + 5 + 7
-    shown = report.samples(tmp_path)
+    shown, _ = report.samples(tmp_path)
     assert [(s.episode.group, s.episode.success) for s in shown] == [(1, True), (1, False)]
     assert [turn.shade.credit for turn in shown[0].turns] == [10, 11, 12, 13, 14, 15, 16]
     assert [turn.shade.credit for turn in shown[1].turns] == [5, 6, 7, 8, 9]
@@ -164,7 +164,7 @@ def test_samples_show_both_ends_of_one_group(tmp_path):
 
 def test_samples_without_credit_are_not_shaded(tmp_path):
     episodes.write(tmp_path / "step_3.parquet", [episode(success=True)])
-    (only,) = report.samples(tmp_path)
+    (only,), _ = report.samples(tmp_path)
     assert {turn.shade.credit for turn in only.turns} == {None}
     assert [turn.state for turn in only.turns] == [1, 1, 2, 3, 2, 3, 4]
     assert [turn.again for turn in only.turns] == [False, True, False, False, True, True, False]
