@@ -31,6 +31,7 @@ from scipy.stats import permutation_test, spearmanr  # noqa: E402
 import agent_envs  # noqa: E402, F401
 import credit  # noqa: E402
 from credit import benchmark  # noqa: E402
+from credit.fidelity import Fidelity, fidelity  # noqa: E402
 from credit.truth import Truth  # noqa: E402
 from credit.turns import Turns  # noqa: E402
 
@@ -292,13 +293,8 @@ def study(folder: Path) -> None:
         raise SystemExit(f"{folder} has no finished runs of {BASELINE}")
     seeds = sorted(set.intersection(*(set(found) for found in success.values())))
     files = sorted(benchmark.SHIPPED.glob("sotopia_*.parquet"))
-    scores = [
-        benchmark.scored(truth, methods_and_true(truth))[0] for truth in map(Truth.load, files)
-    ]
-    rows = {
-        name: [score[OF_STUDY.get(name, TRUE if name == "vine" else name)] for score in scores]
-        for name in success
-    }
+    scores = [scores_of(truth) for truth in map(Truth.load, files)]
+    rows = {name: [score[OF_STUDY.get(name, name)] for score in scores] for name in success}
     table = Table(
         "method", "correlation", "gradient", "success in training", "to GRPO", "p", "held out",
         box=MARKDOWN,
@@ -327,9 +323,15 @@ def study(folder: Path) -> None:
             page.print(f"rank correlation of {what} and success {agreement(fit, mean)}")
 
 
-def methods_and_true(truth: Truth) -> dict[str, credit.Estimator]:
-    """The benchmark's methods, and one half of the measurement: what vine estimates."""
-    return benchmark.methods() | {TRUE: lambda *_: truth.advantage}
+def scores_of(truth: Truth) -> dict[str, Fidelity]:
+    """Scores of the benchmark's methods, and of one half of the truth against the other.
+
+    Vine estimates what a half does. The error of a half is √2 times that of both.
+    """
+    columns = truth.second, np.sqrt(2) * truth.error, truth.turns.group_of_turn
+    scale = float(np.ptp(truth.turns.outcome))
+    half = fidelity(truth.first, *columns, gradient=truth.gradient, scale=scale)
+    return benchmark.scored(truth, benchmark.methods())[0] | {"vine": half}
 
 
 def runs(folder: Path) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:

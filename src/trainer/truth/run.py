@@ -3,7 +3,8 @@
 config.toml       the recipe
 plan.json         what is measured
 episodes.parquet  the rollouts whose turns are measured
-draws.jsonl       outcomes of the rollouts from their states, a line for each group and round
+draws.jsonl       outcomes of the rollouts from their states and how many were expected, a line for
+                  each group and round
 gradients.npy     sketches of the turns' policy gradients, if wanted
 truth.parquet     the result, see `credit.truth`
 truth.json        costs and checks of the result
@@ -254,7 +255,7 @@ class _Measurement:
                         outcomes[node].append(outcome)
                         spent += turns
                 lists = [outcomes[node] for node in range(len(group.tree.nodes))]
-                group.rounds[half].append(Round(plans[half][at], lists))
+                group.rounds[half].append(Round(np.array(record["expected"][half]), lists))
         return spent
 
     def _asked(self, of: str, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -263,7 +264,10 @@ class _Measurement:
         method = "fresh" if of == "fresh" else "draw"
         made = self.players.each(method, [calls[at] for at in missing])
         for at, found in zip(missing, self._shown(of, made, missing), strict=True):
-            self.kept[of, at] = {"of": of, "group": at, "draws": found}
+            record = {"of": of, "group": at, "draws": found}
+            if of != "fresh":  # what the draws were planned as, whatever later plans would be
+                record["expected"] = [one.tolist() for one in calls[at][2]]
+            self.kept[of, at] = record
             append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
         return [self.kept[of, at] for at in range(len(calls))]
 

@@ -95,6 +95,18 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
     assert lines == (tmp_path / "whole" / "draws.jsonl").read_text()
 
 
+def test_kept_draws_are_weighted_by_what_was_expected_of_them(small, tmp_path, monkeypatch):
+    """A later version may plan otherwise."""
+    before = measure(small(), tmp_path, PLAN, jobs=1).truth
+    planned = measuring.draws.pilot
+    monkeypatch.setattr(
+        measuring.draws, "pilot", lambda *args: [3 * one + 1 for one in planned(*args)]
+    )
+    after = measure(small(), tmp_path, PLAN, jobs=1).truth
+    np.testing.assert_array_equal(after.advantage, before.advantage)
+    np.testing.assert_array_equal(after.error, before.error)
+
+
 def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
     for context in ("history", "turn"):
         given = small("Sums", f"prompt.context={context}")
