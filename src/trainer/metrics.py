@@ -67,7 +67,7 @@ def _checked(line: Any) -> dict[str, Any]:
     if not isinstance(line, dict):
         raise ValueError(f"an object is needed, got {line!r:.60}")  # noqa: TRY004 - read as text
     if not isinstance(line.get("step"), int) or not isinstance(line.get("stage"), str):
-        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")
+        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
     for name, value in line.items():
         if name != "stage" and not isinstance(value, int | float | None):
             raise ValueError(f"{name} must be a number, got {value!r:.60}")

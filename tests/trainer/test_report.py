@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,3 +229,63 @@ class TestInABrowser:
         assert colours[0] == "rgba(118, 42, 131, 0.55)"
         assert colours[-1].startswith("rgba(27, 120, 55")
         assert len(set(colours)) == 7
+
+
+DAMAGE = {
+    "nothing": b"",
+    "text": b"hello",
+    "no utf-8": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "an object": b"{}",
+    "a number": b"3",
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["eval/step_4.json", "episodes/step_4.parquet", "episodes/step_4.npy"]
+)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
+    folder = run_folder(tmp_path)
+    path = next(iter(sorted((folder / name).parent.glob(f"*{Path(name).suffix}"))[::-1]))
+    path.write_bytes(DAMAGE[damage])
+    with pytest.warns(UserWarning, match=f"left out of .*report.html: .*{path.name}"):
+        report.write(folder)
+    assert f"Left out: {path}" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".parquet", ".npy"])
+def test_a_truncated_record_is_left_out(suffix, tmp_path):
+    folder = run_folder(tmp_path)
+    paths = [path for path in folder.rglob(f"step_*{suffix}")]
+    for path in paths:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.warns(UserWarning, match="left out of"):
+        report.write(folder)
+
+
+@pytest.mark.parametrize(
+    "credit", [np.zeros((2, 2)), np.zeros(1), np.full(5, np.nan), np.array(["a"] * 5)]
+)
+def test_credit_of_another_shape_or_type_is_left_out(credit, tmp_path):
+    folder = run_folder(tmp_path)
+    path = max((folder / "episodes").glob("*.npy"))
+    np.save(path, credit)
+    with pytest.warns(UserWarning, match=f"{path.name} cannot be read .*one for each turn"):
+        report.write(folder)
+
+
+def test_files_of_other_names_are_not_records(tmp_path):
+    folder = run_folder(tmp_path)
+    for name in ("eval/step_x.json", "episodes/step_.parquet", "eval/notes.json"):
+        (folder / name).write_bytes(b"")
+    report.write(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[run]\nsteps = ", b"\xff\xfe", b"run = 3\n"])
+def test_a_damaged_config_is_named(content, tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "config.toml").write_bytes(content)
+    with pytest.raises(ValueError, match=r"config\.toml is (damaged|incomplete): .*restore it"):
+        report.write(folder)
