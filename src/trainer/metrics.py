@@ -50,31 +50,29 @@ def read(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines[:-1], start=1):
         try:
             records.append(_checked(json.loads(line)))
+        except json.JSONDecodeError as error:
+            wrong = f"is not JSON ({error})"
         except (ValueError, RecursionError) as error:
-            raise MetricsError(
-                f"{path} line {number} is not a line of a log ({error}); restore the file, or "
-                "delete the line"
-            ) from error
+            wrong = f"is not a line of a log ({error})"
+        else:
+            continue
+        raise MetricsError(f"{path} line {number} {wrong}; restore the file, or delete the line")
     return records
 
 
 def _checked(line: Any) -> dict[str, Any]:
-    """A line with its step, stage and numbers.
+    """A line with its step and numbers.
 
     Raises:
         ValueError: It is something else.
     """
     if not isinstance(line, dict):
         raise ValueError(f"an object is needed, got {line!r:.60}")  # noqa: TRY004 - read as text
-    if not isinstance(line.get("step"), int) or not isinstance(line.get("stage"), str):
+    if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
         raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
     for name, value in line.items():
         if name != "stage" and not isinstance(value, int | float | None):
             raise ValueError(f"{name} must be a number, got {value!r:.60}")
-    if line["stage"] == "rl" and not (
-        isinstance(line.get("success"), int | float) and line.get("episodes")
-    ):
-        raise ValueError("it needs success and episodes")
     return line
 
 

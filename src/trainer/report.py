@@ -326,7 +326,7 @@ def _sample(step: str, episode: Episode, credit: NDArray[np.float64] | None) -> 
 def _curves(
     lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
 ) -> list[tuple[str, str]]:
-    stages = {s: [x for x in lines if x["stage"] == s] for s in ("sft", "rl")}
+    stages = {s: [x for x in lines if x.get("stage") == s] for s in ("sft", "rl")}
     learning = stages["rl"]
     drawn = []
     if learning or evaluations:
@@ -358,6 +358,7 @@ def _success(
     lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
 ) -> Figure:
     figure, axes = _figure()
+    lines = [line for line in lines if line.get("success") is not None and line.get("episodes")]
     if lines:
         steps = [line["step"] for line in lines]
         found = [evaluate.wilson(round(x["success"] * x["episodes"]), x["episodes"]) for x in lines]

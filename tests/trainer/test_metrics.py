@@ -101,19 +101,18 @@ def test_a_bar_on_a_terminal(tmp_path):
         b"\xff\xfe",
         b"{}",
         b'{"step": "1", "stage": "rl"}',
-        b'{"step": 1}',
         b'{"step": 1, "stage": 2}',
         b'{"step": 1, "stage": "sft", "loss": "low"}',
         b'{"step": 1, "stage": "sft", "loss": [1]}',
-        b'{"step": 1, "stage": "rl", "success": null, "episodes": 4}',
-        b'{"step": 1, "stage": "rl", "success": 0.5, "episodes": 0}',
         b"[" * 100_000,
     ],
 )
 def test_a_line_that_is_none_of_ours_is_named(line, tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 0, "stage": "start"}\n' + line + b"\n")
-    with pytest.raises(metrics.MetricsError, match=r"metrics\.jsonl line 2 is not a line of a log"):
+    with pytest.raises(
+        metrics.MetricsError, match=r"metrics\.jsonl line 2 is not (a line of a log|JSON) "
+    ):
         metrics.read(path)
 
 

@@ -258,8 +258,7 @@ def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
 @pytest.mark.parametrize("suffix", [".json", ".parquet", ".npy"])
 def test_a_truncated_record_is_left_out(suffix, tmp_path):
     folder = run_folder(tmp_path)
-    paths = [path for path in folder.rglob(f"step_*{suffix}")]
-    for path in paths:
+    for path in folder.rglob(f"step_*{suffix}"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.warns(UserWarning, match="left out of"):
         report.write(folder)
@@ -274,6 +273,14 @@ def test_credit_of_another_shape_or_type_is_left_out(credit, tmp_path):
     np.save(path, credit)
     with pytest.warns(UserWarning, match=f"{path.name} cannot be read .*one for each turn"):
         report.write(folder)
+
+
+@pytest.mark.parametrize("line", ['{"step": 9}', '{"step": 9, "stage": "rl", "success": null}'])
+def test_a_line_without_figures_is_no_point_of_a_curve(line, tmp_path):
+    folder = run_folder(tmp_path)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    report.write(folder)
 
 
 def test_files_of_other_names_are_not_records(tmp_path):
