@@ -175,7 +175,6 @@ def kills(model: str, count: int) -> None:
         "sampling.max_tokens=2000",
         "sampling.max_reply_tokens=40",
         "critic.learning_rate=1e-3",
-        "credit.name=gigpo",
     ]
 
     def start(folder: Path) -> subprocess.Popen[str]:
