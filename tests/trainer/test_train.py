@@ -324,8 +324,11 @@ def take_a_step(words, model, folder, endpoint, *more):
 REPORTED = {"igpo": "search", "mt_grpo": "wiki", "mt_rloo": "search_r1", "trace": "wiki"}
 
 
-# `make test` leaves out some estimators whose update is that of grpo or gigpo.
-PLAIN = {"hgpo", "kevin", "loop", "reinforce_pp", "rloo", "rtmc", "turn_rloo"}
+# `make test` leaves out those whose update or model is that of another one here.
+PLAIN = {
+    *("empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "prime", "reinforce_pp", "rloo", "rtmc"),
+    *("stapo_dynamic", "trace", "turn_rloo"),
+}
 
 
 @pytest.mark.parametrize(
@@ -343,7 +346,13 @@ def test_every_method_takes_a_step(method, corridor, tiny_folder, endpoint, tmp_
 
 
 @pytest.mark.usefixtures("reported")
-@pytest.mark.parametrize("environment", recipes.names("environment"))
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in {"search_r1", "ezpoints"} else ())
+        for name in recipes.names("environment")
+    ],
+)
 def test_every_environment_takes_a_step(
     environment, tiny_folder, vision_folder, endpoint, tmp_path
 ):
