@@ -177,6 +177,17 @@ def test_two_states_have_two_keys(one, other):
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_variables_that_cannot_be_read_keep_what_was_before_them():
+    keys = []
+    for first in ("x = 1", "x = 1", "x = 2"):
+        interpreter = Interpreter(NOW, "", timeout=20)
+        interpreter.execute(first, echo)
+        interpreter.execute("g = (n for n in range(3))", echo)
+        keys.append(interpreter.key)
+        interpreter.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_a_copy_goes_on_by_itself():
     one = Interpreter(NOW, "", timeout=20)
     one.execute("x = 1", echo)
