@@ -30,8 +30,8 @@ from reliability import AGENT_ENVS, below
 
 SMALL = [
     *("run.steps=24", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
-    *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=6"),
-    "env.max_turns=6",
+    *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=8"),
+    "env.max_turns=15",
 ]
 KINDS = {
     "critic": ["mgr", "critic.learning_rate=1e-3"],
