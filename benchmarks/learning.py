@@ -13,7 +13,7 @@ import argparse
 import copy
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +32,7 @@ import agent_envs  # noqa: E402, F401
 import credit  # noqa: E402
 from credit import benchmark  # noqa: E402
 from credit.fidelity import Fidelity, fidelity  # noqa: E402
+from credit.intervals import interval, resampled  # noqa: E402
 from credit.truth import Truth  # noqa: E402
 from credit.turns import Turns  # noqa: E402
 
@@ -267,9 +268,8 @@ class Gain(NamedTuple):
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Gain:
     """Mean of paired differences, with a bootstrap over the pairs."""
     apart = np.subtract(ours, theirs)
-    picked = np.random.default_rng(0).integers(len(apart), size=(10_000, len(apart)))
-    low, high = np.percentile(apart[picked].mean(1), [2.5, 97.5])
-    return Gain(float(apart.mean()), float(low), float(high))
+    means = resampled(len(apart), 0) @ apart / len(apart)
+    return Gain(*astuple(interval(means, len(apart))))
 
 
 def agreement(fidelity: Sequence[float], success: Sequence[float]) -> str:

@@ -97,7 +97,7 @@ def _cell(found: tuple[float, Any] | None) -> str:
     if found is None:
         return "–"
     value, apart = found
-    return f"{value:.2f}{'*' if apart.low > 0 or apart.high < 0 else ''}"
+    return f"{value:.2f}{'*' if apart.apart else ''}"
 
 
 def _costs(truths: dict[str, Truth]) -> str:

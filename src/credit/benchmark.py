@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from credit.fidelity import Fidelity, Score, compare
+from credit.fidelity import Fidelity, compare
 from credit.truth import Truth
 from credit.validation import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from credit.intervals import Score
     from credit.segments import Array
     from credit.turns import Turns
 
@@ -174,7 +175,7 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
     ]
     for name, one in sorted(scores.items(), key=lambda pair: -pair[1].pearson.value):
         apart = differences[name].pearson
-        star = "*" if apart.low > 0 or apart.high < 0 else " "
+        star = "*" if apart.apart else " "
         lines.append(
             f"{name:18}{one.pearson!s:>20}{apart.value:+8.2f}{star}{one.spearman!s:>20}"
             f"{one.sign.value:7.2f}{one.null_share.value:15.0%}"
@@ -194,13 +195,8 @@ def overview(results: Sequence[tuple[dict[str, Fidelity], dict[str, Fidelity]]])
     rows = [f"{'':18}{'mean difference to GRPO':>24}{'above':>7}{'below':>7}{'truths':>8}"]
     mean = {name: float(np.mean([one.value for one in every])) for name, every in found.items()}
     for name in sorted(found, key=lambda name: -mean[name]):
-        above, below = (
-            sum(sign * end > 0 for end in ends)
-            for sign, ends in (
-                (1, [one.low for one in found[name]]),
-                (-1, [one.high for one in found[name]]),
-            )
-        )
+        signs = [one.apart for one in found[name]]
+        above, below = signs.count(1), signs.count(-1)
         rows.append(f"{name:18}{mean[name]:+24.3f}{above:7}{below:7}{len(found[name]):8}")
     return "\n".join(rows)
 

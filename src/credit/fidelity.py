@@ -5,8 +5,8 @@ the error out: with the reliability ρ = 1 − E[error²] / Var(truth), a correl
 measured truth estimates r / √ρ with the exact one (Spearman 1904). The error must be independent of
 the estimator's own, so no outcome that an estimator reads may enter the truth as an estimate.
 
-Intervals are 95% percentiles of a bootstrap over task groups (Efron and Tibshirani 1993), as turns
-of one group share rollouts.
+Intervals are expanded percentiles of a bootstrap over task groups, as turns of one group share
+rollouts; below 8 groups there is none, see `credit.intervals`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credit.intervals import Score, interval, resampled
 from credit.validation import as_array, as_finite, as_vector, check_positive
 
 if TYPE_CHECKING:
@@ -24,25 +25,10 @@ if TYPE_CHECKING:
 
     from credit.segments import Array
 
-RESAMPLES = 2000
-"""Bootstrap samples of an interval."""
 NULL = 0.05
 """Turns whose true advantage is smaller, in units of the scale, are null: nothing was decided."""
 CLEAR = 2.0
 """Turns count as clear if they are not null and their truth is this many errors away from 0."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """A value with its 95% interval; NaN where it is not defined."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """The value with its interval."""
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 @dataclass(frozen=True)
@@ -147,7 +133,7 @@ def compare(
             for name, found in samples.items()
         }
     scored = {
-        name: {score: _interval(rows) for score, rows in found.items()}
+        name: {score: interval(rows, measured.groups) for score, rows in found.items()}
         for name, found in samples.items()
     }
     return {
@@ -195,16 +181,13 @@ class _Measured:
         self.groups = int(self.group.max(initial=-1)) + 1
         if self.groups < 2:  # noqa: PLR2004
             raise ValueError(
-                f"an interval needs turns of at least 2 groups, got {self.groups}; measure more "
-                "tasks"
+                f"a score needs turns of at least 2 groups, and an interval of 8, got "
+                f"{self.groups}; measure more tasks"
             )
         size = np.abs(self.truth)
         self.null = size < NULL * scale
         self.clear = ~self.null & (size >= CLEAR * self.error)
-        rng = np.random.default_rng(seed)
-        picked = rng.integers(self.groups, size=(RESAMPLES, self.groups))
-        drawn = (picked[:, :, None] == np.arange(self.groups)).sum(1)
-        self.weights = np.concatenate([np.ones((1, self.groups)), drawn])  # the sample itself first
+        self.weights = resampled(self.groups, seed)
         self.of_truth = self._moments(self.truth)
         self.noise = self._sums(self.error**2) / self._sums(np.ones(len(self.truth)))
         variance = self.of_truth[1][0]
@@ -222,7 +205,7 @@ class _Measured:
             self.spread = np.sqrt(np.where(exact > 0, exact, np.nan))
 
     def scores(self, name: str, given: ArrayLike) -> dict[str, Array]:
-        """Every score in the sample itself and in each bootstrap sample: [1 + RESAMPLES] each."""
+        """Every score in the sample itself and in each bootstrap sample: [1 + resamples] each."""
         what = f"advantage of {name!r}" if name else "advantage"
         advantage = _numbers(what, given)
         if len(advantage) != len(self.truth):
@@ -327,12 +310,3 @@ def _agreement(advantage: Array, truth: Array) -> Array:
     """1 where the signs are equal, 1/2 where the advantage is 0, else 0."""
     found: Array = (1 + np.sign(advantage) * np.sign(truth)) / 2
     return found
-
-
-def _interval(rows: Array) -> Score:
-    """The first value, with the interval of the others."""
-    finite = rows[1:][np.isfinite(rows[1:])]
-    if not np.isfinite(rows[0]) or not len(finite):
-        return Score(float("nan"), float("nan"), float("nan"))
-    low, high = np.percentile(finite, [2.5, 97.5])
-    return Score(float(rows[0]), float(low), float(high))

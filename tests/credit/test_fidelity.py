@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credit.fidelity import Score, compare, fidelity
+from credit.fidelity import compare, fidelity
+from credit.intervals import Score
 
 N, GROUPS = 6000, 60
 
@@ -122,7 +123,10 @@ def test_an_estimator_made_of_the_groups_own_outcomes_gains_nothing():
         ({"advantage": np.full(N, np.nan)}, "advantage row 0"),
         ({"error": np.full(N, -1.0)}, r"error row 0 is -1\.0"),
         ({"error": np.zeros(3)}, "error has 3 rows, truth has 6000"),
-        ({"group": np.zeros(N, int)}, "at least 2 groups, got 1; measure more tasks"),
+        (
+            {"group": np.zeros(N, int)},
+            "at least 2 groups, and an interval of 8, got 1; measure more tasks",
+        ),
         ({"truth": np.zeros(N)}, "says nothing; measure it with more rollouts"),
         ({"error": np.full(N, 9.0)}, "says nothing; measure it with more rollouts"),
     ],

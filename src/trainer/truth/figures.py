@@ -67,7 +67,7 @@ def ranking(
     _plain(axes)
     for row, name in enumerate(names):
         one, apart = scores[name].pearson, differences[name].pearson
-        colour = RAISED if apart.low > 0 else LOWERED if apart.high < 0 else _INK
+        colour = (_INK, RAISED, LOWERED)[apart.apart]
         axes.plot([one.low, one.high], [row, row], color=colour)
         filled = colour if name != CRITIC else "white"
         axes.plot(one.value, row, "o", color=colour, markerfacecolor=filled)
