@@ -110,7 +110,7 @@ def _costs(truths: dict[str, Truth]) -> str:
         apart, error = about["V(s0) minus fresh rollouts"], about["standard error of it"]
         lines.append(
             f"| {about['name']} | {about['turns']:,} | {about['states']:,} | {about['success']:.0%}"
-            f" | {about['reliability']:.2f} | {about['turns played for each turn']:.1f} "
+            f" | {one.reliability_score} | {about['turns played for each turn']:.1f} "
             f"| {apart:+.3f} ± {error:.3f} ({about['fresh rollouts']}) |"
         )
     return "\n".join(lines)

@@ -16,6 +16,7 @@ import numpy as np
 from credit import anchors, decomposers, filters, segments
 from credit.decomposers import Progressive
 from credit.empg import EMPG
+from credit.estimators import estimate
 from credit.fidelity import Fidelity, fidelity
 from credit.gigpo import GiGPO
 from credit.has import HAS
@@ -78,6 +79,7 @@ __all__ = [
     "Turns",
     "anchors",
     "decomposers",
+    "estimate",
     "fidelity",
     "filters",
     "make",

@@ -1,29 +1,31 @@
 """The credit benchmark: `python -m credit.benchmark my_module:MyMethod` ranks estimators.
 
-Every estimator gives its advantages for the turns of truth files, and is scored by `credit.compare`
-against the measured true advantages. No model, environment or GPU is needed. A corrected
-correlation can exceed 1 by chance. Files that ship are in
-`credit/truths`, one for each environment and state of the policy; docs/measured_credit.md says how
-they were measured.
+Every estimator gives its advantages for the turns of truth files, and is scored by `compare` of
+`credit.fidelity` against the measured true advantages. No model, environment or GPU is needed;
+pyarrow reads the files. A corrected correlation can exceed 1 by chance. Files that ship are in
+`credit/truths`, one for each environment and state of the policy; docs/measured_credit.md describes
+how they were measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import credit
 from credit.fidelity import Fidelity, compare
 from credit.truth import Truth
-from credit.validation import as_array
+from credit.turns import MissingColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,63 +80,75 @@ def on_progress(estimator: credit.Estimator) -> credit.Estimator:
     return paid
 
 
-def scored(
-    truth: Truth, estimators: Mapping[str, credit.Estimator], *, seed: int = 0
-) -> tuple[dict[str, Fidelity], dict[str, Fidelity], dict[str, str]]:
+class Ranking(NamedTuple):
+    """Estimators scored against one truth.
+
+    Attributes:
+        scores: Score of each estimator, by name.
+        differences: Its differences to GRPO's scores.
+        left: Why an estimator does not fit the batch: it lacks a column, or outcomes of 0 and 1.
+        failed: What was wrong with an estimator.
+    """
+
+    scores: dict[str, Fidelity]
+    differences: dict[str, Fidelity]
+    left: dict[str, str]
+    failed: dict[str, str]
+
+
+def scored(truth: Truth, estimators: Mapping[str, credit.Estimator], *, seed: int = 0) -> Ranking:
     """Scores of estimators against a truth.
 
     Args:
         truth: The truth.
         estimators: Estimators by name; "grpo" is what the others are compared with.
         seed: Seed of the bootstrap, and of each estimator that draws.
-
-    Returns:
-        Their scores; the differences to GRPO's; and why the others have none.
-
-    Raises:
-        ValueError: An estimator returned no finite number for each turn.
     """
-    found, left = advantages(truth, estimators, seed=seed)
+    found, left, failed = advantages(truth, estimators, seed=seed)
     columns = truth.advantage, truth.error, truth.turns.group_of_turn
     scale = float(np.ptp(truth.turns.outcome)) or 1.0
     score = partial(compare, found, *columns, gradient=truth.gradient, scale=scale, seed=seed)
-    return score(), score(baseline=BASELINE), left
+    return Ranking(score(), score(baseline=BASELINE), left, failed)
 
 
 def advantages(
     truth: Truth, estimators: Mapping[str, credit.Estimator], *, seed: int = 0
-) -> tuple[dict[str, Array], dict[str, str]]:
-    """Advantages of estimators and of a perfect critic, and why the others have none.
+) -> tuple[dict[str, Array], dict[str, str], dict[str, str]]:
+    """Advantages of estimators and of a perfect critic, and why the others are left out or failed.
 
-    Raises:
-        ValueError: An estimator returned no finite number for each turn.
+    An estimator gets a copy of the turns, so that it cannot change them for the others.
     """
     outcome = truth.turns.outcome[truth.turns.trajectory]
-    found, left = {CRITIC: outcome - truth.value_before}, {}
+    found, left, failed = {CRITIC: outcome - truth.value_before}, {}, {}
     for name, estimator in estimators.items():
+        if getattr(estimator, "reads_success", False) and (why := _no_success(truth.turns)):
+            left[name] = why
+            continue
         try:
-            given = estimator(truth.turns, np.random.default_rng(seed))
-        except ValueError as error:  # the batch is none for this method
+            rng = np.random.default_rng(seed)
+            found[name] = credit.estimate(estimator, _copied(truth.turns), rng)
+        except MissingColumn as error:
             left[name] = str(error)
-        else:
-            found[name] = _checked(name, given, len(truth.turns))
-    return found, left
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the estimator's own
+            failed[name] = f"{type(error).__name__}: {error}"
+    return found, left, failed
 
 
-def _checked(name: str, given: Any, count: int) -> Array:
-    """What an estimator returned, as [N] finite floats."""
+def _no_success(turns: Turns) -> str:
     try:
-        found = as_array("the advantage", given)
-    except TypeError as error:
-        raise ValueError(f"{name} returned no array of numbers: {error}") from error
-    if found.shape != (count,) or found.dtype.kind not in "iuf":
-        raise ValueError(
-            f"{name} returned {found.dtype} of shape {list(found.shape)}; an estimator returns one "
-            f"float for each of N={count} turns"
-        )
-    if (wrong := np.flatnonzero(~np.isfinite(found))).size:
-        raise ValueError(f"{name} returned {found[wrong[0]]} for turn {wrong[0]}")
-    return found.astype(np.float64)
+        turns.check_binary("this method reads success")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _copied(turns: Turns) -> Turns:
+    """A copy whose columns are read-only, too."""
+    copied = deepcopy(turns)
+    for column in vars(copied).values():
+        if isinstance(column, np.ndarray):
+            column.setflags(write=False)
+    return copied
 
 
 def own(name: str) -> credit.Estimator:
@@ -150,23 +164,29 @@ def own(name: str) -> credit.Estimator:
     sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise ValueError(f"cannot import {name!r}: {error}; give package.module:Name") from error
-    made = found() if isinstance(found, type) else found
+    try:
+        made = found() if isinstance(found, type) else found
+    except TypeError as error:
+        raise TypeError(f"{name!r} is called without arguments, but {error}") from error
     if not callable(made):
-        raise TypeError(f"{name!r} is no estimator: call it as (turns, rng) -> [N] advantages")
+        raise TypeError(
+            f"{name!r} is no estimator: it must be callable as (turns) or (turns, rng) and return "
+            "[N] advantages"
+        )
     estimator: Callable[[Turns, np.random.Generator | None], Array] = made
     return estimator
 
 
-def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], Any]) -> str:
+def table(truth: Truth, ranked: Ranking) -> str:
     """Scores as text, the most faithful first; * marks a difference to GRPO without 0."""
-    scores, differences, left = ranked
+    scores, differences, left, failed = ranked
     about = truth.about
     lines = [
         (
             f"{about.get('name', 'truth')}: {len(truth.turns)} turns of "
-            f"{len(truth.turns.group)} episodes, reliability {truth.reliability:.2f}"
+            f"{len(truth.turns.group)} episodes, reliability {truth.reliability_score}"
         ),
         (
             f"{'':18}{'correlation':>20}{'to GRPO':>9}{'ranks':>20}{'sign':>7}{'on null turns':>15}"
@@ -181,16 +201,16 @@ def table(truth: Truth, ranked: tuple[dict[str, Fidelity], dict[str, Fidelity], 
             f"{one.sign.value:7.2f}{one.null_share.value:15.0%}"
             + (f"{one.gradient!s:>20}" if one.gradient is not None else "")
         )
-    return "\n".join(
-        [*lines, *(f"{name:18}left out: {why.partition(';')[0]}" for name, why in left.items())]
-    )
+    lines += [f"{name:18}left out: {why.partition(';')[0]}" for name, why in left.items()]
+    lines += [f"{name:18}failed: {why}" for name, why in failed.items()]
+    return "\n".join(lines)
 
 
-def overview(results: Sequence[tuple[dict[str, Fidelity], dict[str, Fidelity]]]) -> str:
+def overview(results: Sequence[Ranking]) -> str:
     """Each method over several truths: mean difference to GRPO, truths above, below, and in all."""
     found: dict[str, list[Score]] = {}
-    for _, differences in results:
-        for name, one in differences.items():
+    for ranked in results:
+        for name, one in ranked.differences.items():
             found.setdefault(name, []).append(one.pearson)
     rows = [f"{'':18}{'mean difference to GRPO':>24}{'above':>7}{'below':>7}{'truths':>8}"]
     mean = {name: float(np.mean([one.value for one in every])) for name, every in found.items()}
@@ -201,29 +221,50 @@ def overview(results: Sequence[tuple[dict[str, Fidelity], dict[str, Fidelity]]])
     return "\n".join(rows)
 
 
+def plain(ranked: Ranking) -> dict[str, Any]:
+    """A ranking as JSON values; what is not defined is None."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: of(one) for name, one in value.items()}
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    scores, differences = (
+        {name: of(asdict(one)) for name, one in found.items()} for found in ranked[:2]
+    )
+    return {
+        "scores": scores,
+        "differences": differences,
+        "left out": ranked.left,
+        "failed": ranked.failed,
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Rank estimators on truth files."""
+    """Rank estimators on truth files; the exit status is 1 if an estimator failed."""
     parser = argparse.ArgumentParser(prog="python -m credit.benchmark", description=main.__doc__)
     parser.add_argument("estimator", nargs="*", help="package.module:Name, or a shipped name")
-    parser.add_argument("--truth", nargs="+", type=Path, help="files; by default what ships")
+    parser.add_argument(
+        "--truth", action="append", type=Path, metavar="FILE",
+        help="a file; may be given several times; by default what ships",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     given = parser.parse_args(arguments)
     try:
         files = given.truth or sorted(SHIPPED.glob("*.parquet"))
         ranked = methods() | {name: own(name) for name in given.estimator}
         results = {str(path): (truth := Truth.load(path), scored(truth, ranked)) for path in files}
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         parser.error(str(error))
     if given.json:
-        plain = {
-            path: {name: asdict(one) for name, one in found[0].items()}
-            for path, (_, found) in results.items()
-        }
-        sys.stdout.write(json.dumps(plain, indent=1) + "\n")
-        return
-    tables = [table(truth, found) for truth, found in results.values()]
-    tables += [overview([found[:2] for _, found in results.values()])] * (len(tables) > 1)
-    sys.stdout.write("\n\n".join(tables) + "\n")
+        values = {path: plain(found) for path, (_, found) in results.items()}
+        sys.stdout.write(json.dumps(values, indent=1, allow_nan=False) + "\n")
+    else:
+        tables = [table(truth, found) for truth, found in results.values()]
+        tables += [overview([found for _, found in results.values()])] * (len(tables) > 1)
+        sys.stdout.write("\n\n".join(tables) + "\n")
+    if failed := sorted({name for _, found in results.values() for name in found.failed}):
+        parser.exit(1, f"failed: {', '.join(failed)}\n")
 
 
 if __name__ == "__main__":

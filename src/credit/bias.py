@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from credit.estimators import estimate
 from credit.turns import Turns
 from credit.validation import check_count, check_positive
 
@@ -148,7 +149,8 @@ class World:
 
         The only verifier, "implicit", gives the exact advantage of the turn; it takes the place of
         a learned model of rewards. The entropy is that of the policy. In a binary world the right
-        answer has, before each turn, the probability of success.
+        answer has, before each turn, the probability of success; a batch in which it is 0 somewhere
+        has no `gold_logprob`.
 
         Args:
             groups: Trajectories of each group.
@@ -173,7 +175,7 @@ class World:
             "turn_reward": [[value] for value in (paid if split else better)],
             "entropy": [self._entropy(state) for state, _ in pairs],
         }
-        if self.binary:
+        if self.binary and all(self.value(state) for state, _ in pairs):
             columns["gold_logprob"] = [math.log(self.value(state)) for state, _ in pairs]
         names = ("paid" if split else "implicit",)
         return Turns(**columns, turn_reward_names=names, outcome_in_reward=False)
@@ -208,7 +210,7 @@ class Bias(NamedTuple):
 
 
 def measure(
-    estimator: Callable[[Turns], ArrayLike], world: World, rollouts: int, *, split: bool = True
+    estimator: Callable[..., ArrayLike], world: World, rollouts: int, *, split: bool = True
 ) -> Bias:
     """Exact expectation of the policy gradient of an estimator.
 
@@ -216,7 +218,8 @@ def measure(
     K rollouts of each task, and every batch is enumerated.
 
     Args:
-        estimator: Callable from `Turns` to [N] advantages that draws no random numbers.
+        estimator: Callable from `Turns`, or from `Turns` and a generator that is None, to [N]
+            advantages.
         world: World and policy.
         rollouts: Size K of a group.
         split: See `World.turns`. False for an estimator that reads the outcome alone.
@@ -225,16 +228,17 @@ def measure(
         The expected gradient and its bias.
 
     Raises:
-        TypeError: `rollouts` is not an integer.
-        ValueError: `rollouts` is below 1, or the true gradient is 0.
+        TypeError: `rollouts` is not an integer, or the estimator returns no numbers.
+        ValueError: `rollouts` is below 1, the true gradient is 0, or the estimator returns not one
+            finite number for each turn.
     """
     check_count("rollouts", rollouts, "it is the size of a group")
     check_positive("rollouts", rollouts, "it is the size of a group")
     mean, square = np.zeros(len(world.parameters)), 0.0
     for turns, scores, chance in _batches(world, rollouts, split):
-        estimate = np.asarray(estimator(turns)) @ scores
-        mean += chance * estimate
-        square += chance * float(estimate @ estimate)
+        gradient = estimate(estimator, turns) @ scores
+        mean += chance * gradient
+        square += chance * float(gradient @ gradient)
     return _compared(mean, world.gradient(), square)
 
 

@@ -44,7 +44,9 @@ class Fidelity:
         gradient: Signal-to-noise ratio of the policy gradient, as a share of that with the true
             advantage; None without sketches. The signal is the slope of the advantage on the true
             one, the noise is the standard deviation of the gradient between groups. An unbiased
-            estimator with 0.5 needs 4 times the groups for a gradient of the same accuracy.
+            estimator with 0.5 needs 4 times the groups for a gradient of the same accuracy. The noise
+            of the true advantage is freed of the error of the measured one, whose errors are taken
+            as independent between turns.
         reliability: ρ of the measured truth.
         turns: Number of turns.
         groups: Number of groups.
@@ -79,7 +81,8 @@ def fidelity(
         group: [N] int, task group of each turn.
         gradient: [N, D] gradient of the log-probability of each turn's reply, or a sketch of it
             that keeps inner products, see `Truth.gradient`; None leaves that score out.
-        scale: What the outcome can differ by, 1 if it is 0 or 1; null turns are relative to it.
+        scale: What the outcome can differ by, 1 if it is 0 or 1; null and clear turns are relative
+            to it.
         seed: Seed of the bootstrap.
 
     Raises:
@@ -191,7 +194,8 @@ class _Measured:
         self.of_truth = self._moments(self.truth)
         self.noise = self._sums(self.error**2) / self._sums(np.ones(len(self.truth)))
         variance = self.of_truth[1][0]
-        self.reliability = float(1 - self.noise[0] / variance) if variance > 0 else 0.0
+        varies = not _flat(variance, self.of_truth[0][0])
+        self.reliability = float(1 - self.noise[0] / variance) if varies else 0.0
         if self.reliability <= 0:
             raise ValueError(
                 f"the truth has a variance of {variance:.3g} and a mean squared error of "
@@ -213,6 +217,7 @@ class _Measured:
                 f"{what} has {len(advantage)} rows, truth has {len(self.truth)}; an estimator "
                 "returns one number for each turn"
             )
+        advantage = advantage / (np.abs(advantage).max() or 1.0)  # squares of tiny ones would be 0
         with np.errstate(invalid="ignore", divide="ignore"):
             found = {
                 "pearson": self._correlation(advantage, self.truth, self.of_truth, self.noise),
@@ -255,7 +260,7 @@ class _Measured:
         product = self._sums(x * y) / self._sums(np.ones(len(x))) - mean * of_y[0]
         exact = of_y[1] - noise
         below = np.sqrt(variance * np.where(exact > 0, exact, np.nan))
-        flat = variance <= 1e-12 * (1e-300 + mean**2)
+        flat = _flat(variance, mean)
         found: Array = np.where(flat, 0.0, product / np.where(flat, 1.0, below))
         return found
 
@@ -271,6 +276,11 @@ class _Measured:
         """Sums over turns in every sample."""
         found: Array = self.weights @ np.bincount(self.group, x, self.groups)
         return found
+
+
+def _flat(variance: Any, mean: Any) -> Any:
+    """Whether a variance is what rounding leaves of 0."""
+    return variance <= 1e-12 * (1e-300 + mean**2)
 
 
 def as_sketch(given: ArrayLike, turns: int) -> Array:

@@ -13,6 +13,10 @@ from credit.validation import check_choice, check_count, check_nonnegative, chec
 WEIGHTS = ("code", "paper")
 
 
+_ROUNDING = 1e-12
+"""Returns that differ by less, relative to the largest, are equal."""
+
+
 @dataclass(frozen=True)
 class HGPO:
     """HGPO: hierarchy of groups of turns with the same state and the same states before it.
@@ -94,8 +98,9 @@ class HGPO:
 
 
 def _varied(x: Array, ids: Ids) -> Array:
-    """1 where the values of a segment differ, else 0: [N], [N] -> [N]."""
+    """1 where the values of a segment differ by more than rounding, else 0: [N], [N] -> [N]."""
     if not len(x):
         return x
-    different = np.bincount(ids, segments.center(x, ids) != 0) > 0
+    apart = np.abs(segments.center(x, ids)) > _ROUNDING * np.abs(x).max()
+    different = np.bincount(ids, apart) > 0
     return different[ids].astype(np.float64)

@@ -120,7 +120,7 @@ class Prime:
 
     A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
     trajectories of the group. b is the mean implicit reward of each of the other trajectories,
-    averaged over them. Both are 0 for a trajectory that is alone in its group.
+    averaged over them. A trajectory that is alone in its group has the advantage 0.
 
     Bias: with exact advantages as implicit rewards, twice the true gradient where trajectories have
     equal lengths; b is subtracted once for each remaining turn, which rewards or punishes length.

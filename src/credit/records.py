@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from credit.estimators import estimate
 from credit.rows import Rows, rows
 from credit.validation import LARGEST, nearest
 
@@ -332,7 +333,7 @@ def token_advantages(
     spans = spans_of(episodes[first : first + len(mask)])
     start = sum(len(turns) for turns in episodes[:first])
     part = Rows(table.turns, table.turn[start : start + len(spans)])
-    return part.scatter(estimator(table.turns, rng), mask, spans)
+    return part.scatter(estimate(estimator, table.turns, rng), mask, spans)
 
 
 def _check_part(first: Any, mask: Any, count: int) -> None:

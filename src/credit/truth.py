@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credit.fidelity import as_sketch
+from credit.intervals import Score, interval, resampled
 from credit.turns import Turns
 from credit.validation import as_finite, as_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from credit.segments import Array
 
@@ -46,8 +51,9 @@ class Truth:
         about: Environment, policy, reliability, costs and what else was noted.
 
     Raises:
-        ValueError: Columns of unequal length, a number that is not finite, or values that do not
-            add up to the outcomes.
+        ValueError: No turns, columns of unequal length, a number that is not finite, a negative
+            error, values that do not add up to the outcomes, or halves whose mean is not the
+            advantage.
         TypeError: A column of another type.
     """
 
@@ -61,6 +67,8 @@ class Truth:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not len(self.turns):
+            raise ValueError("a truth needs turns, and there are none")
         for name in _COLUMNS:
             column = as_vector(name, getattr(self, name), np.float64)
             as_finite(name, column)
@@ -71,6 +79,15 @@ class Truth:
             object.__setattr__(self, name, column)
         if self.gradient is not None:
             object.__setattr__(self, "gradient", as_sketch(self.gradient, len(self.turns)))
+        if (negative := np.flatnonzero(self.error < 0)).size:
+            row = negative[0]
+            raise ValueError(
+                f"error row {row} is {self.error[row]}; standard errors are at least 0"
+            )
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        """Check that values add up to outcomes, and halves to advantages."""
         last, owner = self.turns.last, self.turns.trajectory
         first = self.turns.position == 0
         total = np.bincount(owner, self.advantage, len(self.turns.group))
@@ -85,6 +102,14 @@ class Truth:
         ends = np.abs(self.value_after - self.turns.outcome[owner])[last]
         if (wrong := np.flatnonzero(ends > _ROUNDING)).size:
             raise ValueError(f"the value at the end of trajectory {wrong[0]} is not its outcome")
+        middle = (self.first + self.second) / 2
+        limit = _ROUNDING * max(1.0, float(np.ptp(self.turns.outcome)))
+        if (wrong := np.flatnonzero(np.abs(middle - self.advantage) > limit)).size:
+            row = wrong[0]
+            raise ValueError(
+                f"first and second of turn {row} have the mean {middle[row]:.6g}, its advantage is "
+                f"{self.advantage[row]:.6g}"
+            )
 
     @property
     def advantage(self) -> Array:
@@ -95,10 +120,26 @@ class Truth:
     @property
     def reliability(self) -> float:
         """Reliability of the advantages by their two halves (Spearman-Brown)."""
+        return self.reliability_score.value
+
+    @cached_property
+    def reliability_score(self) -> Score:
+        """`reliability`, at least 0, with an interval over task groups."""
+        groups, of_turn = np.unique(self.turns.group_of_turn, return_inverse=True)
+        x, y = self.first - self.first.mean(), self.second - self.second.mean()
+        sums = [
+            np.bincount(of_turn, part, len(groups))
+            for part in (x * 0 + 1, x, y, x * y, x * x, y * y)
+        ]
+        weights = resampled(len(groups), 0)
+        count, of_x, of_y, product, square_x, square_y = (weights @ one for one in sums)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance_x, variance_y = square_x - of_x**2 / count, square_y - of_y**2 / count
+            agreement = (product - of_x * of_y / count) / np.sqrt(variance_x * variance_y)
+            found = np.maximum(2 * agreement / (1 + agreement), 0.0)
         if min(self.first.std(), self.second.std()) <= 0:
-            return 0.0
-        agreement = float(np.corrcoef(self.first, self.second)[0, 1])
-        return max(2 * agreement / (1 + agreement), 0.0)
+            return Score(0.0, math.nan, math.nan)
+        return interval(found, len(groups))
 
     def save(self, path: str | Path) -> None:
         """Write a file; needs pyarrow."""
@@ -125,30 +166,67 @@ class Truth:
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: The file holds no truth, or one of another version.
+            ValueError: The file holds no truth, is damaged, or is of another version.
+            ModuleNotFoundError: pyarrow is not installed.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not Path(path).is_file():
             raise FileNotFoundError(f"no truth at {path}; `agent-envs truth` measures one")
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ValueError(f"{path} is no readable Parquet file ({error})") from error
-        note = (table.schema.metadata or {}).get(_KEY)
-        if note is None or not set(_COLUMNS) <= set(table.column_names):
-            raise ValueError(f"{path} holds no truth; `agent-envs truth` measures one")
-        about = json.loads(note)
-        if (version := about.pop("version", None)) != VERSION:
+        table = _read(path)
+        about = _about(path, table)
+        if lacking := [name for name in _COLUMNS if name not in table.column_names]:
             raise ValueError(
-                f"{path} is a truth of version {version}, this is version {VERSION}; measure it "
-                "again, or install the agent-envs that made it"
+                f"{path} lacks the column {lacking[0]} of a truth; `agent-envs truth` measures one"
             )
-        columns = {name: table[name].to_numpy() for name in _COLUMNS}
-        if _GRADIENT in table.column_names:
-            rows = table[_GRADIENT].combine_chunks()
-            flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-            columns[_GRADIENT] = flat.reshape(len(rows), -1)
-            table = table.drop([_GRADIENT])
-        return cls(turns=Turns.from_table(table.drop(list(_COLUMNS))), **columns, about=about)
+        try:
+            return cls(**_columns(table), about=about)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path} is damaged: {error}; measure it again") from error
+
+
+def _read(path: str | Path) -> pa.Table:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "truth files are Parquet, and pyarrow reads them: pip install pyarrow"
+        ) from error
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is no readable Parquet file ({error})") from error
+
+
+def _about(path: str | Path, table: pa.Table) -> dict[str, Any]:
+    """The note of a file, without its version."""
+    note = (table.schema.metadata or {}).get(_KEY)
+    if note is None:
+        raise ValueError(f"{path} holds no truth; `agent-envs truth` measures one")
+    try:
+        about = json.loads(note)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: its note is not JSON ({error})") from error
+    if not isinstance(about, dict):
+        raise ValueError(  # noqa: TRY004 - the file is wrong, not an argument
+            f"{path} is damaged: its note is {about!r:.40} and not a mapping"
+        )
+    if (version := about.pop("version", None)) != VERSION:
+        raise ValueError(
+            f"{path} is a truth of version {version!r}, this is version {VERSION}; measure it "
+            "again, or install the agent-envs that made it"
+        )
+    return about
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    """The columns of `Truth`."""
+    columns = {name: table[name].to_numpy() for name in _COLUMNS}
+    if _GRADIENT in table.column_names:
+        rows = table[_GRADIENT].combine_chunks()
+        flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        columns[_GRADIENT] = flat.reshape(len(rows), -1)
+        table = table.drop([_GRADIENT])
+    missing = {"group", "outcome", "trajectory"} - set(table.column_names)
+    if missing:
+        raise ValueError(f"it lacks the column {min(missing)}")
+    return columns | {"turns": Turns.from_table(table.drop(list(_COLUMNS)))}

@@ -46,7 +46,9 @@ class Turns:
     The rows of a trajectory are contiguous and in order. Columns may be any sequences. They are
     copied, checked and made read-only. Text columns hold str; a column of integers is converted.
     Only `group`, `outcome` and `trajectory` must be given. Reading a column that was left out, as a
-    method does that needs it, raises `MissingColumn`.
+    method does that needs it, raises `MissingColumn`. `turn_reward`, `entropy` and `gold_logprob`
+    are None instead if they were left out; `require_entropy`, `require_gold_logprob` and
+    `verifier_reward` raise `MissingColumn`.
 
     Args:
         group: [M] int, task group; trajectories of a group share the task and its initial state.

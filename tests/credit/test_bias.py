@@ -237,3 +237,21 @@ def test_a_gradient_of_zero_has_no_relative_bias():
 def test_the_size_of_a_group_is_a_count(rollouts):
     with pytest.raises((TypeError, ValueError), match="rollouts"):
         measure(credit.RLOO(), WORLDS["stop"], rollouts)
+
+
+def test_a_world_with_a_hopeless_state_is_measured():
+    world = World(
+        {
+            "start": {"right": Move(0.5, "near"), "wrong": Move(0.5, "lost")},
+            "near": {"win": Move(0.5, outcome=1.0), "lose": Move(0.5)},
+            "lost": {"wander": Move(1.0)},
+        }
+    )
+    assert measure(credit.make("rloo"), world, 2).relative == pytest.approx(0, abs=1e-9)
+
+
+def test_estimators_that_return_something_else_are_refused():
+    with pytest.raises(ValueError, match=r"shape \[2\].*N="):
+        measure(lambda turns: np.zeros(2), WORLDS["stop"], 2)
+    found = measure(lambda turns, rng: turns.reward, WORLDS["stop"], 2)
+    assert found.noise > 0

@@ -213,3 +213,13 @@ def test_gradients_of_another_shape_are_refused(gradient, told):
     _exact, measured, error, group, estimator = world()
     with pytest.raises((ValueError, TypeError), match=told):
         fidelity(estimator, measured, error, group, gradient=gradient)
+
+
+def test_tiny_and_nearly_constant_numbers():
+    exact, _, _, group, estimator = world()
+    one = fidelity(estimator, exact, np.zeros(N), group)
+    tiny = fidelity(1e-200 * estimator, exact, np.zeros(N), group)
+    assert tiny.pearson.value == pytest.approx(one.pearson.value)
+    assert tiny.null_share.value == pytest.approx(one.null_share.value)
+    with pytest.raises(ValueError, match="says nothing"):
+        fidelity(estimator, 0.1 + 1e-16 * exact, np.zeros(N), group)

@@ -184,6 +184,7 @@ def test_public_names():
         "Turns",
         "anchors",
         "decomposers",
+        "estimate",
         "fidelity",
         "filters",
         "make",

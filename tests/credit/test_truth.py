@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def made(groups=6, rollouts=4, length=5, seed=0, **changed):
     inner = rng.uniform(0, 1, (count, length - 1))
     values = np.column_stack([starts, inner, outcome])
     before, after = values[:, :-1].ravel(), values[:, 1:].ravel()
-    noise = 0.05 * rng.standard_normal((2, count * length))
+    noise = 0.05 * rng.standard_normal(count * length)
     turns = Turns(
         group=np.repeat(np.arange(groups), rollouts),
         outcome=outcome,
@@ -42,8 +44,8 @@ def made(groups=6, rollouts=4, length=5, seed=0, **changed):
         "turns": turns,
         "value_before": before,
         "value_after": after,
-        "first": after - before + noise[0],
-        "second": after - before + noise[1],
+        "first": after - before + noise,
+        "second": after - before - noise,
         "error": np.full(len(owner), 0.035),
         "about": {"name": "made", "groups": groups},
     }
@@ -88,6 +90,67 @@ def test_other_files_are_refused(tmp_path):
         Truth.load(tmp_path / "turns.parquet")
 
 
+def damaged(path, truth, note=None, **columns):
+    """A truth's file with other columns or another note."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    truth.save(path)
+    table = pq.read_table(path)
+    kept = table.schema.metadata
+    for name, column in columns.items():
+        at = table.column_names.index(name)
+        table = (
+            table.remove_column(at)
+            if column is None
+            else table.set_column(at, name, pa.array(column))
+        )
+    pq.write_table(
+        table.replace_schema_metadata(
+            {**kept, **({} if note is None else {b"agent-envs truth": note})}
+        ),
+        path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"note": b"not json"}, "its note is not JSON"),
+        ({"note": b"[1]"}, r"its note is \[1\] and not a mapping"),
+        ({"note": b'{"version": "1"}'}, "truth of version '1', this is version 1"),
+        ({"note": b"{}"}, "truth of version None"),
+        ({"error": None}, "lacks the column error"),
+        ({"trajectory": None}, "lacks the column trajectory"),
+        ({"outcome": None}, "lacks the column outcome"),
+        ({"error": np.full(120, -1.0)}, r"error row 0 is -1\.0; standard errors"),
+        ({"first": np.ones(120)}, "first and second of turn 0 have the mean"),
+        ({"group": ["g"] * 120}, "group row 0 is 'g'"),
+    ],
+)
+def test_damaged_files_are_refused_with_their_name(tmp_path, change, told):
+    path = tmp_path / "some.parquet"
+    damaged(path, made(), **change)
+    with pytest.raises(ValueError, match=rf"some\.parquet.*{told}") as refused:
+        Truth.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    made().save(tmp_path / "some.parquet")
+    pq.write_table(pq.read_table(tmp_path / "some.parquet").slice(0, 0), tmp_path / "some.parquet")
+    with pytest.raises(ValueError, match=r"some\.parquet is damaged: a truth needs turns"):
+        Truth.load(tmp_path / "some.parquet")
+
+
+def test_reliability_has_an_interval_over_groups():
+    truth = made(groups=30)
+    found = truth.reliability_score
+    agreement = np.corrcoef(truth.first, truth.second)[0, 1]
+    assert found.value == pytest.approx(2 * agreement / (1 + agreement))
+    assert found.low < found.value < found.high < 1
+    assert str(made().reliability_score).endswith("[–]")  # 6 groups
+
+
 def test_a_file_of_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("credit.truth.VERSION", 7)
     made().save(tmp_path / "truth.parquet")
@@ -102,43 +165,102 @@ def test_the_true_advantage_is_ranked_first_and_its_opposite_last():
         "true": lambda turns, rng: truth.advantage,
         "opposite": lambda turns, rng: -truth.advantage,
     }
-    scores, differences, left = benchmark.scored(truth, estimators)
+    ranked = benchmark.scored(truth, estimators)
+    scores, differences, left, failed = ranked
     ranked = sorted(scores, key=lambda name: scores[name].pearson.value)
     assert (ranked[-1], ranked[0]) == ("true", "opposite")
     assert scores["true"].sign.value == 1.0
     assert differences["grpo"].pearson.value == 0.0
     assert differences["true"].pearson.low > 0 > differences["opposite"].pearson.high
-    assert left == {}
-    assert "true" in benchmark.table(truth, (scores, differences, left)).splitlines()[2]
+    assert left == failed == {}
+    assert "true" in benchmark.table(truth, ranked).splitlines()[2]
 
 
 def test_the_perfect_critic_is_the_outcome_minus_the_value():
     truth = made()
-    found, _ = benchmark.advantages(truth, {})
+    found, _, _ = benchmark.advantages(truth, {})
     expected = truth.turns.outcome[truth.turns.trajectory] - truth.value_before
     np.testing.assert_array_equal(found[benchmark.CRITIC], expected)
 
 
-def test_estimators_that_lack_a_column_are_left_out_with_the_reason():
+def outcomes(turns):
+    return turns.outcome[turns.trajectory]
+
+
+def test_only_what_the_batch_lacks_leaves_an_estimator_out():
+    graded = made()
+    graded = Truth(
+        **{name: getattr(graded, name) / 2 for name in COLUMNS},
+        turns=replace(graded.turns, outcome=graded.turns.outcome / 2, outcome_in_reward=False),
+    )
+
     def needs(turns, rng):
         return turns.verifier_reward("exact")
 
-    _, _, left = benchmark.scored(made(), benchmark.methods() | {"needs": needs})
-    assert "exact" in left["needs"]
+    found = benchmark.scored(graded, benchmark.methods() | {"needs": needs})
+    assert "exact" in found.left.pop("needs")
+    assert all("must be 0 or 1" in why for why in found.left.values())
+    assert (set(found.left), found.failed) == ({"mgr", "mgr, no gate"}, {})
+
+
+COLUMNS = ("value_before", "value_after", "first", "second", "error")
 
 
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (np.zeros(3), r"wrong returned float64 of shape \[3\].*N=120"),
-        (np.full(120, np.nan), "wrong returned nan for turn 0"),
-        (["a"] * 120, "wrong returned"),
-        (None, "wrong returned"),
+        (np.zeros(3), r"ValueError: .*shape \[3\].*N=120"),
+        (np.full(120, np.nan), "ValueError: .*nan for turn 0"),
+        (["a"] * 120, "TypeError: .*not one number"),
+        (None, "TypeError: .*not one number"),
+        (ValueError("my own"), "^ValueError: my own"),
+        (KeyError("x"), "^KeyError: 'x'"),
+        (SystemExit(3), "^SystemExit: 3"),
     ],
 )
-def test_estimators_that_return_something_else_are_refused(returned, told):
-    with pytest.raises((ValueError, TypeError), match=told):
-        benchmark.scored(made(), {"wrong": lambda turns, rng: returned})
+def test_what_is_wrong_with_one_estimator_is_told_and_the_others_are_scored(returned, told):
+    def wrong(turns, rng):
+        if isinstance(returned, BaseException):
+            raise returned
+        return returned
+
+    found = benchmark.scored(made(), benchmark.methods() | {"wrong": wrong})
+    assert re.search(told, found.failed["wrong"])
+    assert "grpo" in found.scores
+    assert "wrong" not in found.scores | found.left
+    assert "failed: " in benchmark.table(made(), found).splitlines()[-1]
+
+
+def test_an_estimator_cannot_change_the_turns_of_the_next():
+    def changing(turns):
+        turns.outcome.setflags(write=True)
+        turns.outcome[:] = 0
+        object.__setattr__(turns, "trajectory", None)
+        return np.zeros(120)
+
+    def in_place(turns):
+        turns.outcome[:] = 0
+
+    truth = made()
+    given = {"changing": changing, "in place": in_place, "after": outcomes}
+    found, _, failed = benchmark.advantages(truth, given)
+    np.testing.assert_array_equal(found["after"], outcomes(truth.turns))
+    assert "read-only" in failed["in place"]
+
+
+def test_estimators_of_one_and_of_two_arguments_are_called():
+    class Two:
+        def __call__(self, turns, rng):
+            return outcomes(turns) + 0 * rng.random()
+
+    def optional(turns, *, twice=False):
+        return outcomes(turns)
+
+    given = {"one": outcomes, "two": Two(), "optional": optional}
+    found, _, failed = benchmark.advantages(made(), given)
+    assert failed == {}
+    for name in given:
+        np.testing.assert_array_equal(found[name], outcomes(made().turns))
 
 
 def run(*arguments, cwd):
@@ -146,6 +268,38 @@ def run(*arguments, cwd):
         [sys.executable, "-m", "credit.benchmark", *arguments],
         cwd=cwd, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def test_truths_are_given_one_by_one_and_a_failure_is_the_exit_status(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    made().save("some.parquet")
+    made(seed=1, groups=9).save("other.parquet")
+    (tmp_path / "own.py").write_text(
+        "def last(turns):\n    return turns.outcome[turns.trajectory] * turns.last\n\n"
+        "def broken(turns):\n    raise KeyError(3)\n"
+    )
+    files = ["--truth", "some.parquet", "--truth", "other.parquet"]
+    with pytest.raises(SystemExit, match="1"):
+        benchmark.main([*files, "own:last", "own:broken", "--json"])
+    said = capsys.readouterr()
+    assert said.err == "failed: own:broken\n"
+    found = json.loads(said.out, parse_constant=pytest.fail)  # NaN is no JSON
+    assert list(found) == files[1::2]
+    assert found["some.parquet"]["failed"] == {"own:broken": "KeyError: 3"}
+    assert found["some.parquet"]["differences"]["own:last"]["pearson"]["low"] is None  # 6 groups
+    assert found["other.parquet"]["differences"]["grpo"]["pearson"]["low"] == 0
+    benchmark.main(["--truth", "some.parquet", "own:last"])
+    assert "own:last" in capsys.readouterr().out
+
+
+def test_without_pyarrow_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
+    made().save(tmp_path / "some.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SystemExit, match="2"):
+        benchmark.main(["--truth", str(tmp_path / "some.parquet")])
+    assert "pip install pyarrow" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -160,7 +314,7 @@ def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
     assert "made: 120 turns of 24 episodes, reliability" in shown.stdout
     assert "mine:Last" in shown.stdout
     plain = run("mine:Last", "--json", "--truth", "some.parquet", cwd=tmp_path)
-    assert json.loads(plain.stdout)["some.parquet"]["mine:Last"]["groups"] == 6
+    assert json.loads(plain.stdout)["some.parquet"]["scores"]["mine:Last"]["groups"] == 6
     for name, told in (
         ("mine:Nope", "cannot import 'mine:Nope'"),
         ("mine:nothing", "is no estimator"),
@@ -177,7 +331,7 @@ def test_the_overview_counts_truths_with_a_difference():
         benchmark.scored(truth, benchmark.methods() | {"true": lambda _, __, t=truth: t.advantage})
         for truth in (one, two)
     ]
-    rows = [line.rsplit(None, 4) for line in benchmark.overview([x[:2] for x in found]).split("\n")]
+    rows = [line.rsplit(None, 4) for line in benchmark.overview(found).split("\n")]
     assert rows[1][0].strip() == "true"
     assert rows[1][2:] == ["2", "0", "2"]
     grpo = next(row for row in rows if row[0].strip() == "grpo")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import credit
 from credit.records import rows_of
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, TextEpisode, text_episodes
@@ -179,7 +180,7 @@ def token_advantages(
                 f"result {at} has no turn records; give results of {AgentEnvsServer.__name__}"
             )
     table = rows_of([result["info"][RECORDS] for result in results], uids)
-    advantages = iter(table.advantage(estimator(table.turns, rng)).tolist())
+    advantages = iter(table.advantage(credit.estimate(estimator, table.turns, rng)).tolist())
     spread = []
     for at, result in enumerate(results):
         lengths = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import credit
 from credit.records import rows_of
 from trainer.integrations import check_version, checked_messages
 from trainer.integrations.episode import Episodes, text_episodes
@@ -187,7 +188,7 @@ def token_advantages(
     last = output.get("is_last_step") or [True] * len(masks)
     ends = [row + 1 for row, whether in enumerate(last) if whether]
     table = rows_of([_records(output, end - 1) for end in ends], [uids[end - 1] for end in ends])
-    advantages = table.advantage(estimator(table.turns, rng))
+    advantages = table.advantage(credit.estimate(estimator, table.turns, rng))
     counts = [len(_records(output, end - 1)) for end in ends]
     of_episode = np.split(advantages, np.cumsum(counts)[:-1])
     spread = [np.zeros(len(mask)) for mask in masks]

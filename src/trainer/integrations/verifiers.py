@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import credit
 from credit.records import rows_of
 from trainer.integrations import check_version
 from trainer.integrations.episode import text_episodes
@@ -193,7 +194,7 @@ def assign_advantages(
         [group for group, _ in played],
         trajectory=[trace.id for _, trace in played],
     )
-    advantages = iter(made.advantage(estimator(made.turns, rng)).tolist())
+    advantages = iter(made.advantage(credit.estimate(estimator, made.turns, rng)).tolist())
     for _, trace in played:
         for turn in trace.info[NODES]:
             advantage = next(advantages)

@@ -312,7 +312,7 @@ def assign(
     records = columns["turn_records"]
     rows = rows_of(records, columns["uid"], trajectory=columns["trajectory"])
     data.batch["advantages"] = rows.scatter(
-        estimator(rows.turns, rng), data.batch["response_mask"], spans_of(records)
+        credit.estimate(estimator, rows.turns, rng), data.batch["response_mask"], spans_of(records)
     )
     return data
 

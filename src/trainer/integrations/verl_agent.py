@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import credit
 from credit.records import rows_of
 from trainer.integrations.episode import Episodes
 
@@ -231,7 +232,9 @@ def assign(data: Any, estimator: Estimator, rng: np.random.Generator | None = No
         )
     records = [[anchor.record] for anchor in anchors]
     rows = rows_of(records, columns["uid"], trajectory=columns["traj_uid"])
-    data.batch["advantages"] = rows.scatter(estimator(rows.turns, rng), data.batch["response_mask"])
+    data.batch["advantages"] = rows.scatter(
+        credit.estimate(estimator, rows.turns, rng), data.batch["response_mask"]
+    )
     return data
 
 

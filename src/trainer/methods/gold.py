@@ -47,7 +47,7 @@ class WithGold(Method):
             )
         gold = np.array([np.mean(values) for values in known])
         turns = replace(experience.turns, gold_logprob=gold, outcome_in_reward=False)
-        advantage = parallel.first(lambda: self.estimator(turns, experience.rng))
+        advantage = parallel.first(lambda: credit.estimate(self.estimator, turns, experience.rng))
         figures = {"gold_probability": float(np.exp(gold).mean())}
         return Credited(credited(experience.rows, advantage), advantage, figures)
 

@@ -127,7 +127,7 @@ class WithPRM(Method):
             rows = spread(experience.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
             advantage = of_turns(rows, len(turns))
         else:
-            advantage = self.estimator(turns, experience.rng)
+            advantage = credit.estimate(self.estimator, turns, experience.rng)
             rows = credited(experience.rows, advantage)
         if self.lost:
             return Credited(rows, advantage, {"prm_lost": 1.0})

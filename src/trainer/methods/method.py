@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+import credit
 from trainer import parallel
 from trainer.batch import credited
 
@@ -92,7 +93,9 @@ class Method:
 
     def credit(self, experience: Experience) -> Credited:
         """Credit of the rollouts of a step; a model of the method is trained on them, too."""
-        advantage = parallel.first(lambda: self.estimator(experience.turns, experience.rng))
+        advantage = parallel.first(
+            lambda: credit.estimate(self.estimator, experience.turns, experience.rng)
+        )
         return Credited(credited(experience.rows, advantage), advantage, {})
 
     def save(self, folder: Path) -> None:

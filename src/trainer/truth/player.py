@@ -59,6 +59,14 @@ class Player:
         """Outcomes of so many fresh rollouts of a task."""
         return [episode.outcome for episode in self.play([task] * count, "fresh")]
 
+    def check(self, task: Task, episodes: Sequence[Episode]) -> None:
+        """Check that the environment and its copies still do as the rollouts of a task did.
+
+        Raises:
+            NotReproducible: They do not.
+        """
+        states(self.rollouts, self.sampler.policy, task, Tree(episodes))
+
     def gradients(self, episodes: Sequence[Episode]) -> Array:
         """Sketches of the policy gradient of each of N turns, [N, `gradients.SIZE`]."""
         return sketches(self._trained, episodes, temperature=self.recipe.sampling.temperature)

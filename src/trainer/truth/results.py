@@ -20,11 +20,11 @@ def publish(result: Result, folder: Path) -> str:
     lines = [*_checks(result)]
     if truth.reliability > 0:
         estimators = benchmark.methods()
-        scores, differences, left = benchmark.scored(truth, estimators)
-        table = benchmark.table(truth, (scores, differences, left))
+        ranked = benchmark.scored(truth, estimators)
+        table = benchmark.table(truth, ranked)
         write_text(folder / "ranking.txt", table + "\n")
         advantages = benchmark.advantages(truth, estimators)[0]
-        figures.save(truth, result.episodes, (scores, differences), advantages, folder)
+        figures.save(truth, result.episodes, ranked[:2], advantages, folder)
         lines = [table, "", *lines]
     else:
         lines.append("No turn changes the expected outcome, so no method can be ranked.")

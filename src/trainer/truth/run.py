@@ -213,6 +213,7 @@ class _Measurement:
             spent += self._round(number, played, groups, plans)
             reliability = draws.reliability(groups)
         fresh = self._asked("fresh", [(task, self.plan.fresh) for task in self.tasks])
+        self._check_again(played)
         result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
         if self.plan.gradients:
             truth = replace(result.truth, gradient=self._gradients(played))
@@ -229,6 +230,12 @@ class _Measurement:
             recorded.write(path, [e for part in self._shown("rollouts", made, calls) for e in part])
         episodes = recorded.read(path)
         return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
+
+    def _check_again(self, played: Sequence[Sequence[Episode]]) -> None:
+        """Compare the environment with the rollouts after all draws: state outside it may drift."""
+        calls = [] if self.plan.plain else [*zip(self.tasks, played, strict=True)]
+        for _ in self._shown("checks", self.players.each("check", calls), calls):
+            pass
 
     def _gradients(self, played: Sequence[Sequence[Episode]]) -> Array:
         path = self.out / "gradients.npy"
@@ -301,7 +308,7 @@ class _Measurement:
             variance = (group.error(0, typical) + group.error(1, typical)) / 4
             error.append(np.sqrt(excess * variance))
         episodes = [episode for part in played for episode in part]
-        starts = np.array([(group.value(0)[0] + group.value(1)[0]) / 2 for group in groups])
+        starts = np.array([[group.value(half)[0] for half in HALVES] for group in groups])
         turns = Turns.from_episodes(episodes, outcome_in_reward=False)
         first, second = (np.concatenate([g.advantage(half) for g in groups]) for half in HALVES)
         about = {
@@ -332,14 +339,28 @@ class _Measurement:
 
 
 def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Mean difference of V(s0) to fresh rollouts and its standard error over groups."""
+    """Mean difference of V(s0) to fresh rollouts, and its standard error.
+
+    The error is that between tasks, or that of the fresh rollouts of a task and of its V where this
+    is larger: between few tasks it can be small by chance.
+
+    Args:
+        starts: [G, 2] V(s0) of each task by each half.
+        fresh: Outcomes of the fresh rollouts of each task.
+    """
     if not any(map(len, fresh)):
         return {}
-    apart = starts - np.array([np.mean(one) for one in fresh])
+    count = np.array([len(one) for one in fresh])
+    apart = starts.mean(1) - np.array([np.mean(one) for one in fresh])
+    between = apart.var(ddof=1) / len(apart)
+    square = sum(float(np.var(one)) * len(one) for one in fresh)
+    of_rollouts = square / max(count.sum() - len(count), 1) / count
+    of_values = (starts[:, 0] - starts[:, 1]) ** 2 / 4
+    within = float(np.sum(of_rollouts + of_values)) / len(apart) ** 2
     return {
         "V(s0) minus fresh rollouts": float(apart.mean()),
-        "standard error of it": float(apart.std(ddof=1) / np.sqrt(len(apart))),
-        "fresh rollouts": sum(map(len, fresh)),
+        "standard error of it": float(np.sqrt(max(between, within))),
+        "fresh rollouts": int(count.sum()),
     }
 
 

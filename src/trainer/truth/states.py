@@ -10,7 +10,7 @@ import numpy as np
 from trainer.engines import UNBEGUN, Reply
 from trainer.failures import Failure
 from trainer.rollout import Start
-from trainer.truth.tree import NotReproducible, described, difference, result
+from trainer.truth.tree import CAUSES, NotReproducible, described, difference, result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +120,5 @@ def _check(recorded: Episode, turn: int, actor: Actor) -> None:
     if found := difference(result(recorded, turn), now):
         raise NotReproducible(
             f"task {recorded.task_id!r}: a copy of the environment gave another result for turn "
-            f"{turn} than the rollout: {found}. Mend the environment's copy (copy.deepcopy), or "
-            "what it shares between episodes; a world that draws at random needs --plain"
+            f"{turn} than the rollout: {found}. {CAUSES}"
         )

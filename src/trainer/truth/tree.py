@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode, Step
 
 
+CAUSES = (
+    "Either the world draws at random: measure it with --plain. Or it keeps state outside the "
+    "environment (attributes of a class, globals, files), which other episodes change: move it "
+    "into the environment, and mend its copy (copy.deepcopy)"
+)
+
+
 class NotReproducible(ValueError):
     """An environment does not continue in the same way after the same replies."""
 
@@ -152,8 +159,7 @@ class Tree:
         if found := difference(result(first, turn), result(other, turn)):
             raise NotReproducible(
                 f"task {first.task_id!r}: rollouts {node.episode} and {number} gave the same "
-                f"replies up to turn {turn}, but {found}; "
-                "the world draws at random: measure it with --plain"
+                f"replies up to turn {turn}, but {found}. {CAUSES}"
             )
 
 

@@ -134,6 +134,35 @@ def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_differenc
         measure(small("Shared"), tmp_path, PLAN, jobs=1)
 
 
+def test_a_world_that_changes_after_the_last_copies_is_refused(
+    small, tmp_path, worlds, monkeypatch
+):
+    """Rollouts and copies agree in every round; then the class changes."""
+    plan = Plan(groups=4, reliability=0.1, most=4, fresh=1)
+    fresh = Player.fresh
+
+    def changing(self, task, count):
+        monkeypatch.setattr(worlds.Late, "late", True)
+        return fresh(self, task, count)
+
+    monkeypatch.setattr(Player, "fresh", changing)
+    with pytest.raises(NotReproducible, match=r"outside the environment \(attributes of a class"):
+        measure(small("Late"), tmp_path, plan, jobs=1)
+    assert not (tmp_path / "truth.parquet").exists()
+
+
+def test_the_check_of_the_start_counts_the_noise_of_fresh_rollouts():
+    """Two tasks differ from 4 fresh rollouts by the same amount, by chance."""
+    fresh = [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
+    found = measuring._start_check(np.array([[0.3, 0.3], [0.3, 0.3]]), fresh)
+    # squares 1 + 1 over 6 degrees of freedom, over 4 rollouts, over 2 tasks
+    assert found["standard error of it"] == pytest.approx(np.sqrt(2 / 6 / 4 / 2))
+    doubt = measuring._start_check(np.array([[0.1, 0.5], [0.3, 0.3]]), fresh)
+    assert doubt["standard error of it"] == pytest.approx(np.sqrt(1 / 24 + 0.2**2 / 4))
+    apart = measuring._start_check(np.array([[-9.5, -9.5], [10.5, 10.5]]), fresh)
+    assert apart["standard error of it"] == pytest.approx(10.0)  # between -10 and 10
+
+
 @pytest.mark.long
 def test_a_world_that_draws_at_random_is_refused_and_measured_with_plain(small, tmp_path):
     with pytest.raises(NotReproducible, match=r"drew from its np_random in turn 0.*--plain"):

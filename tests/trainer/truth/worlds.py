@@ -51,6 +51,18 @@ class Shared(Sums):
         return super().act(action)
 
 
+class Late(Sums):
+    """Nothing succeeds once the class says so."""
+
+    late = False
+
+    def act(self, action):
+        turn = super().act(action)
+        if not self.late:
+            return turn
+        return turn._replace(success=False, failure=self.left == 0, reward=0.0)
+
+
 class Dice(Sums):
     """Every turn adds a die to the sum."""
 
