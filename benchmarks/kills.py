@@ -1,9 +1,9 @@
 """Trainings that are killed again and again, and a disk that fills up: what is lost.
 
-    python benchmarks/kills.py [--rounds 2] [--only critic]
+    python benchmarks/kills.py [--signals 14] [--only critic]
     python benchmarks/kills.py --disk
 
-Each kind of training is ended by 5 SIGKILL and 2 SIGTERM a round, at random moments, and continued
+Each kind of training is ended by 5 SIGKILL for every 2 SIGTERM, at random moments, and continued
 every time; its log and weights are compared with those of a run that nothing ended. `--disk` trains
 on a full disk, and continues when there is room; it needs root.
 """
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
@@ -29,10 +30,11 @@ sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 from reliability import AGENT_ENVS, below
 
 SMALL = [
-    *("run.steps=24", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
+    *("run.steps=16", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
     *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=8"),
     "env.max_turns=15",
 ]
+PATTERN = ["SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL"]
 KINDS = {
     "critic": ["mgr", "critic.learning_rate=1e-3"],
     "TurnRD": ["has", "credit.options.decomposer=turnrd"],
@@ -80,10 +82,11 @@ def logged(folder):
     return path.read_bytes().count(b"\n") if path.is_file() else 0
 
 
-def kills(kind, rounds):
+def kills(kind, signals):
     """A row of the table: signals, exit codes, and whether log and weights are the same."""
     rng, codes, odd = random.Random(kind), {}, []
-    names = rng.sample([*["SIGKILL"] * 5, *["SIGTERM"] * 2] * rounds, 7 * rounds)
+    names = list(islice(cycle(PATTERN), signals))
+    rng.shuffle(names)
     with tempfile.TemporaryDirectory() as place:
         one, cut = Path(place) / "whole", Path(place) / "cut"
         whole(kind, one)
@@ -160,7 +163,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--signals", type=int, default=14)
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--disk", action="store_true")
     given = parser.parse_args()
@@ -168,7 +171,7 @@ def main():
         disk()
         return
     for kind in [given.only] if given.only else KINDS:
-        print(kills(kind, given.rounds), flush=True)
+        print(kills(kind, given.signals), flush=True)
 
 
 if __name__ == "__main__":
