@@ -30,8 +30,8 @@ sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 from reliability import AGENT_ENVS, below
 
 SMALL = [
-    *("run.steps=16", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
-    *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=8"),
+    *("run.steps=16", "run.save_every=3", "run.threads=1", "sampling.tasks=2"),
+    *("sampling.rollouts=4", "eval.tasks=2", "eval.every=8", "sft.steps=3", "sft.episodes=8"),
     "env.max_turns=15",
 ]
 PATTERN = ["SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL"]
@@ -61,7 +61,13 @@ def training(kind, folder):
     start = AGENT_ENVS
     if kind == "two processes":
         run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        start = [*run, "--master-port", str(random.randrange(20_000, 60_000)), "-m", "trainer.cli"]
+        start = [
+            *run,
+            "--master-port",
+            str(random.randrange(20_000, 60_000)),
+            "--no-python",
+            *AGENT_ENVS,
+        ]
     return subprocess.Popen(
         [*start, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
