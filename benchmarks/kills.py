@@ -30,7 +30,7 @@ sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 from reliability import AGENT_ENVS, below
 
 SMALL = [
-    *("run.steps=16", "run.save_every=3", "run.threads=1", "sampling.tasks=2"),
+    *("run.save_every=3", "run.threads=1", "sampling.tasks=2"),
     *("sampling.rollouts=4", "eval.tasks=2", "eval.every=8", "sft.steps=3", "sft.episodes=8"),
     "env.max_turns=15",
 ]
@@ -44,7 +44,7 @@ KINDS = {
 }
 
 
-def training(kind, folder):
+def training(kind, folder, steps):
     """A training of a kind, started in a session of its own, or continued."""
     method, *options = KINDS[kind]
     words = [
@@ -54,6 +54,7 @@ def training(kind, folder):
         "pocket",
         *SMALL,
         *options,
+        f"run.steps={steps}",
         "--out",
         str(folder),
         "--resume",
@@ -74,9 +75,9 @@ def training(kind, folder):
     )  # fmt: skip
 
 
-def whole(kind, folder):
+def whole(kind, folder, steps):
     """Train to the end."""
-    process = training(kind, folder)
+    process = training(kind, folder, steps)
     said, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(said)
@@ -88,17 +89,17 @@ def logged(folder):
     return path.read_bytes().count(b"\n") if path.is_file() else 0
 
 
-def kills(kind, signals):
+def kills(kind, signals, steps):
     """A row of the table: signals, exit codes, and whether log and weights are the same."""
     rng, codes, odd = random.Random(kind), {}, []
     names = list(islice(cycle(PATTERN), signals))
     rng.shuffle(names)
     with tempfile.TemporaryDirectory() as place:
         one, cut = Path(place) / "whole", Path(place) / "cut"
-        whole(kind, one)
+        whole(kind, one, steps)
         same = []
         while names:
-            process, due = training(kind, cut), logged(cut) + rng.randrange(3)
+            process, due = training(kind, cut, steps), logged(cut) + rng.randrange(3)
             while process.poll() is None and logged(cut) < due:
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 1.0))
@@ -117,7 +118,7 @@ def kills(kind, signals):
             if process.returncode == 0:
                 same.append(alike(one, cut))
                 shutil.rmtree(cut)
-        whole(kind, cut)
+        whole(kind, cut, steps)
         same.append(alike(one, cut))
     shown = ", ".join(f"{key}: {number}" for key, number in sorted(codes.items()))
     return f"| {kind} | {shown} | {len(odd)} | {sum(same)} of {len(same)} |"
@@ -143,12 +144,12 @@ def weights(folder):
     return sorted((name, digest) for name, (_, digest) in manifest.items() if "safetensors" in name)
 
 
-def disk():
+def disk(steps):
     """Train on a disk that fills up, and continue when there is room; needs root."""
     with tempfile.TemporaryDirectory() as place:
         one, full = Path(place) / "whole", Path(place) / "disk"
         full.mkdir()
-        whole("critic", one)
+        whole("critic", one, steps)
         size = sum(path.stat().st_size for path in one.rglob("*") if path.is_file())
         said = []
         with ExitStack() as mounted:
@@ -156,11 +157,11 @@ def disk():
                 ["mount", "-t", "tmpfs", "-o", f"size={size // 4}", "none", full], check=True
             )
             mounted.callback(subprocess.run, ["umount", full], check=True)
-            process = training("critic", full / "run")
+            process = training("critic", full / "run", steps)
             said, _ = process.communicate()
             print(f"exit code {process.returncode}: {said.splitlines()[-1]}")
             subprocess.run(["mount", "-o", f"remount,size={4 * size}", full], check=True)
-            whole("critic", full / "run")
+            whole("critic", full / "run", steps)
             print(f"continued to the same log and weights: {alike(one, full / 'run')}")
 
 
@@ -170,14 +171,15 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--signals", type=int, default=14)
+    parser.add_argument("--steps", type=int, default=16, help="of reinforcement learning")
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--disk", action="store_true")
     given = parser.parse_args()
     if given.disk:
-        disk()
+        disk(given.steps)
         return
     for kind in [given.only] if given.only else KINDS:
-        print(kills(kind, given.signals), flush=True)
+        print(kills(kind, given.signals, given.steps), flush=True)
 
 
 if __name__ == "__main__":
