@@ -1,0 +1,54 @@
+"""Settings of Sphinx; `python -m tools.site` puts the sources together and runs it."""
+
+from agent_envs import __version__
+
+project = "agent-envs"
+author = "the agent-envs contributors"
+copyright = f"2026, {author}"  # noqa: A001
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["extras.md"]
+
+myst_heading_anchors = 4
+
+autodoc_mock_imports = ["torch"]
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+default_role = "literal"  # docstrings have code in single backquotes
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+# Types of other packages have no pages here, and the site is built offline. Links between pages,
+# to headings and to files are checked.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+html_theme = "furo"
+html_title = f"agent-envs {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def _escape(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, PLR0917, ARG001
+    """Docstrings are plain text with code in backquotes: what reStructuredText reads as markup else."""
+    import re
+
+    for number, line in enumerate(lines):
+        parts = re.split(r"(`[^`]*`)", line)
+        lines[number] = "".join(
+            part if part.startswith("`") else re.sub(r"([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
+            for part in parts
+        )
+
+
+def setup(app):  # noqa: ANN001, ANN201, D103
+    app.connect("autodoc-process-docstring", _escape, priority=400)
