@@ -1,6 +1,13 @@
 """Settings of Sphinx; `python -m tools.site` puts the sources together and runs it."""
 
+import re
+
+from sphinx.ext.autodoc._dynamic._mock import _MockObject
+
 from agent_envs import __version__
+
+# `Tensor | None` in signatures, where torch is not installed. Sphinx's stand-in lacks it.
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # noqa: ARG005
 
 project = "agent-envs"
 author = "the agent-envs contributors"
@@ -38,17 +45,23 @@ pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_exclude = ".linenos, .gp, .go"
 
 
-def _escape(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, PLR0917, ARG001
-    """Docstrings are plain text with code in backquotes: what reStructuredText reads as markup else."""
-    import re
+def _as_markup(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, PLR0917, ARG001
+    """Make reStructuredText of a docstring: plain text, code in backquotes, lists of `name: text`."""
+    blocks = "\n".join(lines).split("\n\n")
+    lines[:] = "\n\n".join(map(_block, blocks)).split("\n")
 
-    for number, line in enumerate(lines):
-        parts = re.split(r"(`[^`]*`)", line)
-        lines[number] = "".join(
-            part if part.startswith("`") else re.sub(r"([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
-            for part in parts
-        )
+
+def _block(text):  # noqa: ANN001, ANN202
+    parts = re.split(r"(`[^`]*`)", text)
+    escaped = "".join(
+        part if part.startswith("`") else re.sub(r"(?m)(?!^\* )([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
+        for part in parts
+    )
+    if not re.match(r"[^:\n]{1,40}: \S", text) or "\n    " not in text:
+        return escaped
+    items = re.sub(r"(?m)^(?=\S)", "* ", escaped)
+    return re.sub(r"(?m)^    ", "  ", items)
 
 
 def setup(app):  # noqa: ANN001, ANN201, D103
-    app.connect("autodoc-process-docstring", _escape, priority=400)
+    app.connect("autodoc-process-docstring", _as_markup, priority=400)
