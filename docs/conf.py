@@ -15,7 +15,7 @@ copyright = f"2026, {author}"  # noqa: A001
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["extras.md"]
+exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
 
 myst_heading_anchors = 4
 
@@ -46,7 +46,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def _as_markup(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, PLR0917, ARG001
-    """Make reStructuredText of a docstring: plain text, code in backquotes, lists of `name: text`."""
+    """Make reStructuredText of plain text with code in backquotes and lists of `name: text`."""
     blocks = "\n".join(lines).split("\n\n")
     lines[:] = "\n\n".join(map(_block, blocks)).split("\n")
 
@@ -54,7 +54,9 @@ def _as_markup(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, P
 def _block(text):  # noqa: ANN001, ANN202
     parts = re.split(r"(`[^`]*`)", text)
     escaped = "".join(
-        part if part.startswith("`") else re.sub(r"(?m)(?!^\* )([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
+        part
+        if part.startswith("`")
+        else re.sub(r"(?m)(?!^\* )([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
         for part in parts
     )
     if not re.match(r"[^:\n]{1,40}: \S", text) or "\n    " not in text:

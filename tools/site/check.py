@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 LOADED_LINKS = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", "dns-prefetch"}
@@ -20,6 +23,10 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.without_alt: list[str] = []
         self.feed(text)
+
+    def has(self, fragment: str) -> bool:
+        """Whether a link can end at this fragment; the empty one is the page itself."""
+        return not fragment or fragment in self.ids
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what a tag is, points at or loads."""
@@ -53,9 +60,8 @@ def problems(site: Path) -> list[str]:
             target = target / "index.html" if target.is_dir() else target
             if not target.is_file():
                 found.append(f"{name}: {url} does not exist")
-            elif parts.fragment and target in pages:
-                if unquote(parts.fragment) not in pages[target].ids:
-                    found.append(f"{name}: {url} has no such heading")
+            elif target in pages and not pages[target].has(unquote(parts.fragment)):
+                found.append(f"{name}: {url} has no such heading")
     for style in site.rglob("*.css"):
         text = style.read_text(encoding="utf-8").replace(" ", "")
         found += [

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 SEED = 7
 READ = 1500
+SHORTEST = "EZPoints-v0"
+"""The environment whose episode the home page shows."""
 ORDER = (
     *("Description", "Observation", "Action", "Validity", "Progress", "Anchor", "Reward", "Ends"),
     *("Tasks and splits", "Data", "Args", "Raises", "Source"),
 )
-MISTAKE = "dance"
+MISTAKE, MISTAKEN_TURN = "dance", 2
 # A wrong action there ends the episode, or is an ordinary line of a conversation.
 WITHOUT_MISTAKE = {"Sotopia-v0", "WikiSearch-v0"}
 PLAYED_ELSEWHERE = {"WebShopSite-v0": "WebShop-v0"}
@@ -78,7 +80,7 @@ def record(name: str) -> tuple[str, list[Step]]:
     player = agent_envs.expert(env, kind)
     steps, ended = [Step("", read, 0.0, info)], False
     while not ended:
-        mistaken = len(steps) == 2 and name not in WITHOUT_MISTAKE
+        mistaken = len(steps) == MISTAKEN_TURN and name not in WITHOUT_MISTAKE
         action = MISTAKE if mistaken else reply(env, player)
         read, reward, terminated, truncated, info = env.step(action)
         steps.append(Step(action, read, float(reward), info))
@@ -101,15 +103,15 @@ def signals(steps: list[Step]) -> str:
         info = step.info
         at = first_seen.setdefault(info["anchor"], turn)
         same = f'<br><span class="same">same state as after turn {at}</span>' if at < turn else ""
-        valid = "yes" if info["valid"] else f'<strong class="no">no</strong>: {info["invalid_reason"]}'
-        progress = info["progress"]
+        valid = f'<strong class="no">no</strong>: {info["invalid_reason"]}'
+        done = f"{info['progress']:.2f}"
+        bar = f'<progress max="1" value="{done}" aria-label="progress"></progress> {done}'
         rows.append(
             (
                 str(turn),
                 code(clipped(step.action, 160)) if turn else "reset",
-                valid,
-                f'<progress max="1" value="{progress:.3f}" aria-label="progress"></progress> '
-                f"{progress:.2f}",
+                "yes" if info["valid"] else valid,
+                bar,
                 code(info["anchor"][:12]) + same,
                 f"{step.reward:g}" if turn else "",
             )
@@ -180,13 +182,18 @@ def episode(name: str, images: Path) -> list[str]:
     about = f"Task `{steps[0].info['task_id']}`, played by the {kind.title()}, which {knows}."
     if name not in WITHOUT_MISTAKE:
         about += f" Its second turn was replaced by a mistake, `{MISTAKE}`."
-    goal = f'<blockquote class="goal"><strong>goal</strong> {plain(steps[0].info["goal"])}</blockquote>'
     end = "success" if steps[-1].info["success"] else "no success"
     return [
-        *(goal, "", about, ""),
+        *(goal(steps), "", about, ""),
         *(signals(steps), "", f"The episode ends with {end}.", ""),
         *(readings(name, steps, images), ""),
     ]
+
+
+def goal(steps: list[Step]) -> str:
+    """The goal of an episode as a quotation."""
+    text = plain(steps[0].info["goal"])
+    return f'<blockquote class="goal"><strong>goal</strong> {text}</blockquote>'
 
 
 def arguments(text: str) -> str:
@@ -195,7 +202,7 @@ def arguments(text: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the pages and their index into a folder."""
+    """Write the pages and their index into a folder, and beside it what the home page shows."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Environments", "", "| id | |", "|---|---|"]
     for name, path in registered().items():
@@ -206,3 +213,7 @@ def write(folder: Path) -> None:
     lines += ["", "[The contract](../environments.md) is common to all of them.", ""]
     lines += ["```{toctree}", ":hidden:", "", *registered(), "```", ""]
     (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+    _, steps = record(SHORTEST)
+    source = f"From [{SHORTEST}](environments/{SHORTEST}.md); its second turn is a planted mistake."
+    head = "\n\n".join([goal(steps), signals(steps), source])
+    (folder.parent / "episode.md").write_text(head + "\n", encoding="utf-8")

@@ -28,7 +28,8 @@ def clipped(text: str, length: int) -> str:
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML; the first cell of a row is its heading."""
-    lines = [f'<div class="signals"><table><caption>{plain(caption)}</caption><thead><tr>']
+    region = f'role="region" tabindex="0" aria-label="{plain(caption)}"'
+    lines = [f'<div class="signals" {region}><table><caption>{plain(caption)}</caption><thead><tr>']
     lines += [f'<th scope="col">{plain(name)}</th>' for name in head]
     lines.append("</tr></thead><tbody>")
     for first, *rest in rows:

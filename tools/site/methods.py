@@ -30,6 +30,7 @@ class Method:
         self.names = re.findall(r"`(\w+)`", title)
         self.slug = self.names[0]
         body = re.sub(r"\]\(#", "](../credit.md#", body.strip())
+        body = body.replace("see above", "see [the batch](../credit.md#the-batch)")
         self.body = re.sub(r"\]\((\w+)\.md", r"](../\1.md", body)
 
     def estimators(self) -> dict[str, credit.Estimator]:
@@ -64,7 +65,7 @@ def truths() -> dict[str, Truth]:
 
 
 def scores(files: dict[str, Truth]) -> dict[str, dict[str, tuple[str, str, str]]]:
-    """By method and truth: its correlation with the truth, the difference to GRPO, and its marks."""
+    """By method and truth: the correlation, the difference to GRPO, and what it means."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     for name, truth in files.items():
         absolute, difference, _ = benchmark.scored(truth, benchmark.methods())
@@ -85,11 +86,11 @@ def fidelity(method: Method, found: dict[str, dict[str, tuple[str, str, str]]]) 
             "ship, and none of this section is among them. `python -m credit.benchmark NAME` adds "
             "a method that can read them.\n"
         )
-    lines = [
+    about = (
         "Correlation with the true advantage of a turn on the truths that ship "
         "([measured credit](../measured_credit.md)), with its 95% interval, and its difference to "
         "GRPO. Computed when this page was built.\n"
-    ]
+    )
     head = ("truth", *(f"{row}{part}" for row in rows for part in ("", " − GRPO")))
     cells = []
     for truth in found[benchmark.CRITIC]:
@@ -98,13 +99,15 @@ def fidelity(method: Method, found: dict[str, dict[str, tuple[str, str, str]]]) 
             shown, apart, mark = found[row].get(truth, ("cannot read it", "", ""))
             line += [shown, f"{apart} {mark}".strip()]
         cells.append(line)
-    return "\n".join([*lines, table("Correlation with the truth", head, cells), ""])
+    return "\n".join([about, table("Correlation with the truth", head, cells), ""])
 
 
 def bias(method: Method) -> str:
     """The section on exact bias: the method's rows of the table in docs/credit.md."""
     text = (ROOT / "docs" / "credit.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| method \| stop .*$|^\| `[^`]+` \|(?: [-\d./ ]+ \|){7}$", text, re.MULTILINE)
+    lines = re.findall(
+        r"^\| method \| stop .*$|^\| `[^`]+` \|(?: [-\d./ ]+ \|){7}$", text, re.MULTILINE
+    )
     head, *rows = lines
     of_it = [row for row in rows if re.split(r"[`,]", row)[1] in method.names]
     if not of_it:
@@ -126,13 +129,12 @@ def worked(method: Method, truth: Truth) -> str:
         return f"The recorded episodes lack what it reads: {why}.\n"
     shown = dict(list(found.items())[:COLUMNS])
     goal = truth.turns.goal[EPISODES[0]]
-    lines = [
+    about = (
         f"Two rollouts of one household task, “{goal}” (of eight; the pocket policy, from "
         "`credit/truths`). The first number is the true advantage of the turn, measured by going "
-        "on from copies of its state, with its standard error. Bars are to scale within a column.\n"
-    ]
-    lines += [episode(truth, trajectory, shown) for trajectory in EPISODES]
-    return "\n".join(lines)
+        "on from copies of its state, with its standard error. Bars have one scale in a column.\n"
+    )
+    return "\n".join([about, *(episode(truth, number, shown) for number in EPISODES)])
 
 
 def episode(truth: Truth, trajectory: int, found: dict[str, Array]) -> str:
@@ -163,7 +165,13 @@ def recipe(method: Method) -> str:
         if not file.is_file():
             continue
         lines += [f"`agent-envs train alfworld {name} pocket`", ""] if not lines else []
-        lines += ["```toml", f"# {file.relative_to(ROOT)}", file.read_text("utf-8").strip(), "```", ""]
+        lines += [
+            "```toml",
+            f"# {file.relative_to(ROOT)}",
+            file.read_text("utf-8").strip(),
+            "```",
+            "",
+        ]
     about = "A recipe is this file, an environment and a model ([recipes](../recipes.md)).\n"
     return "\n".join([about, *lines]) if lines else "No recipe: call the estimator yourself.\n"
 
@@ -177,9 +185,7 @@ def options(method: Method) -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def page(
-    method: Method, truth: Truth, found: dict[str, dict[str, tuple[str, str, str]]]
-) -> str:
+def page(method: Method, truth: Truth, found: dict[str, dict[str, tuple[str, str, str]]]) -> str:
     """The page of a method in Markdown."""
     made = ", ".join(f'`credit.make("{name}")`' for name in method.names)
     parts = (
@@ -210,12 +216,11 @@ def write(folder: Path) -> None:
             if row in method.names
         ]
         lines.append(f"| [{method.title}]({method.slug}.md) | {names} | {', '.join(means)} |")
-    lines += [
-        "",
+    about = (
         "The last column is the mean correlation with the true advantage over the truths that the "
-        "method can read. [Measured credit](../measured_credit.md) describes them; methods that are "
-        "learned beside the policy are on the page [methods](../methods.md).",
-        "",
-    ]
+        "method can read. [Measured credit](../measured_credit.md) describes them. Models "
+        "that are learned beside a policy are on the page [methods](../methods.md)."
+    )
+    lines += ["", about, ""]
     lines += ["```{toctree}", ":hidden:", "", *(method.slug for method in methods), "```", ""]
     (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
