@@ -70,7 +70,7 @@ def table() -> str:
         size, seconds = "not measured", ""
         if name in figures:
             size = f"{figures[name]['megabytes']:,.0f} MB"
-            seconds = f"{figures[name]['seconds']:.0f} s"
+            seconds = f"{figures[name]['seconds']:.0f} s" if "seconds" in figures[name] else ""
         lines.append(f"| `pip install {target}` | {PURPOSE[name]} | {size} | {seconds} |")
     return "\n".join(lines) + "\n"
 
