@@ -85,7 +85,6 @@ class Walk:
 
         def of(state: int) -> float:
             if state not in value:
-                value[state] = 0.0  # a way back to a state that is being valued: none here
                 worth[state] = np.array(
                     [c.outcome if c.to < 0 else of(c.to) for c in self.choices[state]]
                 )
@@ -93,7 +92,7 @@ class Walk:
             return value[state]
 
         of(0)
-        return [value.get(state, 0.0) for state in range(len(self.choices))], worth
+        return [value[state] for state in range(len(self.choices))], worth
 
 
 def walks(kind: str) -> list[Walk]:

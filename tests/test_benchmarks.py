@@ -21,6 +21,7 @@ TINY = {
     "puzzles": ["--steps", "50"],
     "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "1", "--steps", "2"],
     "reading": [],
+    "reliability": ["soak", "64"],
     "rollout": ["--rows", "2", "--turns", "1"],
     "search_qa": ["--queries", "2", "--requests", "1", "--vectors", "300"],
     "serve": ["--seconds", "0.3", "--sessions", "1", "4", "--only", "EZPoints-v0"],
@@ -40,6 +41,7 @@ SHOWN = {  # of the last table
     "learning": "reversible: rank correlation of fidelity and success",
     "puzzles": "picture steps a second",
     "reading": "harm: recall",
+    "reliability": "processes left: 0",
     "rollout": "2048",
     "search_qa": "answers identical to those in this process: True",
     "serve": "AppWorld-v0:",
@@ -57,7 +59,17 @@ def measured(name, *options):
     return done.stdout
 
 
-HEAVY = {"credit", "gpu", "learning", "rollout", "search_qa", "sotopia", "trainer", "webshop"}
+HEAVY = {
+    "credit",
+    "gpu",
+    "learning",
+    "reliability",
+    "rollout",
+    "search_qa",
+    "sotopia",
+    "trainer",
+    "webshop",
+}
 """Those that take long at any size; CI runs them."""
 
 

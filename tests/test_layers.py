@@ -75,7 +75,7 @@ def at_import(tree: ast.Module) -> set[str]:
     kept = [
         node
         for node in tree.body
-        if not isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         and "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]
     ]
     return packages(imported(ast.Module(kept, [])))

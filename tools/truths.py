@@ -2,7 +2,7 @@
 
 For each environment the pocket policy is measured as it is, and after some steps of reinforcement
 learning. Runs and measurements are in FOLDER and go on where they were stopped; the files come to
-src/credit/truths. Hours on two cores.
+src/credit/truths. Hours on two cores. `--tables` prints the tables of docs/measured_credit.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from credit import benchmark
 from credit.truth import Truth
 from trainer import recipe
 
@@ -56,15 +60,77 @@ def publish(folder: Path, name: str, state: str) -> None:
     replace(truth, about=about).save(TRUTHS / f"{name}_{state}.parquet")
 
 
+def tables() -> str:
+    """Correlation, gradients and costs of all files, as Markdown."""
+    files = sorted(TRUTHS.glob("*.parquet"))
+    truths = {path.stem: Truth.load(path) for path in files}
+    scored = {name: benchmark.scored(one, benchmark.methods())[:2] for name, one in truths.items()}
+    names = [name.removesuffix("_start") for name in truths if name.endswith("_start")]
+    parts = [
+        _scores(scored, names, "pearson"),
+        benchmark.overview(list(scored.values())),
+        _scores(scored, names, "gradient"),
+        _costs(truths),
+    ]
+    return "\n\n".join(parts)
+
+
+def _scores(scored: dict[str, Any], names: list[str], what: str) -> str:
+    """One score of each method before and after training, the best first."""
+    found: dict[str, dict[str, Any]] = {}
+    for truth, (scores, differences) in scored.items():
+        for method in scores:
+            own, apart = getattr(scores[method], what), getattr(differences[method], what)
+            found.setdefault(method, {})[truth] = own.value, apart
+    mean = {m: np.mean([apart.value for _, apart in rows.values()]) for m, rows in found.items()}
+    lines = [f"| method | {' | '.join(names)} | mean to GRPO |", f"|---|{'---|' * len(names)}---|"]
+    for method in sorted(found, key=lambda m: -mean[m]):
+        cells = [
+            " / ".join(_cell(found[method].get(f"{name}_{state}")) for state in STATES)
+            for name in names
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} | {mean[method]:+.3f} |")
+    return "\n".join(lines)
+
+
+def _cell(found: tuple[float, Any] | None) -> str:
+    if found is None:
+        return "–"
+    value, apart = found
+    return f"{value:.2f}{'*' if apart.low > 0 or apart.high < 0 else ''}"
+
+
+def _costs(truths: dict[str, Truth]) -> str:
+    lines = [
+        "| truth | turns | states | success | reliability | played for a turn | V(s_0) − fresh |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in truths.values():
+        about = one.about
+        apart, error = about["V(s0) minus fresh rollouts"], about["standard error of it"]
+        lines.append(
+            f"| {about['name']} | {about['turns']:,} | {about['states']:,} | {about['success']:.0%}"
+            f" | {about['reliability']:.2f} | {about['turns played for each turn']:.1f} "
+            f"| {apart:+.3f} ± {error:.3f} ({about['fresh rollouts']}) |"
+        )
+    return "\n".join(lines)
+
+
 def _call(*words: object) -> None:
     subprocess.run([Path(sys.executable).with_name("agent-envs"), *map(str, words)], check=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.truths", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the runs and measurements")
+    parser.add_argument("folder", type=Path, nargs="?", help="of the runs and measurements")
     parser.add_argument("name", nargs="*", help=f"of {', '.join(MADE)}; all by default")
+    parser.add_argument("--tables", action="store_true", help="print the tables of the docs")
     given = parser.parse_args()
     if unknown := set(given.name) - set(MADE):
         parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(MADE)}")
-    main(given.folder, given.name or list(MADE))
+    if given.tables:
+        sys.stdout.write(tables() + "\n")
+    elif given.folder is None:
+        parser.error("give a folder, or --tables")
+    else:
+        main(given.folder, given.name or list(MADE))

@@ -20,9 +20,11 @@ def delay(tried: int, asked: float = 0.0) -> float:
     return max(asked, longest * Random().uniform(0.5, 1.0))
 
 
-def pause(tried: int, asked: float = 0.0) -> None:
-    """Sleep for `delay(tried, asked)` seconds."""
-    sleep(delay(tried, asked))
+def pause(tried: int, asked: float = 0.0) -> float:
+    """Sleep for `delay(tried, asked)` seconds, and return them."""
+    seconds = delay(tried, asked)
+    sleep(seconds)
+    return seconds
 
 
 def retry_after(header: str | None) -> float:

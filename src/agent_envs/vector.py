@@ -110,6 +110,10 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     def work() -> None:
         try:
             result.set_result(call())
+        except StopIteration as error:  # asyncio's futures refuse it, and would never end
+            failed = RuntimeError(f"the call raised {error!r}")
+            failed.__cause__ = error
+            result.set_exception(failed)
         except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
             result.set_exception(error)
 

@@ -3,8 +3,8 @@
 Every estimator gives its advantages for the turns of truth files, and is scored by `credit.compare`
 against the measured true advantages. No model, environment or GPU is needed. A corrected
 correlation can exceed 1 by chance. Files that ship are in
-`credit/truths`, one for each environment and state of the policy; the README there says how they
-were measured.
+`credit/truths`, one for each environment and state of the policy; docs/measured_credit.md says how
+they were measured.
 """
 
 from __future__ import annotations

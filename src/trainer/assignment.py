@@ -28,6 +28,20 @@ def assignment(text: str) -> tuple[str, Any]:
     return key, values["value"] if len(values) == 1 else literal
 
 
+def check_not_own(given: Mapping[str, Any], *own: str) -> None:
+    """Check that no option of the environment is one of the command's `own`.
+
+    Raises:
+        ValueError: One is.
+    """
+    for name in own:
+        if name in given:
+            raise ValueError(
+                f"{name} is an option of the command, not of the environment: write "
+                f"--{name} {given[name]} instead of {name}={given[name]}"
+            )
+
+
 def made(env_id: str, options: Mapping[str, Any], **how: Any) -> gym.Env[Any, Any]:
     """The environment of an id or class with options of the command line; `how` is for `gym.make`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from functools import lru_cache, partial
 from inspect import isclass, signature
@@ -17,7 +18,7 @@ import credit
 import credit.validation
 from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
-from trainer import evaluate, parallel
+from trainer import evaluate, failures, parallel
 from trainer.adapters import FULL
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import Sampler
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from trainer.engines import Engine
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
+    from trainer.failures import Failure
     from trainer.partner import PartnerOptions
     from trainer.policy import Model
     from trainer.recipe import Recipe
@@ -315,30 +317,44 @@ def _own(found: Any, options: dict[str, Any]) -> Any:
 
 def evaluate_policy(
     recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel
-) -> Evaluation:
-    """Evaluate on every task of the panel."""
+) -> tuple[Evaluation, list[Failure]]:
+    """Evaluate on every task of the panel; tasks whose environment failed count as not solved."""
     temperature = sampler.decoding.temperature
-    played = play_panel(recipe, sampler, held_out, panel)
+    played, failed = failures.divided(attempt_panel(recipe, sampler, held_out, panel))
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
     if recipe.sampling.decode != "free":
         decoding += f", {recipe.sampling.decode} actions only"
-    return evaluate.summarize(panel, played, decoding=decoding)
+    lost = [failure.task_id for failure in failed]
+    return evaluate.summarize(panel, played, decoding=decoding, failed=lost), failed
 
 
-def play(
+def attempt(
     rollouts: Rollouts, tasks: Sequence[Task], sampler: Sampler, seed: int, *, group: int = 1
-) -> list[Episode]:
+) -> list[Episode | Failure]:
     """Play tasks, divided among the processes by groups of `group`; each gets all episodes."""
     mine = parallel.share(len(tasks) // group)
     start, stop = group * mine.start, group * mine.stop
-    parts = parallel.gathered(lambda: rollouts.play(tasks[start:stop], sampler, seed, first=start))
-    return [episode for part in parts for episode in part]
+    parts = parallel.gathered(
+        lambda: rollouts.attempt(tasks[start:stop], sampler, seed, first=start)
+    )
+    return [one for part in parts for one in part]
+
+
+def attempt_panel(
+    recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel
+) -> list[Episode | Failure]:
+    """Play one episode of every task of the panel."""
+    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
+    return attempt(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
 
 
 def play_panel(recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel) -> list[Episode]:
-    """Play one episode of every task of the panel."""
-    tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
-    return play(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
+    """Play one episode of every task of the panel, none of which may fail.
+
+    Raises:
+        Exception: The first error of an environment.
+    """
+    return failures.episodes(attempt_panel(recipe, sampler, held_out, panel))
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
@@ -346,6 +362,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
 
     Raises:
         CheckpointError: The run has no checkpoint yet, or none is valid.
+        LimitError: The environment failed in more tasks than `sampling.failures` allows.
     """
     torch.set_num_threads(recipe.run.threads or cores())
     source = None if run is None else Checkpoints(run / "checkpoints").latest()
@@ -358,6 +375,14 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
         engine = make_engine(recipe.engine, policy, Path(folder))
         try:
             sampler = make_sampler(recipe, engine, policy, recipe.eval.temperature)
-            return evaluate_policy(recipe, sampler, held_out, panel)
+            result, failed = evaluate_policy(recipe, sampler, held_out, panel)
         finally:
             engine.close()
+    failures.check_limit(failed, len(panel.task_ids), recipe.sampling.failures, "evaluation")
+    if failed:
+        warnings.warn(
+            f"{len(failed)} of {len(panel.task_ids)} tasks count as not solved, because their "
+            f"environment failed; the first, {failed[0]}",
+            stacklevel=2,
+        )
+    return result

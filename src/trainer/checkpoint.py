@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,8 +125,10 @@ def check(path: Path) -> str:
     """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
     try:
         expected = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return f"{path / MANIFEST} cannot be read ({error})"
+    if not _is_manifest(expected):
+        return f"{path / MANIFEST} is damaged: it has no sizes and digests of files"
     for name, (size, digest) in expected.items():
         file = path / name
         if not file.is_file():
@@ -136,6 +138,16 @@ def check(path: Path) -> str:
         if _digest(file) != digest:
             return f"{file} was changed after it was written: its digest differs"
     return ""
+
+
+def _is_manifest(found: Any) -> bool:
+    """Whether it has a size and a digest for each of some files."""
+    if not isinstance(found, dict) or not found:
+        return False
+    known = [value for value in found.values() if isinstance(value, list) and len(value) == 2]  # noqa: PLR2004
+    return len(known) == len(found) and all(
+        isinstance(size, int) and isinstance(digest, str) for size, digest in known
+    )
 
 
 def append_line(path: Path, line: str) -> None:

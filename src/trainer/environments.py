@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
     from trainer.partner import PolicyPartner
 
+
+class WrapperError(RecipeError):
+    """A reward wrapper raised in an episode; the message names it and the task."""
+
+
 OWN_REWARD = "own_reward"
 """Key of `info`: the environment's own reward of the turn, without what reward wrappers add."""
 
@@ -215,7 +220,8 @@ class _Blame(gym.Wrapper[Any, str, Any, str]):
             if not self.path or error is self.inside.error:
                 raise
             task = getattr(self.unwrapped, "task_id", "")
-            self.error = RecipeError(f"env.wrappers {self.path}, task {task!r}: {told(error)}")
+            kind = RecipeError if isinstance(error, RecipeError) else WrapperError
+            self.error = kind(f"env.wrappers {self.path}, task {task!r}: {told(error)}")
             raise self.error from error
 
 

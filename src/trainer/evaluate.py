@@ -92,6 +92,7 @@ class Evaluation:
         turns: [n] turns taken.
         valid: Share of valid turns over all episodes.
         repeated: Share of turns that repeat an earlier action of the episode.
+        failed: Tasks whose environment failed; they count as not solved.
     """
 
     split: str
@@ -105,6 +106,7 @@ class Evaluation:
     turns: list[int]
     valid: float
     repeated: float
+    failed: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def overall(self) -> Interval:
@@ -122,7 +124,8 @@ class Evaluation:
         """Write as JSON, atomically."""
         from trainer.checkpoint import write_text
 
-        write_text(path, json.dumps(asdict(self), indent=1))
+        kept = {name: value for name, value in asdict(self).items() if value or name != "failed"}
+        write_text(path, json.dumps(kept, indent=1))
 
 
 def load(path: Path) -> Evaluation:
@@ -138,11 +141,33 @@ def load(path: Path) -> Evaluation:
         )
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Evaluation(**tree)
-    except (ValueError, TypeError) as error:
+        return _whole(Evaluation(**tree))
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} holds no evaluation ({error}); name one of `agent-envs eval RUN --out FILE`"
         ) from error
+
+
+def _whole(found: Evaluation) -> Evaluation:
+    """The evaluation, if every field has its type and there is a value for every task.
+
+    Raises:
+        ValueError: It has not.
+    """
+    kinds = {
+        "task_ids": str, "task_types": str, "success": bool, "returns": int | float, "turns": int,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        values = getattr(found, name)
+        if not isinstance(values, list) or not all(isinstance(one, kind) for one in values):
+            raise ValueError(f"{name} has values of another type")
+        if not values or len(values) != len(found.task_ids):
+            raise ValueError(f"{name} has {len(values)} values for {len(found.task_ids)} tasks")
+    if not all(isinstance(one, int | float) for one in (found.valid, found.repeated)):
+        raise ValueError("valid and repeated must be numbers")
+    if not all(isinstance(getattr(found, name), str) for name in ("split", "source", "panel_hash")):
+        raise ValueError("split, source and panel_hash must be text")
+    return found
 
 
 def wilson(successes: int, count: int) -> Interval:
@@ -190,6 +215,8 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
 
     test = None if before is None else paired(before, result)
     title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
+    if result.failed:
+        title += f", {len(result.failed)} not solved because their environment failed"
     made = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("", "before", "now") if before else ("", "success"):
         made.add_column(name, no_wrap=True)
@@ -219,24 +246,33 @@ def draw(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
 
     ids = panel.task_ids
     if tasks > len(ids):
-        raise ValueError(f"{option}={tasks}, but split {panel.split!r} has {len(ids)} tasks")
+        raise ValueError(
+            f"{option}={tasks}, but split {panel.split!r} has {len(ids)} tasks; lower {option}, or "
+            "set it to 0 for all"
+        )
     if not tasks:
         return panel
     rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])
     return Made(panel.split, tuple(ids[row] for row in rows), panel.source)
 
 
-def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Evaluation:
-    """Results of one episode for each task of the panel, in its order.
+def summarize(
+    panel: Panel, episodes: Sequence[Episode], *, decoding: str, failed: Sequence[str] = ()
+) -> Evaluation:
+    """Results of one episode for each task of the panel but those that `failed`, in its order.
 
     Raises:
         ValueError: The episodes do not match the tasks of the panel.
     """
-    if [episode.task_id for episode in episodes] != list(panel.task_ids):
+    lost = set(failed)
+    if [one.task_id for one in episodes] != [one for one in panel.task_ids if one not in lost]:
         raise ValueError(
             f"{len(episodes)} episodes do not match the {len(panel.task_ids)} tasks of the panel; "
             "play each task once, in the order of the panel"
         )
+    unknown = "unknown" if any(episode.task_type for episode in episodes) else ""
+    left = iter(episodes)
+    played = [None if task_id in lost else next(left) for task_id in panel.task_ids]
     steps = [step for episode in episodes for step in episode.steps]
     return Evaluation(
         split=panel.split,
@@ -244,12 +280,15 @@ def summarize(panel: Panel, episodes: Sequence[Episode], *, decoding: str) -> Ev
         panel_hash=panel.hash,
         decoding=decoding,
         task_ids=list(panel.task_ids),
-        task_types=[episode.task_type for episode in episodes],
-        success=[episode.success for episode in episodes],
-        returns=[e.outcome + sum(step.reward for step in e.steps) for e in episodes],
-        turns=[len(episode.steps) for episode in episodes],
-        valid=float(np.mean([step.valid for step in steps])),
-        repeated=float(np.mean([again for episode in episodes for again in _again(episode)])),
+        task_types=[one.task_type if one else unknown for one in played],
+        success=[bool(one and one.success) for one in played],
+        returns=[e.outcome + sum(step.reward for step in e.steps) if e else 0.0 for e in played],
+        turns=[len(one.steps) if one else 0 for one in played],
+        valid=float(np.mean([step.valid for step in steps])) if steps else 0.0,
+        repeated=float(np.mean([again for one in episodes for again in _again(one)]))
+        if steps
+        else 0.0,
+        failed=list(failed),
     )
 
 

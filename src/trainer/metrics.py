@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.text import Text
 
 from trainer.checkpoint import append_line, write_text
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
+    from rich.progress import Task
 
     from trainer.episodes import Episode
 
@@ -41,18 +43,37 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl`, without a last line that a kill truncated.
 
     Raises:
-        MetricsError: A line before the last is not JSON.
+        MetricsError: A line before the last is not one that `Metrics` wrote.
     """
-    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
+    lines = path.read_bytes().split(b"\n") if path.is_file() else [b""]
     records = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise MetricsError(
-                f"{path} line {number} is not JSON ({error}); restore the file"
-            ) from error
+            records.append(_checked(json.loads(line)))
+        except json.JSONDecodeError as error:
+            wrong = f"is not JSON ({error})"
+        except (ValueError, RecursionError) as error:
+            wrong = f"is not a line of a log ({error})"
+        else:
+            continue
+        raise MetricsError(f"{path} line {number} {wrong}; restore the file, or delete the line")
     return records
+
+
+def _checked(line: Any) -> dict[str, Any]:
+    """A line with its step and numbers.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(line, dict):
+        raise ValueError(f"an object is needed, got {line!r:.60}")  # noqa: TRY004 - read as text
+    if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
+        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
+    for name, value in line.items():
+        if name != "stage" and not isinstance(value, int | float | None):
+            raise ValueError(f"{name} must be a number, got {value!r:.60}")
+    return line
 
 
 class Metrics:
@@ -77,17 +98,19 @@ class Metrics:
         self._totals = dict(totals)
         self._bars: dict[str, Any] = {}
         self._said = -math.inf
+        self._since = time.monotonic()  # of the last line
+        self._pace: dict[str, tuple[int, float]] = {}  # steps of a stage here, and their seconds
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             TextColumn("{task.completed}/{task.total} {task.fields[shown]}"),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
+            _Remaining(),
             console=self.console,
             disable=not self.console.is_terminal,
         )
 
     def __enter__(self) -> Self:
+        self._since = time.monotonic()
         self._progress.start()
         return self
 
@@ -132,17 +155,42 @@ class Metrics:
         elif "loss" in values:
             parts.append(f"loss {values['loss']:.3f}")
         shown = "  ".join(parts)
+        now = time.monotonic()
+        steps, seconds = self._pace.get(stage, (0, 0.0))
+        self._pace[stage] = steps, seconds = steps + 1, seconds + now - self._since
+        self._since = now
+        left = (self._totals[stage] - done) * seconds / steps
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(
-                stage, total=self._totals[stage], shown="", completed=done - 1
+                stage, total=self._totals[stage], shown="", completed=done - 1, end=now
             )
-        self._progress.update(self._bars[stage], completed=done, shown=shown)
+        self._progress.update(self._bars[stage], completed=done, shown=shown, end=now + left)
         due = time.monotonic() - self._said >= _QUIET or done == self._totals[stage]
         if not self.console.is_terminal and due:
             self._said = time.monotonic()
-            left = self._progress.tasks[self._bars[stage]].time_remaining
-            eta = f"  eta {left:.0f} s" if left else ""
+            eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
             self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+
+
+class _Remaining(ProgressColumn):
+    """Time to the end of the stage, from the mean time of its steps so far.
+
+    Rich's own column forgets steps after 30 s, and so shows nothing for longer ones.
+    """
+
+    def render(self, task: Task) -> Text:
+        left = max(0.0, task.fields["end"] - time.monotonic())
+        return Text(f"eta {duration(left)}", style="progress.remaining")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `45 s`, `12:05` (minutes) or `3:12:05` (hours)."""
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004 - a minute
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Silent:

@@ -197,6 +197,17 @@ def first(call: Callable[[], _Made]) -> _Made:
     return gathered(call if rank() == 0 else lambda: None)[0]  # type: ignore[return-value]
 
 
+def first_only(call: Callable[[], _Made]) -> _Made | None:
+    """Result of a call in process 0, None in the others.
+
+    Raises:
+        RankError: The call failed there.
+    """
+    made: list[_Made] = []
+    first(lambda: made.append(call()))
+    return made[0] if made else None
+
+
 def check_alike(what: str, value: str) -> None:
     """Check that all processes have the same value.
 

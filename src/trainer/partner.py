@@ -172,4 +172,6 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
         rehearsal.step(reply)
     except _PartnersTurn as turn:
         return turn.talk
+    except Exception:  # noqa: BLE001 - the step itself will raise it, too, and lose its episode only
+        return None
     return None

@@ -573,14 +573,21 @@ def _kind(*, sees: bool) -> Any:
     return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
 
 
+_REASON = 100  # characters; torch's list of all devices is longer
+
+
 def _check_device(device: str) -> None:
     """Refuse a device that torch does not know or this machine does not have."""
     try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        there += ["mps"] if torch.backends.mps.is_available() else []
         reason = str(error).splitlines()[0]
+        said = f" ({reason})" if len(reason) <= _REASON else ""
         raise ValueError(
-            f"policy.device={device!r} is not available ({reason}); use 'cpu' or 'auto'"
+            f"policy.device={device!r} is not available{said}; this machine has "
+            f"{', '.join(there)}; set one of them, or 'auto'"
         ) from error
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trainer.engines.options import EngineOptions
     from trainer.engines.vllm import VLLMEngine
     from trainer.episodes import Episode
+    from trainer.failures import Failure
     from trainer.policy import Policy
     from trainer.rollout import Task
     from trainer.sampling import Decoding
@@ -73,10 +74,10 @@ class PooledRollouts(Rollouts):
 
     pool: Pool = field(kw_only=True)
 
-    def play(
+    def attempt(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
-    ) -> list[Episode]:
-        """Play one episode of each task, in the order of `tasks`; see `Rollouts.play`.
+    ) -> list[Episode | Failure]:
+        """Play one episode of each task, in the order of `tasks`; see `Rollouts.attempt`.
 
         Raises:
             EngineError: No actor is there, or all have died.
@@ -125,10 +126,10 @@ class Pool:
             made = player.remote(sys.path, str(Path.cwd()), options, tokenizer)
             self._busy[made.ready.remote()] = made, None
 
-    def play(self, order: Order, parts: Sequence[Part]) -> list[Episode]:
+    def play(self, order: Order, parts: Sequence[Part]) -> list[Episode | Failure]:
         """Episodes of all parts; a part whose actor dies goes to another one."""
         left = deque(parts)
-        played: dict[int, list[Episode]] = {}
+        played: dict[int, list[Episode | Failure]] = {}
         try:
             while len(played) < len(parts):
                 while self._idle and left:
@@ -146,7 +147,7 @@ class Pool:
             raise
         return [episode for part in parts for episode in played[part.first]]
 
-    def _next(self) -> tuple[Any, Part | None, list[Episode]]:
+    def _next(self) -> tuple[Any, Part | None, list[Episode | Failure]]:
         """The next actor that is ready, its part and episodes; None for one that died."""
         ray = self._ray
         works = any(part is not None for _, part in self._busy.values())
@@ -206,7 +207,7 @@ class Player:
     def ready(self) -> None:
         """Return when the actor has started."""
 
-    def play(self, order: Order, part: Part) -> list[Episode]:
+    def play(self, order: Order, part: Part) -> list[Episode | Failure]:
         """Play one episode of each task; environments are kept for the next time."""
         kept = next((one for one in self._kept if one == order.rollouts), None)
         if kept is None:
@@ -214,7 +215,7 @@ class Player:
         self._servers.sent = order.weights
         engine: Any = _Asking(self._servers, self._reader.chat, order.version, part.first)
         sampler = Sampler(engine, cast("Policy", self._reader), order.decoding)
-        return kept.play(part.tasks, sampler, order.seed, first=part.first)
+        return kept.attempt(part.tasks, sampler, order.seed, first=part.first)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import json
 import tomllib
 from dataclasses import asdict, field, fields, is_dataclass
 from difflib import SequenceMatcher
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from trainer.sft import Sft
 from trainer.update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -298,10 +299,23 @@ def _unknown(key: str) -> str:
         return max(SequenceMatcher(None, key, one).ratio() for one in (option, name))
 
     if whole := [name for name in sections if f".{name}".endswith(f".{key}")]:
-        return f"{key!r} is a section, not an option; it has {', '.join(sections[whole[0]])}"
-    best = max(dict(_options(Recipe)), key=likeness)
+        has = sections[whole[0]]
+        return f"{key!r} is a section, not an option; it has {_some(has)}"
+    best, *near = nlargest(3, dict(_options(Recipe)), key=likeness)
+    near_too = f"near are also {' and '.join(near)}"
     if likeness(best) >= _NEAR:
-        return f"no option {key!r}; did you mean {best!r}?"
+        return f"no option {key!r}; did you mean {best!r}? ({near_too})"
     if section in sections:
-        return f"no option {key!r}; {section} has {', '.join(sections[section])}"
-    return f"no option {key!r}; the sections are {', '.join(s for s in sections if '.' not in s)}"
+        ordered = sorted(sections[section], key=likeness, reverse=True)
+        return f"no option {key!r}; {section} has {_some(ordered)}"
+    return (
+        f"no option {key!r}; the sections are {', '.join(s for s in sections if '.' not in s)}; "
+        f"nearest are {best}, {', '.join(near)}"
+    )
+
+
+def _some(options: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    rest = len(options) - 3
+    more = f" and {rest} more, see `agent-envs recipes`" if rest > 0 else ""
+    return ", ".join(options[:3]) + more

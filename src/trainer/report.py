@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+import warnings
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from trainer import evaluate, metrics
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from trainer.episodes import Episode, Step
     from trainer.evaluate import Evaluation
+
+_Read = TypeVar("_Read")
 
 POSITIVE, NEGATIVE = (27, 120, 55), (118, 42, 131)  # ColorBrewer PRGn, colour-blind safe
 _INK, _EVAL, _START = "#33415c", "#c2410c", "#8a94a6"
@@ -39,6 +42,11 @@ _STYLE: Any = {  # text stays text, and the same run gives the same bytes
     "text.parse_math": False,
 }
 _LONG = 280  # longest observation in characters that is shown unfolded
+_HEAD = (
+    *("name", "about", "env.id", "policy.model", "credit.name", "run.seed", "run.steps"),
+    *("sft.steps", "sampling.decode"),
+)
+"""Options that the page shows."""
 _WINDOW = 5  # steps of the running mean of a long curve
 _TURNS = 60  # most turns shown of a sample episode
 _CURVES = {
@@ -99,59 +107,122 @@ def write(folder: Path) -> Path:
             f"{folder} holds no run: config.toml is missing; train with --out {folder}"
         )
     path = folder / "report.html"
-    write_text(path, render(folder))
+    page, damaged = _rendered(folder)
+    write_text(path, page)
+    for one in damaged:
+        warnings.warn(f"left out of {path}: {one}", stacklevel=2)
     return path
 
 
 def render(folder: Path) -> str:
-    """HTML of the report of a run folder."""
+    """HTML of the report of a run folder.
+
+    Raises:
+        ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
+    """
+    return _rendered(folder)[0]
+
+
+def _rendered(folder: Path) -> tuple[str, list[str]]:
+    """HTML of the report of a run folder, and what is wrong with the files that it leaves out."""
     import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
 
-    options = (folder / "config.toml").read_text(encoding="utf-8")
+    config = folder / "config.toml"
+    try:
+        options = config.read_text(encoding="utf-8")
+        recipe = tomllib.loads(options)
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise ValueError(f"{config} is damaged: {error}; restore it") from error
+    lacks = [key for key in _HEAD if not _has_key(recipe, key)]
+    if lacks:
+        raise ValueError(f"{config} is incomplete: it lacks {', '.join(lacks[:3])}; restore it")
     lines = metrics.read(folder / "metrics.jsonl")
-    evaluations = evaluations_of(folder)
+    evaluations, damaged = read_evaluations(folder)
+    shown, more = samples(folder / "episodes")
+    truth, worse = _truth(folder / "truth")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
         (files("trainer") / "report.html.j2").read_text(encoding="utf-8")
     )
     start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
     with mpl.rc_context(_STYLE):
         curves, types = _curves(lines, evaluations), _types(evaluations)
-    return page.render(
-        recipe=tomllib.loads(options),
+    damaged += [*more, *worse]
+    made = page.render(
+        recipe=recipe,
+        damaged=damaged,
         options=options,
         evaluations=evaluations,
         test=evaluate.paired(start[1], end[1]) if start and end else None,
         curves=curves,
         types=types,
-        samples=samples(folder / "episodes"),
-        truth=_truth(folder / "truth"),
+        samples=shown,
+        truth=truth,
         long=_LONG,
         last=lines[-1] if lines else None,
     )
+    return made, damaged
 
 
-def _truth(folder: Path) -> dict[str, Any] | None:
-    """What `agent-envs truth` found of the run's policy, None before."""
+def _has_key(tree: Any, dotted: str) -> bool:
+    """Whether nested tables have a dotted key."""
+    for part in dotted.split("."):
+        if not isinstance(tree, dict) or part not in tree:
+            return False
+        tree = tree[part]
+    return True
+
+
+def _readable(
+    paths: Iterable[Path], read: Callable[[Path], _Read]
+) -> tuple[list[tuple[Path, _Read]], list[str]]:
+    """The files that can be read with their content, and what is wrong with the others."""
+    found, damaged = [], []
+    for path in paths:
+        try:
+            found.append((path, read(path)))
+        except (OSError, ValueError, TypeError, KeyError, EOFError) as error:
+            said = " ".join(str(error).split())
+            damaged.append(said if str(path) in said else f"{path} cannot be read ({said})")
+    return found, damaged
+
+
+def _numbered(folder: Path, ending: str) -> list[Path]:
+    """The files `step_N` of a folder, by increasing step."""
+    found = [path for path in folder.glob(f"step_*{ending}") if path.stem[5:].isdecimal()]
+    return sorted(found, key=lambda path: int(path.stem[5:]))
+
+
+def _truth(folder: Path) -> tuple[dict[str, Any] | None, list[str]]:
+    """What `agent-envs truth` found of the run's policy, None before; what is damaged."""
+    ranking = folder / "ranking.txt"
+    found, damaged = _readable([ranking] if ranking.is_file() else [], _read_truth)
+    return (found[0][1] if found else None), damaged
+
+
+def _read_truth(ranking: Path) -> dict[str, Any]:
     from markupsafe import Markup
 
-    if not (folder / "ranking.txt").is_file():
-        return None
     drawn = {
-        name: (folder / f"{name}.svg").read_text(encoding="utf-8")
+        name: ranking.with_name(f"{name}.svg").read_text(encoding="utf-8")
         for name in ("ranking", "episode")
     }
     return {
-        "about": json.loads((folder / "truth.json").read_text(encoding="utf-8")),
-        "table": (folder / "ranking.txt").read_text(encoding="utf-8"),
+        "about": json.loads(ranking.with_name("truth.json").read_text(encoding="utf-8")),
+        "table": ranking.read_text(encoding="utf-8"),
         **{name: Markup(text[text.index("<svg") :]) for name, text in drawn.items()},  # noqa: S704
     }
 
 
+def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
+    """(step, evaluation) of a run folder by increasing step, and which files are damaged."""
+    found, damaged = _readable(_numbered(folder / "eval", ".json"), evaluate.load)
+    return [(int(path.stem[5:]), one) for path, one in found], damaged
+
+
 def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
-    """(step, evaluation) of a run folder, by increasing step."""
-    found = sorted((folder / "eval").glob("step_*.json"), key=lambda path: int(path.stem[5:]))
-    return [(int(path.stem[5:]), evaluate.load(path)) for path in found]
+    """(step, evaluation) of a run folder by increasing step; damaged files are left out."""
+    return read_evaluations(folder)[0]
 
 
 def shades(credit: NDArray[np.float64]) -> list[Shade]:
@@ -170,26 +241,65 @@ def shades(credit: NDArray[np.float64]) -> list[Shade]:
     return cells
 
 
-def samples(folder: Path) -> list[Sample]:
-    """A success and a failure of one group of the last step, and an episode of the first step."""
-    paths = sorted(folder.glob("step_*.parquet"), key=lambda path: int(path.stem[5:]))
-    if not paths:
-        return []
+def samples(folder: Path) -> tuple[list[Sample], list[str]]:
+    """A success and a failure of one group of the last step, and an episode of the first step.
+
+    Files that cannot be read are left out and named.
+    """
+    damaged: list[str] = []
     chosen: list[Sample] = []
-    for path, wanted in ((paths[-1], (True, False)), (paths[0], (False,))):
-        if path == paths[0] and len(paths) == 1 and chosen:
+    paths = _numbered(folder, ".parquet")
+    shown: list[Path] = []
+    for order, wanted in ((paths[::-1], (True, False)), (paths, (False,))):
+        path, played, wrong = _first_readable(order)
+        damaged += [one for one in wrong if one not in damaged]
+        if path is None or path in shown:
             break
-        played, credit = recorded.read(path), _credit(path)
-        ends = np.cumsum([len(episode.steps) for episode in played]).tolist()
-        for index in _pick(played, wanted):
-            own = None if credit is None else credit[ends[index] - len(played[index].steps) :]
-            chosen.append(_sample(path.stem.replace("_", " "), played[index], own))
-    return chosen
+        shown.append(path)
+        credit, wrong = _credit(path, sum(len(episode.steps) for episode in played))
+        damaged += wrong
+        chosen += _chosen(path, played, credit, wanted)
+    return chosen, damaged
 
 
-def _credit(path: Path) -> NDArray[np.float64] | None:
+def _first_readable(paths: Sequence[Path]) -> tuple[Path | None, list[Episode], list[str]]:
+    """The first file of episodes that can be read, and what is wrong with those before it."""
+    damaged: list[str] = []
+    for path in paths:
+        found, wrong = _readable([path], recorded.read)
+        damaged += wrong
+        if found and found[0][1]:
+            return path, found[0][1], damaged
+    return None, [], damaged
+
+
+def _chosen(
+    path: Path,
+    played: Sequence[Episode],
+    credit: NDArray[np.float64] | None,
+    wanted: Sequence[bool],
+) -> list[Sample]:
+    """Samples with the wanted successes of one group of a file."""
+    ends = np.cumsum([len(episode.steps) for episode in played]).tolist()
+    made = []
+    for index in _pick(played, wanted):
+        own = None if credit is None else credit[ends[index] - len(played[index].steps) :]
+        made.append(_sample(path.stem.replace("_", " "), played[index], own))
+    return made
+
+
+def _credit(path: Path, turns: int) -> tuple[NDArray[np.float64] | None, list[str]]:
+    """The credit of each turn of a file of episodes, None without; what is wrong with it."""
     saved = path.with_suffix(".npy")
-    return np.load(saved, allow_pickle=False) if saved.is_file() else None
+
+    def read(file: Path) -> NDArray[np.float64]:
+        credit: NDArray[np.float64] = np.load(file, allow_pickle=False)
+        if credit.shape != (turns,) or credit.dtype.kind != "f" or not np.isfinite(credit).all():
+            raise ValueError(f"it needs {turns} finite numbers, one for each turn of {path.name}")
+        return credit
+
+    found, damaged = _readable([saved] if saved.is_file() else [], read)
+    return (found[0][1] if found else None), damaged
 
 
 def _pick(played: Sequence[Episode], wanted: Sequence[bool]) -> list[int]:
@@ -216,7 +326,7 @@ def _sample(step: str, episode: Episode, credit: NDArray[np.float64] | None) -> 
 def _curves(
     lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
 ) -> list[tuple[str, str]]:
-    stages = {s: [x for x in lines if x["stage"] == s] for s in ("sft", "rl")}
+    stages = {s: [x for x in lines if x.get("stage") == s] for s in ("sft", "rl")}
     learning = stages["rl"]
     drawn = []
     if learning or evaluations:
@@ -248,6 +358,7 @@ def _success(
     lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
 ) -> Figure:
     figure, axes = _figure()
+    lines = [line for line in lines if line.get("success") is not None and line.get("episodes")]
     if lines:
         steps = [line["step"] for line in lines]
         found = [evaluate.wilson(round(x["success"] * x["episodes"]), x["episodes"]) for x in lines]

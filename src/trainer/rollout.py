@@ -2,12 +2,14 @@
 
 The engine decides which replies are sampled together. Environments that wait for a server or are in
 worker processes are stepped in threads at the same time. The environment's last reward is the
-outcome of the episode; every other reward belongs to its turn.
+outcome of the episode; every other reward belongs to its turn. An environment that fails loses its
+episode and is replaced (`trainer.failures`); the others play on.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,11 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from agent_envs.prompt import unmarked, without_goal
-from agent_envs.vector import at_once, waits
+from agent_envs.vector import at_once, in_thread, waits
+from trainer import failures
 from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import graded, make_env
 from trainer.episodes import Episode, Step
+from trainer.failures import CAUGHT, Failure, transcript_of
 from trainer.integrations.episode import (
     TextEpisode,
     answer_of,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from agent_envs.panels import Panel
+    from credit.records import TurnRecord
     from trainer.engines import Reply, Sampler, Session
     from trainer.environments import Env, PromptOptions
     from trainer.integrations.episode import Result
@@ -176,7 +181,17 @@ class Rollouts:
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
     ) -> list[Episode]:
-        """Play one episode of each task, in the order of `tasks`.
+        """Play one episode of each task, in the order of `tasks`; see `attempt`.
+
+        Raises:
+            Exception: An environment failed: its error, after all others have played.
+        """
+        return failures.episodes(self.attempt(tasks, sampler, seed, first=first))
+
+    def attempt(
+        self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
+    ) -> list[Episode | Failure]:
+        """Play one episode of each task, in the order of `tasks`; some environments may fail.
 
         Args:
             tasks: The tasks.
@@ -189,24 +204,55 @@ class Rollouts:
         """
         seeds = conversation_seeds(seed, first, len(tasks))
         size = self.rows or len(tasks) or 1
-        played: list[Episode] = []
+        played: list[Episode | Failure] = []
         for at in range(0, len(tasks), size):
             part = tasks[at : at + size]
-            starts = zip(self.envs(len(part)), part, strict=True)
+            starts = list(zip(self.envs(len(part)), part, strict=True))
             try:
-                played += run(self._wave(list(starts), sampler, seeds[at : at + size]))
+                wave = run(self._wave(starts, sampler, seeds[at : at + size]))
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
                 self._workers.kill()
                 raise
+            for (env, _), one in zip(starts, wave, strict=True):
+                if isinstance(one, Failure):
+                    self.discard(env)
+            played += wave
         return played
+
+    def discard(self, env: gym.Env[str, str]) -> None:
+        """Take an environment that failed out of the pool, and close it as far as it can."""
+
+        def close() -> None:
+            with suppress(*CAUGHT):
+                env.close()
+
+        self._pool[:] = [one for one in self._pool if one is not env]
+        if waits(env):
+            in_thread(close)  # it may hang
+        else:
+            close()
 
     def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> Actor:
         """The start of an episode of a task in this environment, which is reset."""
-        opened = reset(env, task)
-        return Actor(env, task, opened, policy, context=self.prompt.context, blind=self.blind)
+        played = self.opened(task, env)
+        return Actor(env, task, played, policy, context=self.prompt.context, blind=self.blind)
+
+    def opened(self, task: Task, env: gym.Env[str, str]) -> TextEpisode:
+        """The start of an episode as text."""
+        return TextEpisode(env, reset(env, task), context=self.prompt.context)
 
     def resume(self, starts: Sequence[Start], sampler: Sampler, seed: int) -> list[Episode]:
+        """Play one episode from each start on; see `attempt_from`.
+
+        Raises:
+            Exception: An environment failed: its error, after all others have played.
+        """
+        return failures.episodes(self.attempt_from(starts, sampler, seed))
+
+    def attempt_from(
+        self, starts: Sequence[Start], sampler: Sampler, seed: int
+    ) -> list[Episode | Failure]:
         """Play one episode from each start on; its first steps are those of the start.
 
         The n-th start draws its replies with the n-th seed of `seed`, whatever else is played.
@@ -219,7 +265,7 @@ class Rollouts:
             raise ValueError("an episode with a policy as partner cannot be continued from a copy")
         seeds = conversation_seeds(seed, 0, len(starts))
         size = self.rows or len(starts) or 1
-        played: list[Episode] = []
+        played: list[Episode | Failure] = []
         for at in range(0, len(starts), size):
             part = [Start(one.actor.fork(), one.begun) for one in starts[at : at + size]]
             played += run(self._wave(part, sampler, seeds[at : at + size]))
@@ -230,7 +276,7 @@ class Rollouts:
         starts: Sequence[tuple[gym.Env[str, str], Task] | Start],
         sampler: Sampler,
         seeds: Sequence[int],
-    ) -> list[Episode]:
+    ) -> list[Episode | Failure]:
         """Play these tasks, or from these starts on, at the same time."""
         wave = _Wave(
             self,
@@ -263,17 +309,23 @@ class _Wave:
     session: Session
     listening: Listening | None
 
-    async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode:
+    async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode | Failure:
         """Play one task as conversation `row`."""
-        # A policy as partner may speak first; it samples in this thread.
-        start = partial(self.rollouts.start, task, self.sampler.policy, env)
-        return await self.go_on(
-            row, await called(env, start) if self.listening is None else start()
-        )
+        rollouts = self.rollouts
+        start = partial(rollouts.opened, task, env)
+        try:
+            # A policy as partner may speak first; it samples in this thread.
+            played = await called(env, start) if self.listening is None else start()
+        except CAUGHT as error:
+            failure = failures.failed(error, task=(task.task_id, task.group, task.seed))
+            return self._left(row, failure)
+        policy, context = self.sampler.policy, rollouts.prompt.context
+        actor = Actor(env, task, played, policy, context=context, blind=rollouts.blind)
+        return await self.go_on(row, actor)
 
-    async def go_on(self, row: int, actor: Actor, begun: Begun = UNBEGUN) -> Episode:
+    async def go_on(self, row: int, actor: Actor, begun: Begun = UNBEGUN) -> Episode | Failure:
         """Play an episode from where it is as conversation `row`."""
-        env, constrained = actor.env, self.sampler.decoding.decode == "admissible"
+        constrained = self.sampler.decoding.decode == "admissible"
         past = actor.past()
         while not actor.played.done and self._fits(actor, self.session.room(row) - len(past.ids)):
             actions = actor.played.info["admissible_actions"]
@@ -286,13 +338,21 @@ class _Wave:
             )
             past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
-                await self.listening.ask(row, (env, reply.text))
-            blinded = actor.blinded()
-            actor.take(reply, blinded, await called(env, partial(env.step, reply.text)))
+                await self.listening.ask(row, (actor.env, reply.text))
+            blinded, seen = actor.blinded(), (actor.played.observation, actor.played.images)
+            try:
+                record = await actor.step(reply)
+            except CAUGHT as error:
+                return self._left(row, actor.failure(error, (seen[0], reply.text)))
+            actor.record(reply, blinded, seen, record)
+        return self._left(row, actor.episode)
+
+    def _left(self, row: int, played: Episode | Failure) -> Episode | Failure:
+        """The result of conversation `row`, which is left."""
         self.session.leave(row)
         if self.listening is not None:
             self.listening.leave(row)
-        return actor.episode
+        return played
 
     def _fits(self, actor: Actor, free: int) -> bool:
         """Whether there is room for another reply; if not, the episode ends as truncated."""
@@ -326,7 +386,7 @@ class Actor:
         self,
         env: gym.Env[str, str],
         task: Task,
-        opened: tuple[Any, dict[str, Any]],
+        played: TextEpisode,
         policy: Policy,
         *,
         context: str,
@@ -334,7 +394,7 @@ class Actor:
     ) -> None:
         self.env, self.context, self.blind = env, context, blind
         self.policy = policy
-        self.played = TextEpisode(env, opened, context=context)
+        self.played = played
         self.used = 0  # tokens of the conversation so far
         self.first = self.played.observation, self.played.images
         self.prompt = self._tokens(self.played.message, self.played.images)
@@ -376,11 +436,36 @@ class Actor:
         """Blind prompts of the turn, by the part that they leave out."""
         return {what: self._without(what) for what in self.blind}
 
+    async def step(self, reply: Reply) -> TurnRecord:
+        """Step the environment with a reply: the record of the turn."""
+        result = await called(self.env, partial(self.env.step, reply.text))
+        return self.played.took(result)
+
+    def failure(self, error: BaseException, turn: tuple[str, str]) -> Failure:
+        """The record of an error in a turn, given as (observation, reply)."""
+        episode = self.episode
+        return failures.failed(
+            error,
+            task=(episode.task_id, episode.group, episode.seed),
+            turn=len(episode.steps),
+            transcript=transcript_of(episode, turn),
+        )
+
     def take(self, reply: Reply, blind: dict[str, list[int]], result: Result) -> None:
         """Record one turn: the reply, its blind prompts, and the result of `env.step`."""
+        seen = self.played.observation, self.played.images
+        self.record(reply, blind, seen, self.played.took(result))
+
+    def record(
+        self,
+        reply: Reply,
+        blind: dict[str, list[int]],
+        before: tuple[str, list[Picture]],
+        record: TurnRecord,
+    ) -> None:
+        """Record one turn: the reply, its blind prompts, what was seen before it, its result."""
         played, episode = self.played, self.episode
-        seen, images = played.observation, played.images
-        record = played.took(result)
+        seen, images = before
         episode.outcome, episode.partner_outcome = played.outcome, played.partner_outcome
         episode.success, episode.truncated = played.success, played.truncated
         episode.steps.append(

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
 FORM = "<think>{thought}</think><action>{action}</action>"
 
@@ -47,6 +47,8 @@ class Sampling(Decoding):
             sampling).
         ahead: 1 samples the next step during this step's update, with the weights before it; needs
             an engine with weights of its own.
+        failures: Share of the episodes of a step that may be lost because their environment failed;
+            more end the run. One is always allowed, unless this is 0.
         recorded: With credit.name "dpo", folder of episode files (`episodes/` of a run) to learn
             from instead of new rollouts; "" for new rollouts.
     """
@@ -59,4 +61,5 @@ class Sampling(Decoding):
     max_tokens: Positive = 4096
     redraws: Count = 0
     ahead: Annotated[int, Field(ge=0, le=1)] = 0
+    failures: Share = 0.05
     recorded: str = ""

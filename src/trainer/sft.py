@@ -15,8 +15,10 @@ from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
 from agent_envs.imports import told
 from agent_envs.vector import waits
+from trainer import failures
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
+from trainer.failures import CAUGHT, Failure
 from trainer.integrations.episode import opening, shown
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.recipes import RecipeError
@@ -92,7 +94,20 @@ def _told(name: str, call: Callable[[], Any]) -> Any:
 def demonstrate(
     rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
 ) -> list[Episode]:
-    """Episodes of an expert, without those that it did not solve; the processes divide the tasks.
+    """Episodes of an expert, without those that it did not solve; see `attempt`.
+
+    Raises:
+        Exception: An environment failed: its error, after all others have played.
+    """
+    return failures.episodes(attempt(rollouts, tasks, policy, expert))
+
+
+def attempt(
+    rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
+) -> list[Episode | Failure]:
+    """Episodes of an expert; the processes divide the tasks.
+
+    Those that the expert did not solve are left out. Some environments may fail.
 
     Args:
         rollouts: Rollouts whose environments are played.
@@ -105,23 +120,38 @@ def demonstrate(
     """
     from trainer import parallel  # torch: workers do without
 
-    (first,) = rollouts.envs(1)
     mine = [tasks[number] for number in parallel.share(len(tasks))]
-    envs = rollouts.envs(len(mine)) if waits(first) else [first] * len(mine)
-    context = rollouts.prompt.context
-    plays = [
-        partial(applied, env, _play, task, expert, context, task=task.task_id)
-        for env, task in zip(envs, mine, strict=True)
-    ]
-    parts = parallel.gathered(partial(together, envs, plays))
-    played = [one for part in parts for one in part if one.info["success"]]
-    if not played:
+    parts = parallel.gathered(partial(_shown, rollouts, mine, expert))
+    played = [one for part in parts for one in part]
+    failed = sum(isinstance(one, Failure) for one in played)
+    shown = [one for one in played if isinstance(one, Failure) or one.info["success"]]
+    if len(shown) == failed < len(tasks):
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "
             f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
             "sft.expert"
         )
-    return [_encoded(one, policy, form_of(first) or FORM) for one in played]
+    form = form_of(rollouts.envs(1)[0]) or FORM
+    return [one if isinstance(one, Failure) else _encoded(one, policy, form) for one in shown]
+
+
+def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Played | Failure]:
+    """The expert's episodes, at the same time if the environments wait for servers."""
+    (first,) = rollouts.envs(1)
+    envs = rollouts.envs(len(tasks)) if waits(first) else []
+
+    def play(number: int) -> _Played | Failure:
+        env = envs[number] if envs else rollouts.envs(1)[0]  # a new one after a failure
+        task, context = tasks[number], rollouts.prompt.context
+        try:
+            played = applied(env, _play, task, expert, context, task=task.task_id)
+        except CAUGHT as error:  # of its worker process
+            played = failures.failed(error, task=(task.task_id, task.group, task.seed))
+        if isinstance(played, Failure):
+            rollouts.discard(env)
+        return played
+
+    return together(envs, [partial(play, number) for number in range(len(tasks))])
 
 
 @dataclasses.dataclass
@@ -135,10 +165,21 @@ class _Played:
     images: list[list[Picture]] = dataclasses.field(default_factory=list)
 
 
-def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Played:
+def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Played | Failure:
     """Play one task with an expert."""
     form = form_of(env) or FORM
-    observation, info = reset(env, task)
+    played: _Played | None = None
+
+    def failed(error: BaseException) -> Failure:
+        turns = played.turns if played else []
+        said = [(seen, form.format(thought="", action=action)) for seen, action in turns]
+        where = task.task_id, task.group, task.seed
+        return failures.failed(error, task=where, turn=max(0, len(turns) - 1), transcript=said)
+
+    try:
+        observation, info = reset(env, task)
+    except CAUGHT as error:
+        return failed(error)
     expert = _told(name, partial(expert_of, env, name))
     played = _Played(context, info)
     done = False
@@ -156,7 +197,10 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
             )
         played.thoughts.append(thought)
         reply = form.format(thought="", action=action)
-        observation, _, terminated, truncated, played.info = env.step(reply)
+        try:
+            observation, _, terminated, truncated, played.info = env.step(reply)
+        except CAUGHT as error:
+            return failed(error)
         done = terminated or truncated
     return played
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import wait
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +29,13 @@ import torch
 
 import credit
 from agent_envs import endpoint
-from agent_envs.vector import in_thread
+from agent_envs.vector import in_thread, waits
 from trainer import episodes as recorded
-from trainer import evaluate, memory, parallel, report, sft, sharding
+from trainer import evaluate, failures, memory, parallel, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
+    attempt,
     cores,
     derive,
     evaluate_policy,
@@ -40,16 +43,18 @@ from trainer.build import (
     make_method,
     make_rollouts,
     make_sampler,
-    play,
 )
 from trainer.checkpoint import Checkpoints
+from trainer.contention import Clock, contended
 from trainer.correction import corrected, fill_entropies
 from trainer.engines.factory import make_engine
 from trainer.environments import check_success
 from trainer.learner import Learner
+from trainer.lock import locked
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
 from trainer.rollout import draw_tasks
+from trainer.stopping import Stop, Stopped, handled
 from trainer.update import update_mask
 
 if TYPE_CHECKING:
@@ -63,6 +68,8 @@ if TYPE_CHECKING:
     from trainer.batch import Row
     from trainer.engines import Sampler
     from trainer.episodes import Episode
+    from trainer.failures import Failure
+    from trainer.lock import FolderLock
     from trainer.methods import Method
     from trainer.policy import Policy
     from trainer.recipe import Recipe
@@ -77,6 +84,7 @@ FREE = {
     "env.processes",
     "env.step_seconds",
     "sampling.actors",
+    "sampling.failures",
     "engine.urls",
     "engine.memory",
     "engine.seconds",
@@ -153,15 +161,21 @@ def train(
 
     Raises:
         RunError: The folder or the recipe cannot be used.
+        LockedError: Another process trains in the folder.
         CheckpointError: A checkpoint cannot be written, or all existing ones are damaged.
+        LimitError: Too many environments failed.
         RankError: Another process of the run failed.
+        Stopped: A signal stopped the run, after a checkpoint.
     """
-    with parallel.joined(recipe.policy.device):
+    with ExitStack() as held:
+        held.enter_context(parallel.joined(recipe.policy.device))
+        stop = held.enter_context(handled())
         parallel.check_alike("recipe", repr(recipe))
+        lock = parallel.first_only(lambda: held.enter_context(locked(folder)))
         parallel.first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
-        run = _Run(recipe, folder)  # refuses a bad recipe before anything is written
-        parallel.first(lambda: _prepare(recipe, folder))
+        run = _Run(recipe, folder, stop)  # refuses a bad recipe before anything is written
+        parallel.first(lambda: _prepare(recipe, folder, lock, resume=resume))
         parallel.check_shared(folder)
         if parallel.rank():
             run.go(Silent())
@@ -172,9 +186,12 @@ def train(
             report.write(folder)
 
 
-def _prepare(recipe: Recipe, folder: Path) -> None:
-    """Make the run folder, with its recipe."""
+def _prepare(recipe: Recipe, folder: Path, lock: FolderLock | None, *, resume: bool) -> None:
+    """Make the run folder, with its recipe, and lock it."""
     folder.mkdir(parents=True, exist_ok=True)
+    if lock is not None:
+        lock.take()
+    check_folder(recipe, folder, resume=resume)  # another process may have been here since
     recipes.save(recipe, folder / "config.toml")
 
 
@@ -184,11 +201,24 @@ def _write_episodes(path: Path, played: Sequence[Episode], advantage: NDArray[np
     recorded.write(path, played)  # written last: if this file exists, its credit does, too
 
 
+def _informative(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
+    """The groups with unequal outcomes, numbered from `first` on."""
+    if not played:
+        return []
+    informative = credit.filters.informative(credit.Turns.from_episodes(played))
+    fresh = [episode for episode, keep in zip(played, informative, strict=True) if keep]
+    groups = [list(group) for _, group in groupby(fresh, key=lambda episode: episode.group)]
+    for number, group in enumerate(groups, start=first):
+        for episode in group:
+            episode.group = number
+    return groups
+
+
 class _Run:
     """The state of a run: policy, method, environments, checkpoints and the current step."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
-        self.recipe, self.folder = recipe, folder
+    def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
+        self.recipe, self.folder, self.stop = recipe, folder, stop
         self.method = make_method(recipe)
         if recipe.sampling.recorded and recipe.credit.name != "dpo":
             raise RunError(
@@ -214,12 +244,13 @@ class _Run:
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
-        self.ahead: Future[list[Episode]] | None = None
+        self.ahead: Future[tuple[list[Episode | Failure], int]] | None = None
         self.used = endpoint.used()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
+        self.contended, self.failed = False, 0.0
 
     def go(self, log: Metrics | Silent) -> None:
         """Run all remaining steps."""
@@ -235,17 +266,20 @@ class _Run:
 
     def _steps(self, warm: int, total: int) -> None:
         """Run the steps up to number `total`, of which `warm` imitate."""
+        self._stop_if_asked()
         if self.step == 0 and not warm:
             self._start()
         while self.step < total:
+            self._stop_if_asked()
             self.step += 1
-            began = time.monotonic()
+            began, clock = time.monotonic(), Clock.now()
             values = self.imitate() if self.step <= warm else self.improve()
             if self.ahead is not None:
                 wait([self.ahead])  # nothing is sampled while weights change
             if self.step >= warm:  # before, nothing is sampled at all
                 self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
+            self._watch(clock)
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
             stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
@@ -254,6 +288,19 @@ class _Run:
                 self._start()
             elif self._due(self.recipe.run.save_every, warm, total):
                 self.checkpoints.save(self.step, self._write)
+
+    def _stop_if_asked(self) -> None:
+        """Write a checkpoint and end the run if a signal was received.
+
+        Raises:
+            Stopped: It was.
+        """
+        number = self.stop.agreed()
+        if not number:
+            return
+        if self.step and self.step not in parallel.first(self.checkpoints.steps):
+            self.checkpoints.save(self.step, self._write)
+        raise Stopped(f"stopped after step {self.step}" if self.step else "stopped", number)
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""
@@ -264,9 +311,11 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
-        shown = sft.demonstrate(self.training, drawn, self.policy, self.recipe.sft.expert)
+        shown = self._kept(
+            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert), len(drawn)
+        )
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
-        return sft.imitate(self.learner, rows)
+        return sft.imitate(self.learner, rows) | {"failed": self.failed}
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the algorithm box of this module."""
@@ -287,7 +336,8 @@ class _Run:
             rollouts=self.training,
             sampler=self._sampler(),
         )
-        rows, advantage, learned, more = self.method.credit(experience)
+        rows, advantage, learned, more, failed = self.method.credit(experience)
+        self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
             mask = update_mask(played, advantage)
@@ -301,9 +351,19 @@ class _Run:
                 kl_coefficient=self.kl_coefficient,
                 more=more,
             )
+        if not rows:
+            self.log.say(
+                f"step {self.step}: no update, because no group has anything to learn from: all "
+                "outcomes of a group are equal"
+            )
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
-        speed = {"tokens": tokens, "tokens_per_second": tokens / seconds}
+        speed = {
+            "tokens": tokens,
+            "tokens_per_second": tokens / seconds,
+            "failed": self.failed,
+            "skipped": float(not rows),
+        }
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
         return self._watched(values | differences | describe(played) | speed)
 
@@ -335,24 +395,28 @@ class _Run:
     def _sampled(self) -> list[Episode]:
         """Rollouts of this step; with `sampling.ahead`, those of the next are started."""
         ahead, self.ahead = self.ahead, None
-        played = self._played(self.step) if ahead is None else ahead.result()
+        played, tried = self._played(self.step) if ahead is None else ahead.result()
         if self.recipe.sampling.ahead and self.step < self.recipe.sft.steps + self.recipe.run.steps:
             self.ahead = in_thread(partial(self._played, self.step + 1))
-        return played
+        return self._kept(played, tried)
 
     def _sampler(self) -> Sampler:
         """The policy at the temperature of training."""
         temperature = self.recipe.sampling.temperature
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
 
-    def _played(self, step: int) -> list[Episode]:
-        """Rollouts of newly drawn tasks; `sampling.redraws` replaces groups of equal outcomes."""
+    def _played(self, step: int) -> tuple[list[Episode | Failure], int]:
+        """Rollouts of newly drawn tasks, and how many were tried.
+
+        `sampling.redraws` replaces groups of equal outcomes.
+        """
         sampling = self.recipe.sampling
-        kept: list[Episode] = []
+        kept: list[list[Episode]] = []
         last: list[Episode] = []
-        sampler = self._sampler()
-        for attempt in range(sampling.redraws + 1):
-            missing = sampling.tasks - len(kept) // sampling.rollouts
+        failed: list[Failure] = []
+        sampler, tried = self._sampler(), 0
+        for number in range(sampling.redraws + 1):
+            missing = sampling.tasks - len(kept)
             if not missing:
                 break
             drawn = draw_tasks(
@@ -360,20 +424,48 @@ class _Run:
                 tasks=missing,
                 rollouts=sampling.rollouts,
                 seed=self.recipe.run.seed,
-                step=step + attempt * _REDRAW,
+                step=step + number * _REDRAW,
             )
-            purpose = f"play {attempt}" if attempt else "play"
+            purpose = f"play {number}" if number else "play"
             seed = derive(self.recipe.run.seed, step, purpose)
-            last = play(self.training, drawn, sampler, seed, group=sampling.rollouts)
+            played = attempt(self.training, drawn, sampler, seed, group=sampling.rollouts)
             if not sampling.redraws:
-                return last
-            informative = credit.filters.informative(credit.Turns.from_episodes(last))
-            first = len(kept) // sampling.rollouts
-            fresh = [episode for episode, keep in zip(last, informative, strict=True) if keep]
-            for place, episode in enumerate(fresh):
-                episode.group = first + place // sampling.rollouts
-            kept += fresh
-        return kept or last
+                return played, len(drawn)
+            tried += len(drawn)
+            last, lost = failures.divided(played)
+            failed += lost
+            kept += _informative(last, first=len(kept))
+        found = [one for group in kept for one in group] or last
+        return [*found, *failed], tried
+
+    def _kept(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
+        """The episodes without those that failed, which are noted.
+
+        Raises:
+            LimitError: More failed than `sampling.failures` allows.
+        """
+        episodes, failed = failures.divided(played)
+        self._note(failed, "episode")
+        self.failed = len(failed) / tried
+        limit = self.recipe.sampling.failures
+        failures.check_limit(failed, tried, limit, f"step {self.step}")
+        return episodes
+
+    def _note(self, failed: Sequence[Failure], part: str) -> None:
+        """Write a file for each failure, and say the first."""
+        folder = self.folder / failures.FOLDER
+
+        def write() -> None:
+            for number, failure in enumerate(failed):
+                path = folder / f"step_{self.step}_{part}_{number}.json"
+                failure.save(path, step=self.step, part=part, env=self.recipe.env.id)
+
+        if failed:
+            parallel.first(write)
+            self.log.say(
+                f"warning: step {self.step}: the environment failed in {len(failed)} of the "
+                f"{part}s, see {folder}; the first, {failed[0]}"
+            )
 
     def _recorded(self) -> list[Episode]:
         """Groups of one of the recorded files, newly drawn every step."""
@@ -399,7 +491,10 @@ class _Run:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
         temperature = self.recipe.eval.temperature
         sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
-        result = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
+        result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
+        self._note(failed, "evaluation")
+        limit, tried = self.recipe.sampling.failures, len(self.panel.task_ids)
+        failures.check_limit(failed, tried, limit, f"step {self.step}, evaluation")
         parallel.first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
@@ -481,6 +576,16 @@ class _Run:
         if self.step >= self.recipe.sft.steps:
             self.method.begin(self.policy, self.folder)
             self.method.restore(path)
+
+    def _watch(self, before: Clock) -> None:
+        """Say once if others use this machine's cores; waiting for servers is no sign of it."""
+        computes = self.policy.device.type == "cpu" and self.recipe.engine.name == "own"
+        if self.contended or not computes or waits(self.training.envs(1)[0]):
+            return
+        said = contended(Clock.now().since(before), torch.get_num_threads())
+        if said:
+            self.contended = True
+            self.log.say(f"warning: step {self.step}: {said}")
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trainer.environments import Env, PromptOptions
 
-    Held = list[gym.Env[str, str]]
+    Held = list[gym.Env[str, str] | None]
 
 GRACE = 5.0
 """Seconds in which a worker whose pipe is closed ends its call and closes its environments."""
@@ -35,6 +35,10 @@ GRACE = 5.0
 def serve(handle: int) -> None:
     """Execute the calls that come through a pipe, until it is closed."""
     pipe = Connection(handle)
+    # Slurm signals all processes of a job; the owner still needs this one to end its step. What it
+    # starts gets the default again, since a handler is not inherited.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     calls: SimpleQueue[bytes | None] = SimpleQueue()
     Thread(target=_receive, args=(pipe, calls), daemon=True).start()
     held: Held = []
@@ -43,7 +47,8 @@ def serve(handle: int) -> None:
         with suppress(OSError):  # the owner has ended
             pipe.send_bytes(answer)
     for env in held:
-        env.close()
+        if env is not None:
+            env.close()
 
 
 def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
@@ -61,6 +66,8 @@ def _answer(held: Held, call: bytes) -> bytes:
     try:
         function, given = pickle.loads(call)  # noqa: S301 - from our owner
         return pickle.dumps((True, function(held, *given)))
+    except SystemExit as error:
+        return pickle.dumps((False, RuntimeError(f"the environment called exit: {error!r}")))
     except Exception as error:  # noqa: BLE001 - raised by the owner
         error.add_note(f"In the worker process:\n{traceback.format_exc()}")
         try:
@@ -89,9 +96,18 @@ def turn(
 
 def apply(held: Held, number: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     """Call a function with an environment."""
-    return function(held[number], *given)
+    env: Any = held[number]
+    return function(env, *given)
+
+
+def close(held: Held, number: int) -> None:
+    """Close an environment that is not used any more."""
+    env, held[number] = held[number], None
+    if env is not None:
+        env.close()
 
 
 def panel(held: Held, number: int) -> Any:
     """The panel of an environment."""
-    return held[number].unwrapped.panel  # type: ignore[attr-defined]
+    env: Any = held[number]
+    return env.unwrapped.panel

@@ -201,7 +201,7 @@ def test_what_ships_is_reliable_and_agrees_with_fresh_rollouts(path):
 
 def test_several_environments_ship_with_two_policies_each():
     names = {path.stem.rpartition("_")[0] for path in SHIPPED}
-    assert len(names) >= 5
+    assert len(names) >= 6
     assert len(SHIPPED) == 2 * len(names)
 
 

@@ -204,3 +204,17 @@ def test_an_impossible_out_is_refused_before_the_work(tmp_path, path, folder, me
 def test_a_possible_out_is_left_untouched(tmp_path, path, folder):
     check_out(tmp_path / path, folder=folder)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"[]", b"{}", b"3", b"null", b"", b"\xff", b'{"a": 1}', b'{"a": []}', b'{"a": ["x", "y"]}',
+     b"[" * 100_000],
+)  # fmt: skip
+def test_a_damaged_manifest_is_a_damaged_checkpoint(manifest, tmp_path):
+    kept = Checkpoints(tmp_path)
+    for step in (1, 2):
+        kept.save(step, lambda folder: (folder / "weights").write_text("w"))
+    (tmp_path / "step_2" / "manifest.json").write_bytes(manifest)
+    with pytest.warns(UserWarning, match=r"step_2/manifest\.json .*; continuing from .*step_1"):
+        assert kept.latest().name == "step_1"

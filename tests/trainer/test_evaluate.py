@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import comb
 
@@ -136,3 +137,29 @@ def panel():
     from agent_envs.panels import Panel
 
     return Panel("valid_unseen", ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("success", [1, 0]),
+        ("success", []),
+        ("success", 3),
+        ("task_ids", []),
+        ("returns", ["a"]),
+        ("turns", None),
+        ("valid", "x"),
+        ("split", 3),
+    ],
+)
+def test_an_evaluation_with_another_field_is_refused(name, value, tmp_path):
+    ids = ["a"]
+    tree = dict.fromkeys(("split", "source", "panel_hash", "decoding"), "x")
+    tree |= {"task_ids": ids, "task_types": [""], "success": [True], "returns": [1.0]}
+    tree |= {"turns": [2], "valid": 1.0, "repeated": 0.0}
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps(tree))
+    assert evaluate.load(path).overall.rate == 1.0
+    path.write_text(json.dumps(tree | {name: value}))
+    with pytest.raises(ValueError, match=r"e\.json holds no evaluation"):
+        evaluate.load(path)

@@ -90,3 +90,51 @@ def test_a_bar_on_a_terminal(tmp_path):
     shown = console.file.getvalue()
     for part in ("4/10", "success 50%", "valid 90%", "return 0.40", "1,234 tokens/s", "eta"):
         assert part in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[1]",
+        b"null",
+        b"3",
+        b"\xff\xfe",
+        b"{}",
+        b'{"step": "1", "stage": "rl"}',
+        b'{"step": 1, "stage": 2}',
+        b'{"step": 1, "stage": "sft", "loss": "low"}',
+        b'{"step": 1, "stage": "sft", "loss": [1]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_line_that_is_none_of_ours_is_named(line, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 0, "stage": "start"}\n' + line + b"\n")
+    with pytest.raises(
+        metrics.MetricsError, match=r"metrics\.jsonl line 2 is not (a line of a log|JSON) "
+    ):
+        metrics.read(path)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_step_of_any_length_has_an_eta(terminal, tmp_path, monkeypatch):
+    """Steps of 100 s; 12 of 20 are done after two of them, after a resume."""
+    clock = [1000.0]
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
+    page = Console(file=io.StringIO(), width=120, force_terminal=terminal, color_system=None)
+    with metrics.Metrics(tmp_path, {"rl": 20}, console=page) as log:
+        for done in (11, 12):
+            clock[0] += 100
+            log.log(done, "rl", done, {"success": 0.5, "episodes": 2})
+        log._progress.refresh()
+        assert "eta 13:20" in page.file.getvalue()  # 8 steps of 100 s
+        if terminal:
+            clock[0] += 60
+            log._progress.refresh()
+            assert "eta 12:20" in page.file.getvalue()
+
+
+def test_durations():
+    assert [metrics.duration(x) for x in (0, 59.4, 60, 725, 3600, 90061)] == [
+        "0 s", "59 s", "1:00", "12:05", "1:00:00", "25:01:01",
+    ]  # fmt: skip

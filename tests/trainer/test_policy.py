@@ -224,3 +224,11 @@ def test_an_adapter_names_its_base_and_not_where_it_lay(tmp_path):
         torch.equal(one, other)
         for one, other in zip(policy.parameters(), again.parameters(), strict=True)
     )
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta", "", "CPU", "cuda:99", "nothing:3"])
+def test_a_device_that_is_not_here_is_refused_in_one_line(device, tiny_folder):
+    message = rf"policy\.device='{device}' is not available.*; this machine has cpu.*'auto'$"
+    with pytest.raises(ValueError, match=message) as raised:
+        Policy.load(str(tiny_folder), device=device)
+    assert len(str(raised.value)) < 300

@@ -185,7 +185,10 @@ def test_an_override_of_the_estimator_drops_the_options_of_the_one_before():
         ("webshop gigpo pocket pocket", "'pocket' is given twice; give it once"),
         ("/", "/ is a folder without a config.toml"),
         ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
-        ("alfword mgr", "'alfword', did you mean 'alfworld'.*; methods: .*gigpo.*; models: pocket"),
+        (
+            "alfword mgr",
+            r"'alfword', did you mean 'alfworld'\? \(nearest are alfworld, \w+, \w+\); `",
+        ),
         ("", "ENVIRONMENT METHOD"),
     ],
 )
@@ -276,7 +279,8 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("lora=3", r"'lora' is a section, .* policy\.lora\.rank"),
         ("nope=1", r"no option 'nope'; the sections are run, env, prompt"),
         ("upd.x=1", r"no option 'upd\.x'; the sections are run"),
-        ("run.x=1", r"no option 'run\.x'; run has run\.seed, run\.steps"),
+        ("run.x=1", r"no option 'run\.x'; run has run\.\w+, run\.\w+, run\.\w+ and \d more, see"),
+        ("step=1", r"did you mean '\w+\.steps'\? \(near are also [\w.]+ and [\w.]+\)$"),
         ("policy.lora.rnk=1", r"did you mean 'policy\.lora\.rank'"),
         ("=1", "an option is key=value"),
         ("name=x/../../y", r"name = 'x/\.\./\.\./y': a recipe's name is one plain name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,7 +157,7 @@ def test_samples_show_both_ends_of_one_group(tmp_path):
     ]
     episodes.write(tmp_path / "step_3.parquet", played)
     np.save(tmp_path / "step_3.npy", np.arange(17.0))  # turns: 5 + 5 + 7
-    shown = report.samples(tmp_path)
+    shown, _ = report.samples(tmp_path)
     assert [(s.episode.group, s.episode.success) for s in shown] == [(1, True), (1, False)]
     assert [turn.shade.credit for turn in shown[0].turns] == [10, 11, 12, 13, 14, 15, 16]
     assert [turn.shade.credit for turn in shown[1].turns] == [5, 6, 7, 8, 9]
@@ -164,7 +165,7 @@ def test_samples_show_both_ends_of_one_group(tmp_path):
 
 def test_samples_without_credit_are_not_shaded(tmp_path):
     episodes.write(tmp_path / "step_3.parquet", [episode(success=True)])
-    (only,) = report.samples(tmp_path)
+    (only,), _ = report.samples(tmp_path)
     assert {turn.shade.credit for turn in only.turns} == {None}
     assert [turn.state for turn in only.turns] == [1, 1, 2, 3, 2, 3, 4]
     assert [turn.again for turn in only.turns] == [False, True, False, False, True, True, False]
@@ -228,3 +229,70 @@ class TestInABrowser:
         assert colours[0] == "rgba(118, 42, 131, 0.55)"
         assert colours[-1].startswith("rgba(27, 120, 55")
         assert len(set(colours)) == 7
+
+
+DAMAGE = {
+    "nothing": b"",
+    "text": b"hello",
+    "no utf-8": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "an object": b"{}",
+    "a number": b"3",
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["eval/step_4.json", "episodes/step_4.parquet", "episodes/step_4.npy"]
+)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
+    folder = run_folder(tmp_path)
+    path = next(iter(sorted((folder / name).parent.glob(f"*{Path(name).suffix}"))[::-1]))
+    path.write_bytes(DAMAGE[damage])
+    with pytest.warns(UserWarning, match=f"left out of .*report.html: .*{path.name}"):
+        report.write(folder)
+    assert f"Left out: {path}" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".parquet", ".npy"])
+def test_a_truncated_record_is_left_out(suffix, tmp_path):
+    folder = run_folder(tmp_path)
+    for path in folder.rglob(f"step_*{suffix}"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.warns(UserWarning, match="left out of"):
+        report.write(folder)
+
+
+@pytest.mark.parametrize(
+    "credit", [np.zeros((2, 2)), np.zeros(1), np.full(5, np.nan), np.array(["a"] * 5)]
+)
+def test_credit_of_another_shape_or_type_is_left_out(credit, tmp_path):
+    folder = run_folder(tmp_path)
+    path = max((folder / "episodes").glob("*.npy"))
+    np.save(path, credit)
+    with pytest.warns(UserWarning, match=f"{path.name} cannot be read .*one for each turn"):
+        report.write(folder)
+
+
+@pytest.mark.parametrize("line", ['{"step": 9}', '{"step": 9, "stage": "rl", "success": null}'])
+def test_a_line_without_figures_is_no_point_of_a_curve(line, tmp_path):
+    folder = run_folder(tmp_path)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    report.write(folder)
+
+
+def test_files_of_other_names_are_not_records(tmp_path):
+    folder = run_folder(tmp_path)
+    for name in ("eval/step_x.json", "episodes/step_.parquet", "eval/notes.json"):
+        (folder / name).write_bytes(b"")
+    report.write(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[run]\nsteps = ", b"\xff\xfe", b"run = 3\n"])
+def test_a_damaged_config_is_named(content, tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "config.toml").write_bytes(content)
+    with pytest.raises(ValueError, match=r"config\.toml is (damaged|incomplete): .*restore it"):
+        report.write(folder)

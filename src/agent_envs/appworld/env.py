@@ -81,8 +81,9 @@ class AppWorld(AgentEnv):
         pass, also at the turn limit. "penalty": as "success", and -0.1 in each invalid turn.
 
     Ends:
-        `apis.supervisor.complete_task()` terminates, a success if all tests pass. `max_turns`
-        truncates.
+        `apis.supervisor.complete_task()` terminates, a success if all tests pass. An interpreter
+        that ended and whose earlier code does not run again terminates without success.
+        `max_turns` truncates.
 
     Tasks and splits:
         A task id is `<family>-<seed>`. 28 families, of difficulty 1 to 3 (one app, two, at least
@@ -116,8 +117,8 @@ class AppWorld(AgentEnv):
         reward: see Reward.
         progress: "tests" or "none".
         timeout: time limit of one execution in seconds.
-        sandbox: "strict", or "best-effort" if the kernel cannot isolate agent code from network,
-            files and processes.
+        sandbox: "strict" refuses machines whose kernel cannot isolate agent code; "best-effort"
+            warns.
         max_thinking: see Validity.
         max_turns: turn limit.
         render_mode: None or "ansi".
@@ -203,12 +204,13 @@ class AppWorld(AgentEnv):
         self.world.close()
 
     def _turn(self, observation: str, code: str, invalid: str = "") -> Turn:
-        ended = bool(code) and self.world.completed()
+        lost = bool(code) and self.world.lost()
+        ended = lost or (bool(code) and self.world.completed())
         last = ended or (bool(code or invalid) and self.turn + 1 >= self.max_turns)
         if last or (code and self.progress == "tests"):
             self._judged = self.world.evaluate()
         judged = self._judged
-        success = ended and not judged.failures
+        success = ended and not lost and not judged.failures
         return Turn(
             observation[:OBSERVATION_LENGTH],
             valid=not invalid,

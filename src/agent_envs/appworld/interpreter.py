@@ -34,8 +34,14 @@ DIED = (
     "Its variables are lost, those of the code before it are kept."
 )
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
+LOST = (
+    "Execution failed. Traceback:\nException: The interpreter ended before, and earlier code could "
+    "not be run again ({}).\nThe task has failed."
+)
 MALFORMED = "it sent what is no call"
 _TRIES = 2
+_AGAIN = 5  # earlier code may take this many times its time limit when it runs again,
+_GRACE = 10.0  # and these seconds: the machine may be busier than before
 _KEY = 32  # characters of a key; the interpreter is not trusted to send one
 
 
@@ -53,6 +59,10 @@ class _NonsenseError(Exception):
     """The process sent neither a call nor an output."""
 
 
+class _LostError(Exception):
+    """Earlier code did not run again; the message has the reason."""
+
+
 class Interpreter:
     """Runs the code of one episode in its own process, which starts on first use.
 
@@ -64,6 +74,7 @@ class Interpreter:
 
     Attributes:
         journal: The pieces of code that ran, each with the replies to its calls.
+        lost: Whether the episode cannot go on, since earlier code did not run again.
         key: Key of the state that later code can observe; equal for equal variables.
     """
 
@@ -72,7 +83,7 @@ class Interpreter:
         self.timeout = timeout
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[Reply]]] = []
-        self.key = ""
+        self.key, self.lost = "", False
         self._variables: str | None = ""
         self._process: _Process | None = None
 
@@ -80,27 +91,25 @@ class Interpreter:
         """Run `code` and return its output; `answer` replies to its calls.
 
         A process that is killed from outside is the machine's fault: the code runs once more, with
-        the recorded replies. A second kill, or any other end, is the fault of the code.
+        the recorded replies. A second kill, or any other end, is the fault of the code, and so is
+        earlier code that ends or hangs an interpreter when it runs again: the episode is `lost`.
 
         Raises:
-            SandboxError: No interpreter can be started, or earlier code cannot be run again.
+            SandboxError: No interpreter can be started.
         """
+        if self.lost:
+            return LOST.format("see above")
         if not code.strip():
             return NO_CODE
         replies: list[Reply] = []
         for tried in range(1, _TRIES + 1):
             try:
                 output = self._run(code, answer, replies)
-            except TimeoutError:
-                self.close()
-                return TIMED_OUT.format(self.timeout)
-            except _Ended as ended:
-                if ended.outside and tried < _TRIES:
+            except (_Ended, _LostError, _NonsenseError, TimeoutError) as error:
+                if isinstance(error, _Ended) and error.outside and tried < _TRIES:
                     continue
-                return DIED.format(ended)
-            except _NonsenseError:
                 self.close()
-                return DIED.format(MALFORMED)
+                return self._failed(error)
             except BaseException:
                 self.close()
                 raise
@@ -108,6 +117,15 @@ class Interpreter:
             self.key = self._key(code, replies)
             return output
         raise AssertionError("unreachable")
+
+    def _failed(self, error: Exception) -> str:
+        """The output of code that ended its process, in one of the ways."""
+        if isinstance(error, TimeoutError):
+            return TIMED_OUT.format(self.timeout)
+        if isinstance(error, _LostError):
+            self.lost = True
+            return LOST.format(error)
+        return DIED.format(error)
 
     def close(self) -> None:
         """End the process; the next `execute` starts another with the same state."""
@@ -132,17 +150,18 @@ class Interpreter:
 
     def _rebuilt(self) -> _Process:
         """A new process in which all code so far has run."""
-        process = self._new()
-        for code, replies in self.journal:
+        for tried in range(1, _TRIES + 1):
+            process = self._new()
             try:
-                self._converse(process, code, _nothing_new, list(replies))
-            except (_Ended, _NonsenseError, TimeoutError) as error:
+                for code, replies in self.journal:
+                    self._converse(process, code, _nothing_new, list(replies), again=True)
+            except (_Ended, _NonsenseError, _LostError, TimeoutError) as error:
                 process.end()
-                raise SandboxError(
-                    f"earlier code did not run again: {error!r}; the machine may be short "
-                    "of memory or time"
-                ) from error
-        return process
+                if isinstance(error, _Ended) and error.outside and tried < _TRIES:
+                    continue
+                raise _LostError(str(error) or type(error).__name__) from error
+            return process
+        raise AssertionError("unreachable")
 
     def _new(self) -> _Process:
         try:
@@ -150,9 +169,18 @@ class Interpreter:
         except SandboxError:  # once more; with another warden if this one has ended
             return _Process(warden(self.sandbox), self.opening)
 
-    def _converse(self, process: _Process, code: str, answer: Answer, replies: list[Reply]) -> str:
+    def _converse(
+        self,
+        process: _Process,
+        code: str,
+        answer: Answer,
+        replies: list[Reply],
+        *,
+        again: bool = False,
+    ) -> str:
         """Run `code`; its first calls get `replies`, further calls `answer`, which are appended."""
-        deadline, done = time.monotonic() + self.timeout, 0
+        limit = _AGAIN * self.timeout + _GRACE if again else self.timeout
+        deadline, done = time.monotonic() + limit, 0
         told: dict[str, Any] = {"code": code}
         while True:
             message = self._exchange(process, told, deadline)
@@ -171,7 +199,7 @@ class Interpreter:
             _tell(process.channel, told, deadline)
             message = receive(process.channel, deadline)
         except ValueError as error:
-            raise _NonsenseError from error
+            raise _NonsenseError(MALFORMED) from error
         except (EOFError, ConnectionError) as error:
             if self._process is process:
                 self._process = None
@@ -184,7 +212,7 @@ class Interpreter:
             app, api, given = message["call"]
             return str(app), str(api), dict(given)
         except (KeyError, TypeError, ValueError) as error:
-            raise _NonsenseError from error
+            raise _NonsenseError(MALFORMED) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_process": None, "journal": list(self.journal)}
@@ -201,7 +229,10 @@ class _Process:
         self._warden, self.owner = by, os.getpid()
         self.channel, self.number = by.start()
         self._finalizer = weakref.finalize(self, _hang_up, self.channel)
-        send(self.channel, opening)
+        try:
+            send(self.channel, opening)
+        except OSError as error:
+            raise SandboxError(f"the interpreter ended as it started: {error}") from error
 
     def end(self) -> int:
         """End it: its wait status."""
@@ -221,4 +252,4 @@ def _hang_up(channel: socket.socket) -> None:
 
 
 def _nothing_new(app: str, api: str, _: dict[str, Any]) -> Reply:
-    raise SandboxError(f"earlier code, run again, now calls apis.{app}.{api}; start a new episode")
+    raise _LostError(f"it now calls apis.{app}.{api}")

@@ -92,6 +92,10 @@ class MiniWorld:
         """Whether `complete_task` was called."""
         return self._session.ended is not None
 
+    def lost(self) -> bool:
+        """Whether the interpreter ended and cannot be restored, through the agent's code."""
+        return self._interpreter is not None and self._interpreter.lost
+
     def evaluate(self) -> Judged:
         """The tests of the task: each change, nothing else changed, completed, the answer."""
         session, plan = self._session, tasks.task(self.task_id).plan

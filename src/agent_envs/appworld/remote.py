@@ -119,6 +119,10 @@ class HttpWorld:
         """Whether the agent has ended the task."""
         return self._ask("task_completed") is True
 
+    def lost(self) -> bool:
+        """Never: a server that cannot be restored raises `BackendError`."""
+        return False
+
     def evaluate(self) -> Judged:
         """The benchmark's own tests."""
         told = self._ask("evaluate", suppress_errors=True, report=False)

@@ -22,16 +22,19 @@ from typing import Any
 from agent_envs.panels import one_of
 
 SANDBOXES = ("strict", "best-effort")
-NEEDED = ("network", "files", "processes")
 _STARTING = 60.0  # seconds that a warden may take to start
 _PACKAGES = ("agent_envs", "agent_envs.appworld")
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
 _BOOT = """
-import sys, types
+import gc, sys
+gc.disable()  # while modules are imported
+module = type(sys)
 root, control, jail = sys.argv[1:]
 for name in {packages}:
-    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name] = module(name)
     sys.modules[name].__path__ = [root + "/" + name.replace(".", "/")]
+from agent_envs.appworld.guest import places
+places.shorten()
 from agent_envs.appworld.guest import warden
 warden.main(int(control), jail)
 """.replace("{packages}", repr(_PACKAGES))
@@ -45,8 +48,9 @@ class Warden:
     """A process that forks interpreters in the jail.
 
     Attributes:
-        enforced: for "network", "files" and "processes", whether the kernel isolates agent code
-            from them, as tested.
+        enforced: for each class of `guest.probe`, whether the kernel isolates agent code from it,
+            as tested at the start.
+        lacking: the kernel's restrictions that this machine does not have, each with the reason.
 
     Raises:
         SandboxError: It does not start.
@@ -60,7 +64,7 @@ class Warden:
             with theirs:
                 self._process = _start(theirs, root)
             ours.settimeout(_STARTING)
-            told = ours.recv(1024)
+            told = ours.recv(8192)
         except OSError as error:
             told = str(error).encode()
         finally:
@@ -71,7 +75,9 @@ class Warden:
             raise SandboxError(
                 f"the sandbox's warden did not start ({sys.executable}): {told.decode()}"
             )
-        self.enforced: dict[str, bool] = json.loads(told)
+        report = json.loads(told)
+        self.enforced: dict[str, bool] = report["enforced"]
+        self.lacking = {layer: why for layer, why in report["refused"].items() if why}
 
     @property
     def pid(self) -> int:
@@ -122,7 +128,7 @@ def warden(sandbox: str = "strict") -> Warden:
 
     Raises:
         ValueError: `sandbox` is neither "strict" nor "best-effort".
-        SandboxError: "strict", and the kernel does not enforce all of `NEEDED`.
+        SandboxError: "strict", and the kernel does not enforce all classes of `guest.probe`.
     """
     one_of("sandbox", sandbox, SANDBOXES)
     found = _of_process(os.getpid())
@@ -130,20 +136,26 @@ def warden(sandbox: str = "strict") -> Warden:
         found.close()
         _of_process.cache_clear()
         found = _of_process(os.getpid())
-    missing = [name for name in NEEDED if not found.enforced[name]]
-    if missing and sandbox == "strict":
-        raise SandboxError(
-            f"the kernel does not isolate agent code from {', '.join(missing)}: allow user "
-            "namespaces (sysctl user.max_user_namespaces, or the container's seccomp profile), "
-            "run as root, or accept it with sandbox='best-effort'"
-        )
+    missing = [name for name, holds in found.enforced.items() if not holds]
     if missing:
-        warnings.warn(
-            f"only Python's own rules isolate agent code from {', '.join(missing)} here",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        lacks = "; ".join(f"{layer}: {why}" for layer, why in found.lacking.items())
+        told = f"this machine does not protect {', '.join(missing)} from agent code ({lacks})"
+        if sandbox == "strict":
+            raise SandboxError(f"{told}; {_remedy()}, or accept it with sandbox='best-effort'")
+        warnings.warn(f"{told}; do not run malicious code", RuntimeWarning, stacklevel=2)
     return found
+
+
+def _remedy() -> str:
+    """What gives a machine the missing protections."""
+    if sys.platform != "linux":
+        return "use Linux, in a virtual machine or a container"
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return "give the container a seccomp profile that allows seccomp, prctl and unshare"
+    return (
+        "use a kernel with seccomp filters and user namespaces (sysctl user.max_user_namespaces) "
+        "on x86-64 or aarch64"
+    )
 
 
 @cache

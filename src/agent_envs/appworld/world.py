@@ -52,6 +52,10 @@ class World(Protocol):
         """Whether the agent has ended the task."""
         ...
 
+    def lost(self) -> bool:
+        """Whether the agent's code made it impossible to go on with the task."""
+        ...
+
     def evaluate(self) -> Judged:
         """The current outcome of the task's tests."""
         ...

@@ -6,6 +6,7 @@ Not supported: proxies and passwords. Caching is done by `Cached`.
 from __future__ import annotations
 
 import json
+import logging
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_log = logging.getLogger(__name__)
 DIALECTS = ("auto", "queries", "query")
 _LARGEST = 1 << 26  # bytes of an answer
 _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
@@ -57,7 +59,8 @@ class Http:
     """Passages from the server at `url`, with retries.
 
     A failed connection, a time-out, HTTP 429 and 5xx are retried with exponential back-off, or
-    after the time in `Retry-After`. Other statuses are not retried. An answer has at most 64 MiB.
+    after the time in `Retry-After`, `retries` times and further until `outage` seconds were waited.
+    Other statuses are not retried. An answer has at most 64 MiB.
 
     Args:
         url: The server's address; the default path is `/retrieve`.
@@ -65,31 +68,41 @@ class Http:
             "query" (verl-agent, SkyRL: one query per request), or "auto": "queries" until the
             server refuses it with HTTP 422, then "query".
         timeout: Seconds for a whole answer, from the DNS look-up to the last byte.
-        retries: Further tries of a request.
+        retries: Further tries of a request, at least.
+        outage: Seconds to wait, between tries, for a server that is away or overloaded, such as one
+            that is started again.
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: An invalid address, api, time-out or number of tries.
+        ValueError: An invalid address, api, time-out, number of tries or outage.
     """
 
     waits = True
 
     def __init__(
-        self, url: str, *, api: str = "auto", timeout: float = 30.0, retries: int = 3
+        self,
+        url: str,
+        *,
+        api: str = "auto",
+        timeout: float = 30.0,
+        retries: int = 3,
+        outage: float = 60.0,
     ) -> None:
         one_of("api", api, DIALECTS)
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"url must be like 'http://127.0.0.1:8000/retrieve', got {url!r}")
-        if timeout <= 0 or retries < 0:
+        if timeout <= 0 or retries < 0 or not outage >= 0:
             raise ValueError(
-                f"timeout must be above 0 and retries at least 0, got {timeout} and {retries}"
+                "timeout must be above 0, retries and outage at least 0, got "
+                f"{timeout}, {retries} and {outage}"
             )
         require("httpx2", "search")
         self.url = url if parts.path.strip("/") else parts._replace(path="/retrieve").geturl()
         self.api = api
         self.timeout = timeout
         self.retries = retries
+        self.outage = outage
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """At most `k` passages for each query, in the server's order; an empty list is allowed.
@@ -124,15 +137,19 @@ class Http:
 
     def _post(self, body: bytes) -> bytes:
         """The server's answer, after as many tries as allowed."""
+        waited = 0.0
         for tried in count(1):
             reply = self._try(body)
             if reply.status == _OK:
                 break
-            if tried > self.retries or not reply.passing:
+            if (tried > self.retries and waited >= self.outage) or not reply.passing:
+                lasted = f" and {waited:.0f} s of waiting" if waited else ""
                 raise RetrievalError(
-                    f"{self.url} gave no passages in {tries(tried)}: {reply}", reply.status
+                    f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
                 )
-            pause(tried, reply.wait)
+            if tried == self.retries + 1:
+                _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
+            waited += pause(tried, reply.wait)
         return reply.data
 
     def _try(self, body: bytes) -> _Reply:
@@ -148,7 +165,8 @@ class Http:
 
     def __repr__(self) -> str:
         return (
-            f"Http({self.url!r}, api={self.api!r}, timeout={self.timeout}, retries={self.retries})"
+            f"Http({self.url!r}, api={self.api!r}, timeout={self.timeout}, "
+            f"retries={self.retries}, outage={self.outage})"
         )
 
 

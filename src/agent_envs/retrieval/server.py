@@ -1,7 +1,8 @@
 """Any retriever as a server with the APIs of Search-R1 and verl-agent, on Starlette and uvicorn.
 
-`POST /retrieve` accepts both, `GET /health` reports that the server is up. Requests that arrive
-during a search are batched in the next one. Not supported: encryption, passwords, more processes.
+`POST /retrieve` accepts both, `GET /health` reports that the server is up. Requests that wait are
+searched for together and in equal shares; one whose client left is dropped. Not supported:
+encryption, passwords, more processes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from agent_envs.retrieval.batches import Batches, SearchRequest, refusal, stoppe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 PATH = "/retrieve"
 BODY = 16 * 1024 * 1024  # bytes of a request
 QUERIES = 4_096  # per request; Search-R1 sends all of a step at once, 2,560 by default
-QUERY = 4_096  # characters of a query, the length limit of an action
+QUERY = 4_096  # characters of a query, the length limit of an action; the rest is cut off
 TOPK = 100  # passages of a query
 PASSAGES = 65_536  # of an answer
 GRACE = 10  # seconds that a running search may still take when the server stops
@@ -130,7 +132,7 @@ def _application(batches: Batches, topk: int) -> Starlette:
     async def retrieve(request: Request) -> Response:
         try:
             asked = read(await _body(request), topk)
-            found = await asyncio.wrap_future(batches.ask(asked)) if asked.queries else []
+            found = await _unless_left(request, batches.ask(asked)) if asked.queries else []
         except asyncio.CancelledError:  # it took longer than GRACE
             raise stopped() from None
         return _json({"result": [[_item(one, asked.scored) for one in of] for of in found]})
@@ -150,6 +152,25 @@ def _application(batches: Batches, topk: int) -> Starlette:
         routes=[Route(PATH, retrieve, methods=["POST"]), Route("/health", health)],
         exception_handlers={HTTPException: refuse, ClientDisconnect: gone},
     )
+
+
+async def _unless_left(request: Request, found: Future[Any]) -> Any:
+    """The result; it is cancelled when the client leaves, and raises `ClientDisconnect`."""
+    from starlette.requests import ClientDisconnect
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    answer, leaving = asyncio.wrap_future(found), asyncio.ensure_future(left())
+    try:
+        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        leaving.cancel()
 
 
 async def _body(request: Request) -> bytes:
@@ -198,9 +219,7 @@ def _queries(fields: dict[str, Any]) -> list[str]:
         raise refusal(422, f"queries are a list of texts, a query is one, got {queries!r:.100}")
     if len(queries) > QUERIES:
         raise refusal(413, f"a request has at most {QUERIES} queries, got {len(queries)}")
-    if (longest := max(map(len, queries), default=0)) > QUERY:
-        raise refusal(413, f"a query has at most {QUERY} characters, got one of {longest}")
-    return queries
+    return [query[:QUERY] for query in queries]
 
 
 def _item(passage: Passage, scored: bool) -> dict[str, Any]:

@@ -20,6 +20,9 @@ def main() -> None:
     """Run the command line; exits with 0, 1 after an error, or 2 after wrong usage."""
     if (here := str(Path.cwd())) not in sys.path:  # for environments of a user's own
         sys.path.append(here)
+    # Read when torch is loaded: threads that wait for each other sleep instead of spinning, which
+    # takes the cores from the thread that they wait for if others use the machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment, made
+from trainer.assignment import assignment, check_not_own, made
 
 
 def audit(
@@ -43,6 +43,7 @@ def audit(
     from agent_envs.testing import saying
 
     given = dict(map(assignment, options or ()))
+    check_not_own(given, "tasks", "episodes", "players", "word", "seed", "json")
     world = made(env, given, disable_env_checker=True)
     actions = saying(words) if words else None
     found = audited(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment
+from trainer.assignment import assignment, check_not_own
 
 
 def play(
@@ -28,8 +28,9 @@ def play(
     """Play an environment yourself and watch validity, progress, anchor and goal."""
     from trainer.cli import game
 
+    check_not_own(given := dict(map(assignment, options or ())), "seed", "task", "port", "browser")
     number = int(task) if task and task.isdecimal() else task
-    env_kwargs = dict(map(assignment, options or ()))
+    env_kwargs = given
     if browser:
         game.browse(env, seed=seed, task=number, env_kwargs=env_kwargs, port=port)
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment
+from trainer.assignment import assignment, check_not_own
 from trainer.cli.console import console
 
 
@@ -46,6 +46,7 @@ def serve(
     from trainer.integrations.gate import Limits
 
     given = dict(map(assignment, options or ()))
+    check_not_own(given, "host", "port", "sessions", "message", "idle", "public")
     if "split" in given:
         raise ValueError(f"a server may have several splits: --split {given['split']}")
     name = find(env)

@@ -25,7 +25,7 @@ READ = (
     *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
     *("policy.lora", "policy.dtype", "policy.device"),
     *("sampling.rows", "sampling.actors", "sampling.decode"),
-    *("sampling.max_tokens", "sampling.max_reply_tokens"),
+    *("sampling.max_tokens", "sampling.max_reply_tokens", "sampling.failures"),
 )
 """Sections and options that an evaluation reads."""
 UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
@@ -80,9 +80,14 @@ def train(
     page = console()
     try:
         run(chosen, folder, resume=resume, console=page)
-    except KeyboardInterrupt:
-        page.print(f"stopped; continue with: agent-envs train {folder} --resume")
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as error:
+        if os.environ.get("RANK", "0") == "0":
+            page.print(
+                f"{error or 'stopped'}; continue with: agent-envs train {folder} --resume",
+                highlight=False,
+                soft_wrap=True,
+            )
+        raise typer.Exit(getattr(error, "code", 130)) from None
     if os.environ.get("RANK", "0") == "0":
         _summary(folder, page)
 

@@ -23,6 +23,7 @@ from credit.tokens import segment_sum
 from trainer import parallel, sharding
 from trainer.batch import credited
 from trainer.engines.own import OwnEngine
+from trainer.failures import divided
 from trainer.learner import Learner, NotFiniteError
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
@@ -144,7 +145,10 @@ class WithPRM(Method):
         tasks = [Task(one.task_id, one.group, one.seed) for one in first.values()]
         model = self.learner.model
         sampler = replace(experience.sampler, engine=OwnEngine(model), policy=model)
-        played = experience.rollouts.play(tasks, sampler, int(experience.rng.integers(2**31)))
+        seed = int(experience.rng.integers(2**31))
+        played, _ = divided(experience.rollouts.attempt(tasks, sampler, seed))
+        if not played:
+            return {}
         valid = float(np.mean([step.valid for one in played for step in one.steps]))
         if valid < (usual := float(experience.turns.valid.mean())) - _WORSE:
             warnings.warn(

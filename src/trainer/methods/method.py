@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trainer.batch import Row
     from trainer.engines import Sampler
     from trainer.episodes import Episode
+    from trainer.failures import Failure
     from trainer.policy import Policy
     from trainer.rollout import Rollouts
 
@@ -55,12 +56,14 @@ class Credited(NamedTuple):
         advantage: Mean advantage of each turn, [N].
         figures: Values to log.
         more: Adds further gradients for the rows of one optimiser step and returns their loss.
+        failures: Environments that failed in further rollouts of the method.
     """
 
     rows: list[Row]
     advantage: NDArray[np.float64]
     figures: dict[str, float]
     more: Callable[[Sequence[Row]], float] | None = None
+    failures: tuple[Failure, ...] = ()
 
 
 class Method:

@@ -17,17 +17,19 @@ import numpy as np
 from credit.validation import check_positive
 from trainer import parallel
 from trainer.batch import credited
+from trainer.failures import CAUGHT, failed
 from trainer.methods.method import Credited, Method
 from trainer.recipes import RecipeError
 from trainer.rollout import Task
 from trainer.truth import draws
 from trainer.truth.draws import Group, Round
 from trainer.truth.states import draw, states
-from trainer.truth.tree import Tree
+from trainer.truth.tree import NotReproducible, Tree
 
 if TYPE_CHECKING:
     from credit.segments import Array
     from trainer.episodes import Episode
+    from trainer.failures import Failure
     from trainer.methods.method import Experience
 
 
@@ -66,27 +68,39 @@ class WithVine(Method):
         groups = [Group(Tree(part)) for part in parts]
         expected = draws.pilot(groups, self.options.turns * len(experience.turns))
         found, played = [], 0
+        failures: list[Failure] = []
         for part, group, number in zip(parts, groups, expected, strict=True):
-            outcomes, turns = self._drawn(experience, part, group.tree, number)
+            outcomes, turns, failed = self._drawn(experience, part, group.tree, number)
             weights, known = group.advantage_weights
             baseline = float(np.mean([episode.outcome for episode in part]))
             found.append(weights @ Round(number, outcomes).estimate(baseline) + known)
             played += turns
+            failures += failed
         advantage = np.concatenate(found)
         figures = {"vine_turns": played / len(experience.turns)}
-        return Credited(credited(experience.rows, advantage), advantage, figures)
+        rows = credited(experience.rows, advantage)
+        return Credited(rows, advantage, figures, failures=tuple(failures))
 
     def _drawn(
         self, experience: Experience, part: list[Episode], tree: Tree, expected: Array
-    ) -> tuple[list[list[float]], int]:
-        """Outcomes of the rollouts from each state of a group, and the turns that they took."""
+    ) -> tuple[list[list[float]], int, list[Failure]]:
+        """Outcomes of the rollouts from each state of a group, their turns, and failures.
+
+        If the environment fails on the way to the states, there are no rollouts.
+        """
         rollouts, sampler, rng = experience.rollouts, experience.sampler, experience.rng
         task = Task(part[0].task_id, part[0].group, part[0].seed)
-        actors = states(rollouts, sampler.policy, task, tree)
+        outcomes: list[list[float]] = [[] for _ in tree.nodes]
+        try:
+            actors = states(rollouts, sampler.policy, task, tree)
+        except NotReproducible:
+            raise
+        except CAUGHT as error:
+            rollouts.discard(rollouts.envs(1)[0])
+            return outcomes, 0, [failed(error, task=(task.task_id, task.group, task.seed))]
         counts = draws.drawn(expected, rng)
         seed = int(rng.integers(2**31))
-        made = draw(rollouts, sampler, actors, tree, counts, seed=seed)
-        outcomes: list[list[float]] = [[] for _ in tree.nodes]
+        made, lost = draw(rollouts, sampler, actors, tree, counts, seed=seed)
         for node, outcome, _ in made:
             outcomes[node].append(outcome)
-        return outcomes, sum(one.turns for one in made)
+        return outcomes, sum(one.turns for one in made), lost

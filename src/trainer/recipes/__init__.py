@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from itertools import permutations
@@ -189,8 +190,17 @@ def _shipped(axis: str, name: object, path: Path) -> str:
 
 def _unknown(word: str) -> str:
     if Path(word).is_dir():
-        return f"{word} is a folder without a config.toml, so it holds no run; {_listed()}"
-    return f"no recipe part, TOML file or run folder {word!r}{nearest(word, _every())}; {_listed()}"
+        return f"{word} is a folder without a config.toml, so it holds no run; {_LISTED}"
+    return f"no recipe part, TOML file or run folder {word!r}{_near(word)}; {_LISTED}"
+
+
+def _near(word: str) -> str:
+    """The most similar part as a question, and two more."""
+    near = get_close_matches(word, _every(), n=3, cutoff=0.0)
+    return f"{nearest(word, _every())} (nearest are {', '.join(near)})"
+
+
+_LISTED = "`agent-envs recipes` lists all"
 
 
 def _every() -> list[str]:
@@ -210,9 +220,7 @@ def _part(name: str, table: dict[str, Any]) -> Part:
         raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {conditional!r}")
     for other in conditional:
         if other not in _every():
-            raise RecipeError(
-                f"{name}: [{WHEN}.{other}] names no part{nearest(other, _every())}; {_listed()}"
-            )
+            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{_near(other)}; {_LISTED}")
     when = {other: dict(_flat(own, f"{name} when {other}")) for other, own in conditional.items()}
     return Part(about, dict(_flat(table, name)), when)
 

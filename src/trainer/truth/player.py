@@ -90,9 +90,10 @@ class Player:
         both = [sum(pair) for pair in zip(*counts, strict=True)]  # they share their openings
         found: list[tuple[int, int, float, int]] = []
         left = counts[0]
-        for node, outcome, turns in draw(
-            self.rollouts, self.sampler, actors, tree, both, seed=seed
-        ):
+        made, failed = draw(self.rollouts, self.sampler, actors, tree, both, seed=seed)
+        if failed:
+            raise failed[0].raised()
+        for node, outcome, turns in made:
             half = 0 if left[node] else 1
             left[node] -= half == 0
             found.append((half, node, outcome, turns))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trainer.engines import UNBEGUN, Reply
+from trainer.failures import Failure
 from trainer.rollout import Start
 from trainer.truth.tree import NotReproducible, described, difference, result
 
@@ -64,8 +65,10 @@ def draw(
     counts: Sequence[int],
     *,
     seed: int,
-) -> list[Drawn]:
+) -> tuple[list[Drawn], list[Failure]]:
     """So many rollouts from each state that begin with a reply that is not in the tree.
+
+    Those whose environment failed are left out and returned beside them.
 
     Args:
         rollouts: Plays them.
@@ -86,11 +89,14 @@ def draw(
                 actor.env.unwrapped.np_random = np.random.default_rng(rng.integers(2**63))
             starts.append(Start(actor, UNBEGUN if tree.plain else node.leaving[way].begun))
             nodes.append(at)
-    played = rollouts.resume(starts, sampler, seed)
-    return [
+    played = rollouts.attempt_from(starts, sampler, seed)
+    failed = [one for one in played if isinstance(one, Failure)]
+    drawn = [
         Drawn(at, one.outcome, len(one.steps) - tree.nodes[at].turn)
         for at, one in zip(nodes, played, strict=True)
+        if not isinstance(one, Failure)
     ]
+    return drawn, failed
 
 
 def _noise(env: gym.Env[str, str]) -> Any:

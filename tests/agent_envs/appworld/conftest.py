@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.mini import MiniWorld
+
+sys.path.append(str(Path(__file__).parent))  # for attacks.py
 
 
 def echo(app, api, given):

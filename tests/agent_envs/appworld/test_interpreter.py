@@ -9,14 +9,24 @@ import signal
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
+import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld.interpreter import Interpreter
-from agent_envs.appworld.sandbox import SandboxError, warden
+from agent_envs.appworld.sandbox import warden
 
 pytestmark = pytest.mark.slow
 
 NOW = "2024-05-03T10:30:00"
+NONSENSE = """
+for number in range(3, 16):
+    try:
+        modules["os"].write(number, b"x" * 99)
+    except OSError:
+        pass
+"""
+ESCAPE = "import re\nmodules = re.compile.__globals__['enum'].sys.modules\n"
 
 
 def echo(app, api, given):
@@ -277,14 +287,55 @@ def test_an_interrupt_ends_the_process():
     assert interpreter.execute("print(x)", echo) == "1"
 
 
-def test_what_cannot_be_run_again_is_the_machines_fault():
-    interpreter = Interpreter(NOW, "", timeout=20)
-    interpreter.execute("x = 1", echo)
-    interpreter.close()
-    interpreter.journal.append(("while True: pass", []))
-    interpreter.timeout = 1
-    with pytest.raises(SandboxError, match="earlier code did not run again"):
-        interpreter.execute("print(x)", echo)
+def rebuilt(code, replies=(), timeout=1):
+    """An interpreter that has to run `code` again before it goes on."""
+    interpreter = Interpreter(NOW, "", timeout=timeout)
+    interpreter.journal.append((code, list(replies)))
+    return interpreter
+
+
+def test_code_that_takes_longer_when_it_runs_again_is_waited_for():
+    wait = "end = modules['time'].monotonic() + 2\nwhile modules['time'].monotonic() < end: pass"
+    interpreter = rebuilt(f"{ESCAPE}{wait}\nx = 1", timeout=1)
+    assert interpreter.execute("print(x)", echo) == "1"
+    assert not interpreter.lost
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("print(apis.a.b())", "it now calls apis.a.b"),
+        (f"{ESCAPE}modules['os']._exit(3)", "exit status 3"),
+        (f"{ESCAPE}{NONSENSE}", "it sent what is no call"),
+    ],
+)
+def test_what_cannot_be_run_again_fails_the_episode_and_not_the_run(code, why):
+    interpreter = rebuilt(code)
+    output = interpreter.execute("x = 1", echo)
+    assert output.startswith("Execution failed. Traceback:\nException: The interpreter ended")
+    assert f"could not be run again ({why})" in output
+    assert interpreter.lost
+    assert copy.deepcopy(interpreter).lost
+    assert "The task has failed." in interpreter.execute("print(x)", echo)
+
+
+def test_earlier_code_that_hangs_fails_the_episode(monkeypatch):
+    monkeypatch.setattr("agent_envs.appworld.interpreter._GRACE", 0)
+    interpreter = rebuilt("while True: pass", timeout=0.3)
+    assert "could not be run again (timed out)" in interpreter.execute("x = 1", echo)
+    assert interpreter.lost
+
+
+def test_a_lost_interpreter_ends_the_episode_without_success():
+    env = gym.make("AppWorld-v0", split="all", timeout=20)
+    env.reset(seed=1)
+    env.step("```python\nx = apis.supervisor.show_profile()\n```")
+    env.unwrapped.world._interpreter.journal.append((f"{ESCAPE}modules['os']._exit(3)", []))
+    env.unwrapped.world._interpreter.close()
+    _, reward, terminated, truncated, info = env.step("```python\napis.a.b()\n```")
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert (info["valid"], info["invalid_reason"], info["success"]) == (False, "error", False)
+    env.close()
 
 
 def test_a_reply_too_long_to_send_is_an_error_to_read():

@@ -1,4 +1,4 @@
-"""Escape attempts, by Python's rules and by the kernel's, as root and as an ordinary user."""
+"""What ordinary code can do, and what the kernel refuses, as root and as an ordinary user."""
 
 from __future__ import annotations
 
@@ -24,17 +24,12 @@ pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[3]
 SOURCES = REPOSITORY / "src", REPOSITORY
-NOT_ALLOWED = "is not allowed in the sandbox"
-# A warden whose interpreters check nothing and hand out Python's own builtins and modules.
-LAWLESS = """
-from agent_envs.appworld.guest import run
-import builtins, ctypes, importlib, multiprocessing, os, pty, shutil, signal, socket, subprocess
-import tempfile, threading
-run.check = lambda tree: None
-run._namespace = lambda channel, now, seed: {
-    "__name__": "__main__", "__builtins__": vars(builtins).copy(), "channel": channel
-}
-from agent_envs.appworld.guest import warden
+# The real modules and builtins instead of the sandbox's.
+UNLOCK = """
+import re
+real = re.compile.__globals__["enum"].sys.modules
+__builtins__["__import__"] = real["builtins"].__import__
+__builtins__["open"] = real["io"].open
 """
 
 
@@ -52,111 +47,172 @@ def execute(code, timeout=20):
 @contextmanager
 def warden_with(lines):
     """The warden of this process is one that was started with other lines before its own."""
-    import_warden = "from agent_envs.appworld.guest import warden\n"
+    start = "warden.main("
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(import_warden, lines))
+        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
         made = sandbox.Warden()
         patch.setattr(sandbox, "_of_process", lambda pid: made)
         yield made
     made.close()
 
 
-@pytest.fixture(scope="module")
-def lawless():
-    """A warden without Python's rules; skips, and says why, where the kernel has none either."""
-    with warden_with(LAWLESS) as made:
-        missing = [name for name, holds in made.enforced.items() if not holds]
-        if missing:
-            pytest.skip(f"this kernel does not isolate agent code from {missing}")
-        yield made
-
-
-@pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("import os", "importing os"),
-        ("import sys", "importing sys"),
-        ("import socket, json", "importing socket"),
-        ("from subprocess import run", "importing subprocess"),
-        ("import importlib", "importing importlib"),
-        ("import ctypes", "importing ctypes"),
-        ("import signal", "importing signal"),
-        ("import threading", "importing threading"),
-        ("import gc", "importing gc"),
-        ("import inspect", "importing inspect"),
-        ("import pickle", "importing pickle"),
-        ("import agent_envs", "importing agent_envs"),
-        ("import dataclasses", "importing dataclasses"),
-        ("from enum import Enum", "importing enum"),
-        (
-            "import typing\ntyping.get_args(list['x'])[0]._evaluate({}, {})",
-            "the attribute _evaluate",
-        ),
-        ("import re\ntype(re.I)._convert_('X', 'os', bool)", "the attribute _convert_"),
-        ("from . import run", "importing ."),
-        ("from json import __loader__", "importing __loader__"),
-        ("print(().__class__)", "the attribute __class__"),
-        ("print(int.__subclasses__())", "the attribute __subclasses__"),
-        ("print((lambda: 0).__globals__)", "the attribute __globals__"),
-        ("print(apis.__dict__)", "the attribute __dict__"),
-        ("print(print.__self__)", "the attribute __self__"),
-        ("g = (i for i in [1])\nprint(g.gi_frame)", "the attribute gi_frame"),
-        ("print(g.gi_frame.f_back)", "the attribute f_back"),
-        ("print(e.tb_frame)", "the attribute tb_frame"),
-        ("print(__builtins__)", "the name __builtins__"),
-        ("__import__('os').system('ls')", "the name __import__"),
-        ("print(getattr((), '__cla' + 'ss__'))", "the attribute __class__"),
-        ("setattr(apis, '__getattr__', print)", "the attribute __getattr__"),
-        ("print('{0.__globals__}'.format(lambda: 0))", "the attribute __globals__"),
-        ("x = '{0.__code__.co_filename}'\nx.format(apis.notes.login)", "the attribute __code__"),
-        ("print(str.format('{0.__class__}', 1))", "the attribute __class__"),
-        ("print('{a.b[0].__class__}'.format_map({'a': 1}))", "the attribute __class__"),
-        ("print(str.format_map('{a.__class__}', {'a': 1}))", "the attribute __class__"),
-        ("print('{0:{1.__class__}}'.format(1, 2))", "the attribute __class__"),
-        ("print('{0.__class__} {'.format(1))", "the attribute __class__"),
-        ("print('{0.gi_code}'.format(i for i in 'a'))", "the attribute gi_code"),
-        ("print(getattr('{0.__class__}', 'for' + 'mat')(1))", "the attribute __class__"),
-        ("print(*map('{0.__class__}'.format, [1]))", "the attribute __class__"),
-        ("f = 'x'.format\nprint(f.__method__)", "the attribute __method__"),
-        ("print('{0.__method__}'.format('x'.format))", "the attribute __method__"),
-        (
-            "class S(str):\n  def f(self): return super().format(1)\nS('{0.__class__}').f()",
-            "the attribute __class__",
-        ),
-        ("print(f'{print.__self__}')", "the attribute __self__"),
-        ("print(__reach__)", "the name __reach__"),
-        ("match 1:\n  case object(__class__=c): print(c)", "the syntax Match"),
-        ("async def f(): pass", "the syntax AsyncFunctionDef"),
-    ],
-)
-def test_refused_by_the_rules(code, what):
-    output = execute(code)
-    assert f"{what} {NOT_ALLOWED}" in output or f"{what} as None {NOT_ALLOWED}" in output
-    assert output.startswith("Execution failed. Traceback:\n")
-
-
 @pytest.mark.parametrize(
     ("code", "printed"),
     [
+        ("match [1, {'a': 2}]:\n  case [x, {'a': y}]: print(x, y)", "1 2"),
         (
-            "print('{} {1!r:>4} {a.real:{w}}'.replace('{}', '{0}').format(1, 'b', a=3, w=2))",
-            "1  'b'  3",
+            (
+                "from dataclasses import dataclass, field, asdict\n@dataclass(order=True)\n"
+                "class P:\n  x: int\n  y: list = field(default_factory=list)\n"
+                "print(P(1), asdict(P(2)), P(1) < P(2))"
+            ),
+            "P(x=1, y=[]) {'x': 2, 'y': []} True",
         ),
-        ("print('{a[b]}'.format_map({'a': {'b': 1}}), str.format('{:02d}', 7))", "1 07"),
-        ("print('{0[__class__]}'.format({'__class__': 1}))", "1"),
-        ("print(*map('<{}>'.format, 'ab'), getattr('{}', 'format')(1))", "<a> <b> 1"),
-        ("class A:\n  format = 1\na = A()\na.format += 1\nprint(a.format)", "2"),
-        ("class A:\n  def format(self, x): return x\nprint(A().format('{0.__x__}'))", "{0.__x__}"),
-        ("print('x'.format)", "<built-in method format of str object at 0x>"),
         (
-            "import string\nprint(string.Template('$a ${b.__class__}').safe_substitute(a=1))",
-            "1 ${b.__class__}",
+            (
+                "from __future__ import annotations\nfrom dataclasses import dataclass, replace\n"
+                "@dataclass(frozen=True, slots=True)\nclass P:\n  x: int\nprint(replace(P(1), x=2))"
+            ),
+            "P(x=2)",
+        ),
+        (
+            (
+                "from enum import Enum, auto\nclass C(Enum):\n  RED = auto()\n"
+                "print(C.RED, C['RED'].value, [c.name for c in C])"
+            ),
+            "C.RED 1 ['RED']",
+        ),
+        (
+            (
+                "from typing import NamedTuple, TypedDict, get_type_hints\nclass P(NamedTuple):\n"
+                "  x: 'int' = 1\nprint(P(), get_type_hints(P))"
+            ),
+            "P(x=1) {'x': <class 'int'>}",
+        ),
+        ("print('upper' in dir('a'), getattr('a', 'upper')(), hasattr(1, 'real'))", "True A True"),
+        (
+            "class A: pass\na = A()\nsetattr(a, 'x', 1)\nprint(vars(a), a.__dict__)",
+            "{'x': 1} {'x': 1}",
+        ),
+        ("print(type('A', (), {'x': 1}).x, isinstance(type(1), type))", "1 True"),
+        ("print(eval('1 + 1'), [].__class__.__name__, (lambda: 0).__name__)", "2 list <lambda>"),
+        ("exec('x = 3')\nprint(x, globals()['x'], 'x' in locals())", "3 3 True"),
+        ("print('{0.__class__.__name__} {1!r:>4}'.format(1, 'b'))", "int  'b'"),
+        (
+            (
+                "from functools import wraps\ndef d(f):\n  @wraps(f)\n"
+                "  def g(): return f()\n  return g\n"
+                "@d\ndef named(): return 1\nprint(named.__name__, named())"
+            ),
+            "named 1",
+        ),
+        (
+            "import operator as o\nprint(o.attrgetter('real')(3), o.methodcaller('upper')('a'))",
+            "3 A",
+        ),
+        ("from contextlib import suppress\nwith suppress(KeyError): {}['a']\nprint(1)", "1"),
+        (
+            (
+                "from json.decoder import JSONDecodeError\nimport json\n"
+                "try: json.loads('{')\nexcept JSONDecodeError as e: print(e.pos)"
+            ),
+            "1",
+        ),
+        (
+            "import io\nf = io.StringIO('a,b')\nprint(f.read(), io.open('x', 'w').close())",
+            "a,b None",
+        ),
+        (
+            "import traceback\ntry: 1 / 0\nexcept Exception: traceback.print_exc()",
+            (
+                'Traceback (most recent call last):\n  File "<code>", line 2, in <module>\n'
+                "ZeroDivisionError: division by zero"
+            ),
+        ),
+        ("import inspect\ndef f(a, b=1): pass\nprint(inspect.signature(f))", "(a, b=1)"),
+        (
+            (
+                "from abc import ABC, abstractmethod\nclass A(ABC):\n  @abstractmethod\n"
+                "  def f(self): ...\ntry: A()\nexcept TypeError as e: print('abstract' in str(e))"
+            ),
+            "True",
+        ),
+        (
+            "from datetime import datetime\nprint(datetime.strptime('5 May 2024', '%d %b %Y').day)",
+            "5",
+        ),
+        ("import time\nprint(time.strptime('2024', '%Y').tm_year)", "2024"),
+        ("import copy\nclass A: pass\na = A()\na.x = [1]\nprint(copy.deepcopy(a).x)", "[1]"),
+        (
+            (
+                "try:\n  raise ExceptionGroup('g', [ValueError(1)])\n"
+                "except* ValueError as g: print(len(g.exceptions))"
+            ),
+            "1",
+        ),
+        (
+            (
+                "async def f(): return 1\nc = f()\ntry: c.send(None)\n"
+                "except StopIteration as e: print(e.value)"
+            ),
+            "1",
+        ),
+        (
+            "print(memoryview(b'ab')[1], frozenset('a'), NotImplementedError.__mro__[1].__name__)",
+            "98 frozenset({'a'}) RuntimeError",
         ),
         ("x = " + "+".join(["'a'"] * 900) + "\nprint(len(x))", "900"),
     ],
 )
-def test_texts_are_formatted_as_usual(code, printed):
+def test_ordinary_python(code, printed):
     assert execute(code) == printed
+
+
+@pytest.mark.parametrize("name", ["os", "sys", "subprocess", "agent_envs", "numpy"])
+def test_modules_that_are_not_there(name):
+    output = execute(f"import {name}")
+    assert (
+        f"ModuleNotFoundError: there is no module '{name}' in the sandbox; modules are " in output
+    )
+    assert "abc, array, ast" in output
+
+
+def test_input_is_empty():
+    assert "EOFError" in execute("input()")
+
+
+def test_a_traceback_shows_lines_of_earlier_turns():
+    interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
+    interpreter.execute("def inverse(x):\n    return 1 / x", None)
+    assert interpreter.execute("# none\n# none\ninverse(0)", None) == (
+        "Execution failed. Traceback:\n"
+        '  File "<code>", line 3, in <module>\n    inverse(0)\n'
+        '  File "<code>", line 2, in inverse\n    return 1 / x\n'
+        "ZeroDivisionError: division by zero"
+    )
+    interpreter.close()
+
+
+def test_what_changes_modules_has_no_readable_key():
+    """Two ways to one state may have two keys, but two states never have one."""
+    keys = set()
+    for code in (
+        "x = 1",
+        "import json\njson.dumps = 1\nx = 1",
+        "import json\nvars(json)['dumps'] = 1\nx = 1",
+        "import json\njson.__dict__['dumps'] = 1\nx = 1",
+        "import json\ngetattr(json, '__di' + 'ct__')['dumps'] = 1\nx = 1",
+        "import json\nexec('json.dumps = 1')\nx = 1",
+        "import json\nmatch json:\n  case object(__dict__=d): d['dumps'] = 1\ndel d\nx = 1",
+        "import json, operator as o\no.attrgetter('__dict__')(json)['dumps'] = 1\nx = 1",
+        "del apis\nx = 1",
+        "__name__ = 'other'\nx = 1",
+    ):
+        interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
+        assert interpreter.execute(code, None) == "Execution successful."
+        keys.add(interpreter.key)
+        interpreter.close()
+    assert len(keys) == 10
 
 
 TEXTS = """
@@ -200,7 +256,6 @@ def test_no_text_has_a_path_of_the_host():
         "open",
         "print",
         "type",
-        "'x'.format",
     ]
     lines = [TEXTS]
     for module in modules.MODULES:
@@ -217,54 +272,6 @@ def test_no_text_has_a_path_of_the_host():
     assert len("".join(told)) > 100_000
     for code, text in zip(lines, told, strict=True):
         assert not [path for path in hidden if path in text], (code, text)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "eval('1')",
-        "exec('x = 1')",
-        "compile('1', '', 'eval')",
-        "globals()",
-        "vars()",
-        "input()",
-        "breakpoint()",
-        "memoryview(b'')",
-    ],
-)
-def test_what_is_no_builtin(code):
-    assert "NameError" in execute(code)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import random\nrandom._os.system('ls')",
-        "import json\njson.decoder.scanner",
-        "import collections\ncollections._sys.modules",
-        "import calendar\ncalendar.sys",
-        "import functools\nfunctools.update_wrapper",
-        "from functools import wraps\nwraps(print, assigned=['__globals__'])",
-        "import calendar\ncalendar.global_enum",
-        "import time\ntime.clock_gettime(0)",
-        "import typing\ntyping.get_type_hints",
-        "import string\nstring.Formatter",
-        "import operator\noperator.attrgetter",
-        "import random\nrandom.SystemRandom",
-        "apis._channel.x.y",
-        "type('A', (), {})",
-    ],
-)
-def test_what_modules_and_objects_do_not_lead_to(code):
-    output = execute(code)
-    assert "Execution failed" in output or "None" in output
-    fine = "AttributeError", "TypeError", "ImportError: cannot import name 'wraps'"
-    assert any(f in output for f in fine) or output == "Execution successful."
-
-
-def test_an_attribute_of_a_tricky_name_is_refused():
-    code = "class S(str):\n  def startswith(self, x): return False\ngetattr((), S('__class__'))"
-    assert "TypeError: an attribute's name is a string, got S" in execute(code)
 
 
 @pytest.mark.parametrize(
@@ -309,9 +316,6 @@ ATTEMPTS = {
     "fork": "import os\nprint(os.fork())",
     "fork bomb": "import os\nwhile True: os.fork()",
     "shell": "import os\n1 / (os.system('ls') == 0)",
-    "run": "import subprocess\nsubprocess.run(['/bin/ls'])",
-    "thread": "import threading\nthreading.Thread(target=print).start()",
-    "processes": "import multiprocessing\nmultiprocessing.Process(target=print).start()",
     "kill the trainer": "import os\nos.kill({pid}, 9)",
     "kill the warden": "import os\nos.kill(os.getppid(), 9)\nos.kill(os.getppid(), 0)\n1 / 0",
     "kill the others": (
@@ -336,7 +340,7 @@ ATTEMPTS = {
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_refused_by_the_kernel(lawless, attempt):
+def test_refused_by_the_kernel(attempt):
     name = f"\0agent-envs-{os.getpid()}"
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -344,7 +348,7 @@ def test_refused_by_the_kernel(lawless, attempt):
     ):
         abstract.bind(name)
         abstract.listen()
-        code = ATTEMPTS[attempt].format(
+        code = UNLOCK + ATTEMPTS[attempt].format(
             repository=str(REPOSITORY / "CONTRIBUTING.md"),
             port=server.getsockname()[1],
             abstract=name,
@@ -353,66 +357,54 @@ def test_refused_by_the_kernel(lawless, attempt):
         other = Interpreter("2024-05-03T10:30:00", "", timeout=20)
         other.execute("x = 1", None)
         pid = other._process.number
+        keeper = warden()
         assert "Execution failed" in execute(code)
         assert other.execute("print(x)", None) == "1"
         assert other._process.number == pid
         other.close()
-    assert warden() is lawless
-    assert lawless.alive
+    assert warden() is keeper
+    assert keeper.alive
 
 
-def test_agent_code_is_nobody(lawless):
-    told = execute("import os\nprint(os.getuid(), os.getgid(), os.getgroups(), os.getpid())")
-    assert told == "65534 65534 [] 1"  # an unknown user, who sees no process but their own
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import os\nos._exit(3)",
-        "import os\nos.abort()",
-        "channel.sendall(b'xxxxxxxx')",
-        "channel.sendall(b'\\0\\0\\0\\2[]')",
-        "channel.sendall(b'\\xff' * 8)",
-        "channel.close()",
-        "import os\nos.close(channel.fileno())",
-    ],
-)
-def test_a_broken_interpreter_is_the_codes_fault(lawless, code):
-    interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
-    nothing = lambda *call: {"value": None}  # noqa: E731
-    interpreter.execute("x = 1", nothing)
-    output = interpreter.execute(code, nothing)
-    assert "Exception: The interpreter ended while the code ran (" in output
-    assert interpreter.execute("print(x)", nothing) == "1"
-
-
-def test_signal_handlers_do_not_stop_the_watchdog(lawless):
-    code = (
-        "import signal\nfor s in range(1, 60):\n"
-        "  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\n"
-        "while True: pass"
-    )
-    assert "timed out after 1 seconds" in execute(code, timeout=1)
+def test_agent_code_is_nobody():
+    told = execute(f"{UNLOCK}import os\nprint(os.getuid(), os.getgid(), os.getpid())")
+    assert told == "65534 65534 1"  # an unknown user, who sees no process but their own
 
 
 NO_JAIL = """
-from agent_envs.appworld.guest import jail, warden
-jail.enter = lambda: None
-jail.shut = lambda root: None
+from agent_envs.appworld.guest import jail, syscalls
+jail.enter = lambda: {"namespaces": "none here"}
+jail.shut = lambda root: {"empty root folder": "none here"}
 jail.Cells.fork = lambda self: jail.os.fork()
+jail.drop = lambda: {"seccomp": "none here"}
 """
 
 
 def test_what_the_kernel_does_not_enforce_is_said():
-    missing = "network, files, processes"
+    missing = "network, files, processes, shared objects, kernel interfaces, memory"
+    told = f"this machine does not protect {missing}"
     with warden_with(NO_JAIL):
-        with pytest.raises(SandboxError, match=f"isolate agent code from {missing}: allow"):
+        with pytest.raises(SandboxError, match=f"{told}.* agent code .*seccomp: none here"):
             warden()
-        with pytest.warns(
-            RuntimeWarning, match=f"own rules isolate agent code from {missing} here"
-        ):
-            assert not any(warden("best-effort").enforced.values())
+        with pytest.warns(RuntimeWarning, match=f"{told}.*; do not run malicious code"):
+            found = warden("best-effort")
+        assert not any(found.enforced[name] for name in missing.split(", "))
+        assert set(found.lacking) == {"namespaces", "empty root folder", "seccomp"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "marker", "remedy"),
+    [
+        ("darwin", None, "use Linux, in a virtual machine or a container"),
+        ("linux", "/.dockerenv", "give the container a seccomp profile"),
+        ("linux", "/run/.containerenv", "give the container a seccomp profile"),
+        ("linux", None, "sysctl user.max_user_namespaces"),
+    ],
+)
+def test_the_remedy_depends_on_the_machine(monkeypatch, platform, marker, remedy):
+    monkeypatch.setattr(sandbox.sys, "platform", platform)
+    monkeypatch.setattr(sandbox.Path, "exists", lambda self: str(self) == marker)
+    assert remedy in sandbox._remedy()
 
 
 def test_a_sandbox_of_another_name():
@@ -490,13 +482,15 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
 
 @pytest.mark.skipif(os.getuid() != 0, reason="it is an ordinary user that runs this already")
 @pytest.mark.parametrize(
-    "part",
+    ("file", "part"),
     [
-        "by_the_kernel or nobody or ordinary_user",
-        pytest.param("test", marks=pytest.mark.long, id="all"),
+        ("test_sandbox.py", "by_the_kernel or nobody or ordinary_user"),
+        ("test_attacks.py", "held or left or alone"),
+        pytest.param("test_sandbox.py", "test", marks=pytest.mark.long),
+        pytest.param("test_attacks.py", "test", marks=pytest.mark.long),
     ],
 )
-def test_all_of_this_as_an_ordinary_user(part):
+def test_all_of_this_as_an_ordinary_user(file, part):
     command = [
         python_of_all(),
         "-m",
@@ -504,7 +498,7 @@ def test_all_of_this_as_an_ordinary_user(part):
         "-q",
         "-p",
         "no:cacheprovider",
-        __file__,
+        Path(__file__).with_name(file),
         "-k",
         part,
     ]
@@ -522,4 +516,5 @@ def test_all_of_this_as_an_ordinary_user(part):
         **ORDINARY,
     )
     assert child.returncode == 0, child.stdout[-3000:] + child.stderr[-500:]
-    assert "2 skipped" in child.stdout.splitlines()[-1]
+    last = child.stdout.splitlines()[-1]
+    assert ("skipped" in last) == (file == "test_sandbox.py")  # only this test itself

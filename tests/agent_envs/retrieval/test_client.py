@@ -279,9 +279,13 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"url must be like 'http://127.0.0.1:8000"):
             Http(url)
 
-    @pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.0}, {"retries": -1}])
+    @pytest.mark.parametrize(
+        "options", [{"timeout": 0}, {"timeout": -1.0}, {"retries": -1}, {"outage": -1.0}]
+    )
     def test_options(self, options):
-        with pytest.raises(ValueError, match="timeout must be above 0 and retries at least 0"):
+        with pytest.raises(
+            ValueError, match="timeout must be above 0, retries and outage at least 0"
+        ):
             Http("http://localhost", **options)
 
     def test_a_dialect(self):
@@ -328,8 +332,10 @@ class TestFaults:
 
     def test_tries_are_bounded_and_told(self, waits):
         with Stub(with_status(500)) as server:
-            with pytest.raises(RetrievalError, match=r"in 3 tries: HTTP 500, .*not now") as told:
-                Http(server.url, retries=2).search(["a"], 1)
+            with pytest.raises(
+                RetrievalError, match=r"in 3 tries and \d s of waiting: HTTP 500, .*not now"
+            ) as told:
+                Http(server.url, retries=2, outage=0).search(["a"], 1)
             assert server.url in str(told.value)
             assert len(server.asked) == 3
         assert told.value.status == 500
@@ -339,9 +345,9 @@ class TestFaults:
     def test_a_server_that_hangs(self, fault, waits):
         with Stub(fault) as server:
             with pytest.raises(
-                RetrievalError, match=rf"{server.url}.* in 2 tries: .*timed out"
+                RetrievalError, match=rf"{server.url}.* in 2 tries and 0 s of waiting: .*timed out"
             ) as told:
-                Http(server.url, timeout=0.2, retries=1).search(["a"], 1)
+                Http(server.url, timeout=0.2, retries=1, outage=0).search(["a"], 1)
             assert len(server.asked) == 2
         assert told.value.status == 0
 
@@ -357,18 +363,21 @@ class TestFaults:
             assert len(server.asked) == 1
         assert peak < 8 << 20
 
-    def test_no_server(self, waits):
+    def test_no_server(self, waits, caplog):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
         with pytest.raises(
-            RetrievalError, match=rf"127.0.0.1:{port}/retrieve .* in 4 tries: .*refused"
+            RetrievalError,
+            match=rf"127.0.0.1:{port}/retrieve .* in \d+ tries and \d+ s of waiting: .*refused",
         ):
             Http(f"http://127.0.0.1:{port}").search(["a"], 1)
-        assert len(waits) == 3
+        assert 60 <= sum(waits) < 100  # a server that is started again is waited for
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "waiting up to 60 s" in caplog.text
 
     def test_a_server_that_is_not_what_it_says(self, stub):
         with pytest.raises(RetrievalError, match=r"https://.* (cannot be asked|gave no passages)"):
-            Http(stub.url.replace("http:", "https:"), retries=0).search(["a"], 1)
+            Http(stub.url.replace("http:", "https:"), retries=0, outage=0).search(["a"], 1)
 
     def test_a_server_that_dies_and_comes_back(self, monkeypatch):
         with Stub(search_r1) as first:
@@ -383,7 +392,7 @@ class TestFaults:
 class TestWaits:
     def test_they_double_up_to_the_longest(self, waits):
         with Stub(with_status(503)) as server, pytest.raises(RetrievalError):
-            Http(server.url, retries=12).search(["a"], 1)
+            Http(server.url, retries=12, outage=0).search(["a"], 1)
         longest = [min(0.5 * 2**i, 30.0) for i in range(12)]
         assert all(half / 2 <= w <= half for half, w in zip(longest, waits, strict=True))
         assert len(set(waits)) == 12  # they vary, lest all clients come back at once
@@ -467,14 +476,16 @@ class TestConnections:
     @pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
     def test_a_copy_asks_too(self, copied):
         with Stub(search_r1) as server:
-            one = Http(server.url, timeout=7.0, retries=5)
+            one = Http(server.url, timeout=7.0, retries=5, outage=9.0)
             one.search(["a"], 1)
             other = copied(one)
             assert other.search(["b"], 1) == [found("b", 1)]
             assert one.search(["c"], 1) == [found("c", 1)]
             assert len(server.connections) == 1
         assert (
-            repr(other) == repr(one) == f"Http({one.url!r}, api='queries', timeout=7.0, retries=5)"
+            repr(other)
+            == repr(one)
+            == f"Http({one.url!r}, api='queries', timeout=7.0, retries=5, outage=9.0)"
         )
 
     @pytest.mark.slow
@@ -504,7 +515,7 @@ class TestConnections:
         web.close()
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, "http://127.0.0.1:1")
-        assert Http(stub.url, retries=0).search(["a"], 1) == [found("a", 1)]
+        assert Http(stub.url, retries=0, outage=0).search(["a"], 1) == [found("a", 1)]
         web.close()
 
     def test_it_is_a_retriever(self, stub):

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.retrieval import server
-from agent_envs.retrieval.batches import Batches, SearchRequest
+from agent_envs.retrieval.batches import Batches, SearchRequest, Waiting, shares
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
 from agent_envs.retrieval.server import serve, serving
@@ -238,8 +238,6 @@ class TestRefusals:
         ("body", "told"),
         [
             ({"queries": ["a"] * 10_000}, "at most 4096 queries, got 10000"),
-            ({"queries": ["a", "b" * 4097]}, "at most 4096 characters, got one of 4097"),
-            ({"query": "b" * 100_000}, "at most 4096 characters, got one of 100000"),
             ({"queries": ["a"] * 4000, "topk": 100}, "got a request for 100 for each of 4000"),
         ],
     )
@@ -247,6 +245,10 @@ class TestRefusals:
         status, content = ask(url, body)
         assert status == 413
         assert told in content["detail"]
+
+    def test_a_query_that_is_too_long_is_cut_and_no_other(self, url):
+        queries = ["a", "b" * 100_000, "c" * 4096, "d"]
+        assert Http(url).search(queries, 6) == Digests().search([q[:4096] for q in queries], 6)
 
     def test_as_much_as_is_allowed(self, url):
         queries = [str(i) for i in range(4096)]
@@ -291,9 +293,9 @@ class TestRefusals:
 
     def test_a_client_is_told(self, url):
         with pytest.raises(
-            RetrievalError, match=r"1 try: HTTP 413, .*at most 4096 characters"
+            RetrievalError, match=r"1 try: HTTP 413, .*at most 65536 passages"
         ) as told:
-            Http(url).search(["a" * 5000], 3)
+            Http(url).search(["a"] * 4000, 100)
         assert url in str(told.value)
         assert told.value.status == 413
 
@@ -436,6 +438,98 @@ class TestBatches:
         assert found[1].exception(LONG).status_code == 500
         batches.close()
 
+    def test_a_long_request_leaves_room_for_others(self):
+        held = Held()
+        batches = Batches(held, lambda: False)
+        long = batches.ask(SearchRequest([str(i) for i in range(2560)], 3, scored=True))
+        assert held.entered.wait(LONG)
+        short = [batches.ask(SearchRequest([q], 3, scored=True)) for q in ("a", "b")]
+        held.let.set()
+        assert [one.result(LONG) for one in short] == [[[]]] * 2
+        assert long.result(LONG) == [[]] * 2560
+        batches.close()
+        (first, _), (second, _), *rest = held.calls
+        assert first == [str(i) for i in range(64)]
+        assert {"a", "b"} < set(second)
+        assert len(second) <= 4096
+        searched = [query for queries, _ in held.calls for query in queries]
+        assert [query for query in searched if query not in "ab"] == [str(i) for i in range(2560)]
+        assert len(rest) < 40
+
+    def test_searches_are_as_long_as_they_should_be(self, monkeypatch):
+        monkeypatch.setattr("agent_envs.retrieval.batches.TARGET", 0.02)
+
+        class Slow:
+            def __init__(self):
+                self.sizes = []
+
+            def search(self, queries, k):
+                self.sizes.append(len(queries))
+                time.sleep(0.001 * len(queries))
+                return [[] for _ in queries]
+
+        batches = Batches(slow := Slow(), lambda: False)
+        found = batches.ask(SearchRequest(["a"] * 400, 3, scored=True))
+        assert found.result(LONG) == [[]] * 400
+        batches.close()
+        assert slow.sizes[0] == 64
+        assert max(slow.sizes[3:]) <= 40
+
+    @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(1, 200), st.data())
+    def test_shares(self, lengths, size, data):
+        waiting = [Waiting(SearchRequest(["q"] * n, 3, scored=True)) for n in lengths]
+        for one, n in zip(waiting, lengths, strict=True):
+            one.found = [[]] * data.draw(st.integers(0, n - 1))
+        left = [n - len(one.found) for one, n in zip(waiting, lengths, strict=True)]
+        parts = shares(waiting, size)
+        assert [part.of for part in parts] == waiting
+        taken = [len(part.queries) for part in parts]
+        assert all(1 <= took <= rest for took, rest in zip(taken, left, strict=True))
+        assert sum(taken) <= max(size, len(lengths))
+        # who has more to ask gets no less, but for what does not divide
+        unsaturated = [took for took, rest in zip(taken, left, strict=True) if took < rest]
+        if unsaturated:
+            assert min(unsaturated) + 1 >= max(taken)
+
+    def test_what_was_cancelled_is_not_searched_for(self):
+        held = Held()
+        batches = Batches(held, lambda: False)
+        batches.ask(SearchRequest(["first"], 3, scored=True))
+        assert held.entered.wait(LONG)
+        left = batches.ask(SearchRequest(["left"] * 5000, 3, scored=True))
+        stayed = batches.ask(SearchRequest(["stayed"], 3, scored=True))
+        assert left.cancel()
+        held.let.set()
+        assert stayed.result(LONG) == [[]]
+        batches.close()
+        assert [queries for queries, _ in held.calls] == [["first"], ["stayed"]]
+
+    def test_a_client_that_leaves_in_the_queue_costs_nothing(self, came):
+        held = Held()
+        with serving(held) as url:
+            first = connected(url)
+            first.request("POST", "/retrieve", b'{"query": "first"}')
+            assert held.entered.wait(LONG)
+            leaving = []
+            for _ in range(20):
+                leaving.append(connected(url))
+                leaving[-1].request("POST", "/retrieve", json.dumps({"queries": ["left"] * 2560}))
+            until(lambda: len(came) == 21)
+            for one in leaving:
+                one.close()
+            stays = connected(url)
+            stays.request("POST", "/retrieve", b'{"query": "stayed"}')
+            until(lambda: sum(not one.answer.done() for one in came[0]._waiting) == 2)
+            held.let.set()
+            assert json.loads(stays.getresponse().read()) == {"result": [[]]}
+            assert json.loads(first.getresponse().read()) == {"result": [[]]}
+            for one in (first, stays):
+                one.close()
+        searched = [query for queries, _ in held.calls for query in queries]
+        assert searched[0] == "first"
+        assert "stayed" in searched
+        assert len(searched) <= 2  # all had left before the next search
+
     def test_over_http(self, came):
         held = Held()
         with serving(held) as url, ThreadPoolExecutor(12) as pool:
@@ -532,7 +626,7 @@ class TestStopping:
             one = Http(url)
             assert one.search(["a"], 3) == Digests().search(["a"], 3)
         with pytest.raises(RetrievalError, match=r"in 1 try: .*refused"):
-            Http(url, retries=0).search(["a"], 3)
+            Http(url, retries=0, outage=0).search(["a"], 3)
         context = serving(Digests(), port=urlsplit(url).port)
         monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
         assert one.search(["b"], 3) == Digests().search(["b"], 3)

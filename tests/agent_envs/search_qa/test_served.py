@@ -50,7 +50,7 @@ def test_a_server_changes_nothing(folder):
 
 def test_a_server_that_dies_is_named_and_taken_for_no_answer(folder):
     with serving(BM25(open_data(folder).corpus)) as url:
-        env = SearchQA(data=folder, split="all", retriever=url)
+        env = SearchQA(data=folder, split="all", retriever=Http(url, outage=0))
         _, info = env.reset(seed=1)
         env.step(SEARCH.format(info["goal"]))
     with pytest.raises(RetrievalError, match=rf"{url} gave no passages in 4 tries"):
@@ -71,7 +71,7 @@ class Raising:
 
 def test_a_server_that_fails_inside_is_named_with_its_error(folder):
     with serving(Raising()) as url:
-        env = SearchQA(data=folder, split="all", retriever=Http(url, retries=1))
+        env = SearchQA(data=folder, split="all", retriever=Http(url, retries=1, outage=0))
         env.reset(seed=1)
         with pytest.raises(RetrievalError, match=rf"{url} .* 2 tries: HTTP 500.*MemoryError"):
             env.step(SEARCH.format("x"))
@@ -82,7 +82,7 @@ def test_a_server_that_hangs_is_named(kind, folder):
     """One that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/retrieve"
-        retriever = Http(url, timeout=0.1, retries=1)
+        retriever = Http(url, timeout=0.1, retries=1, outage=0)
         env = kind(data=folder, split="all", retriever=retriever)
         env.reset(seed=1)
         ask = SEARCH.format("Chad")

@@ -64,6 +64,7 @@ TOKEN = "0123456789abcdef"  # noqa: S105
 COMMAND = [sys.executable, "-c", "import agent_envs_command; agent_envs_command.main()", "serve"]
 OWN = """
 import threading, time
+from pathlib import Path
 from pydantic import TypeAdapter
 from agent_envs import AgentEnv, Panel, Turn
 
@@ -76,7 +77,8 @@ class Slow(AgentEnv):
 
     def act(self, action):
         if action == "sleep":
-            time.sleep(1.5)
+            Path(__file__).with_name("asleep").touch()
+            time.sleep(2.5)
         if action == "hang":
             time.sleep(600)
         if action == "fail":
@@ -497,23 +499,19 @@ def test_a_slow_step_holds_up_no_other_session(slow):
         assert sleeping.result()[0] == "You said sleep."
 
 
-@pytest.mark.usefixtures("own")
-def test_a_client_that_is_killed_during_a_step(caplog):
+def test_a_client_that_is_killed_during_a_step(own, caplog):
     """The step ends, then its session; nothing is left, and nothing is logged."""
     program = (
         "import sys\nfrom trainer.integrations.remote import Remote\none = Remote(sys.argv[1])\n"
-        "one.reset(); print('ready', flush=True); one.step(sys.argv[2])"
+        "one.reset(); one.step(sys.argv[2])"
     )
     app = make_app("slow_env:Slow", limits=Limits(sessions=1))
     with serving(app) as url:
         assert plays(url)
         until(lambda: app.sessions == 0)
         before = held()
-        with subprocess.Popen(
-            [sys.executable, "-c", program, url, act("sleep")], stdout=subprocess.PIPE, text=True
-        ) as client:
-            client.stdout.readline()
-            until(lambda: held()[0] > before[0])
+        with subprocess.Popen([sys.executable, "-c", program, url, act("sleep")]) as client:
+            until((own / "asleep").exists, 60)
             client.kill()
             client.wait()
         assert app.sessions == 1
@@ -543,6 +541,8 @@ def frame(text):
 def test_a_client_without_a_sign_of_life_is_given_up():
     app = make_app("EZPoints-v0", limits=Limits(idle=0.5))
     with serving(app) as url:
+        assert plays(url)  # the server is all there
+        until(lambda: app.sessions == 0)
         before = held()
         with upgraded(url) as silent:
             silent.sendall(frame('{"type": "reset"}'))

@@ -1,7 +1,8 @@
 """The kernel's restrictions of agent code: no network, files or processes, bounded resources.
 
-`enter` isolates the warden, `Cells` isolates the interpreters from each other, `drop` gives up an
-interpreter's privileges, and `probe` tests the protections, since kernels and containers differ.
+`enter` and `shut` isolate the warden from the machine, `Cells` isolates the interpreters from each
+other, and `drop` leaves an interpreter little more than its memory and its socket. They return what
+the kernel refused, by layer: kernels and containers differ. The module `probe` tests the result.
 """
 
 from __future__ import annotations
@@ -9,38 +10,107 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import socket
+import signal
+import struct
+import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
+
+from agent_envs.appworld.guest import syscalls
 
 MEMORY = 256 * 2**20
 CPU = 3600  # CPU seconds of a whole interpreter; its world limits each execution
 NOBODY = 65_534
-PROTECTIONS = ("network", "files", "processes")
 
-_IPC, _USER, _PID, _NET = 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
-_DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38
+_MOUNT, _IPC, _USER, _PID, _NET = 0x2_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
+_SPACES = _MOUNT | _IPC | _PID | _NET
+_PRIVATE, _EMPTY = 1 << 18 | 1 << 14, 1 | 2 | 4 | 8  # recursive; read-only, nosuid, nodev, noexec
+_DETACH = 2
+_DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITIES_V3 = 0x2008_0522
+_JOIN_SESSION = 1  # keyctl
+_PIVOT, _KEYCTL = (155, 41), (250, 219)  # x86-64, aarch64
+_RULESET, _RESTRICT, _VERSION = 444, 446, 1  # Landlock; the numbers are the same on both
+# What Landlock can restrict, by the version that added it: files, TCP, sockets and signals.
+_LANDLOCK_FILES = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
+_NO_TABLE = "the numbers of this machine's system calls are not known"
+_LANDLOCK_TCP, _LANDLOCK_SCOPES = 4, 6
 
 
-def enter() -> None:
-    """Leave the network and the process space, for processes forked from now on.
-
-    Like `shut`, it does what the kernel allows; `probe` reports the result.
-    """
+def enter() -> dict[str, str]:
+    """Leave the network, mounts, IPC and the process space, for processes forked from now on."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
+        score.write("1000")  # out of memory, the kernel ends interpreters first
     libc = _libc()
-    spaces = _IPC | _PID | _NET
-    if hasattr(libc, "unshare") and libc.unshare(spaces) != 0:
+    if not hasattr(libc, "unshare"):
+        return {"namespaces": f"{sys.platform} has none"}
+    if os.geteuid() == 0 and not _works(lambda: _unshared(libc, _SPACES | _USER)):
+        return {"namespaces": _unshared(libc, _SPACES)}
+    return {"namespaces": _unshared(libc, _SPACES | _USER)}
+
+
+def _unshared(libc: Any, spaces: int) -> str:
+    """Enter new namespaces: "" or the error. With a user namespace, root becomes nobody first."""
+    if spaces & _USER:
         _become_nobody()
-        libc.unshare(spaces | _USER)
+    return _error() if libc.unshare(spaces) else ""
 
 
-def shut(root: str) -> None:
-    """Make `root` the only visible folder."""
-    with suppress(OSError):
-        os.chroot(root)
+def _works(change: Any) -> bool:
+    """Whether a child could make a change."""
+    pid = os.fork()
+    if not pid:
+        os._exit(bool(change()))
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def shut(root: str) -> dict[str, str]:
+    """Make an empty folder the only visible one, and give up access to any other for good."""
+    libc = _libc()
+    why = _pivot(libc, root)
+    if why:
+        with suppress(OSError):
+            os.chroot(root)
+            why = ""
     os.chdir("/")
+    if hasattr(libc, "prctl"):
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    return {"empty root folder": why, "Landlock": _landlock(libc)}
+
+
+def _pivot(libc: Any, root: str) -> str:
+    """Replace the root by an empty file system on the folder `root`, without the old one."""
+    if syscalls.number(*_PIVOT) < 0:
+        return _NO_TABLE
+    folder = os.fsencode(root)
+    if libc.mount(b"none", b"/", None, _PRIVATE, None):
+        return _error()
+    if libc.mount(b"none", folder, b"tmpfs", _EMPTY, b"size=4k,nr_inodes=1,mode=555"):
+        return _error()
+    os.chdir(root)
+    if libc.syscall(syscalls.number(*_PIVOT), b".", b".") or libc.umount2(b".", _DETACH):
+        return _error()
+    return ""
+
+
+def _landlock(libc: Any) -> str:
+    """No file, TCP port, abstract socket or foreign process from now on: "" or the error."""
+    if syscalls.MACHINE not in syscalls.MACHINES:
+        return _NO_TABLE
+    version = libc.syscall(_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    if version < 1:
+        return _error()
+    files = max(mask for since, mask in _LANDLOCK_FILES.items() if since <= version)
+    attributes = struct.pack("=Q", files)
+    attributes += struct.pack("=Q", 3) * (version >= _LANDLOCK_TCP)
+    attributes += struct.pack("=Q", 3) * (version >= _LANDLOCK_SCOPES)
+    ruleset = libc.syscall(_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    if ruleset < 0:
+        return _error()
+    failed = libc.syscall(_RESTRICT, ruleset, 0)
+    why = _error() if failed else ""
+    os.close(ruleset)
+    return why
 
 
 class Cells:
@@ -69,8 +139,8 @@ class Cells:
         return pid
 
 
-def drop() -> None:
-    """Give up user, capabilities and resources permanently."""
+def drop() -> dict[str, str]:
+    """Give up user, capabilities, keys, resources and system calls permanently."""
     for limit, value in {
         resource.RLIMIT_AS: MEMORY,
         resource.RLIMIT_CORE: 0,
@@ -83,50 +153,26 @@ def drop() -> None:
     _become_nobody()
     libc = _libc()
     if hasattr(libc, "prctl"):
+        libc.syscall(syscalls.number(*_KEYCTL), _JOIN_SESSION, None)
         header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
         libc.capset(header, (ctypes.c_uint32 * 6)())
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         libc.prctl(_DUMPABLE, 0, 0, 0, 0)
-
-
-def probe() -> dict[str, bool]:
-    """Whether each of `PROTECTIONS` holds for this process; it must have called `drop`."""
-    return {
-        "network": not _reaches_loopback(),
-        "files": not any(Path("/").iterdir()),
-        "processes": not _forks() and os.getpid() == 1,
-    }
-
-
-def _reaches_loopback() -> bool:
-    """Whether the machine's own address answers, also with a refusal."""
-    with socket.socket() as tried:
-        tried.settimeout(1)
-        try:
-            tried.connect(("127.0.0.1", 9))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-        return True
-
-
-def _forks() -> bool:
-    try:
-        pid = os.fork()
-    except OSError:
-        return False
-    if not pid:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    return True
+        libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)  # with the warden, also without spaces
+    return {"seccomp": syscalls.install()}
 
 
 def _become_nobody() -> None:
+    """Leave root; where there is no other user, a user namespace has root's number no more."""
     if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        with suppress(OSError):
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def _error() -> str:
+    return os.strerror(ctypes.get_errno())
 
 
 def _libc() -> Any:

@@ -1,7 +1,7 @@
-"""The modules that agent code may import, as copies with only their public names.
+"""The modules that agent code can import, as copies with the time and chance of the task.
 
-A module leads to others (`random._os.system`), so agent code never gets a real one. Clocks show
-the time of the task.
+The copies make episodes repeatable; they protect nothing. They have a module's public names, and
+clocks that show the time of the task. Real modules lead to the machine's clocks and randomness.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import importlib
 import random
 import time
 import types
+import warnings
 from datetime import UTC, date, datetime, tzinfo
+from functools import cache
 from typing import Any
 
-MODULES = (
+PLAIN = (
+    "__future__",
     "base64",
     "bisect",
     "calendar",
@@ -42,33 +45,56 @@ MODULES = (
     "typing",
     "unicodedata",
 )
-# These read attributes or evaluate text for the caller, or draw randomness from the machine.
-# `dataclasses` and `enum` inherently do so, therefore they are not among the modules.
-WITHHELD = {
-    "collections": {"UserString"},
-    "functools": {"singledispatch", "singledispatchmethod", "update_wrapper", "wraps"},
-    "operator": {"attrgetter", "methodcaller"},
-    "random": {"SystemRandom"},
-    "string": {"Formatter"},
-    "typing": {"ForwardRef", "evaluate_forward_ref", "get_type_hints"},
-}
+# The key of variables is not read once these are used: they can change what it does not see.
+DEEP = (
+    "abc",
+    "array",
+    "ast",
+    "binascii",
+    "contextlib",
+    "dataclasses",
+    "enum",
+    "html.entities",
+    "inspect",
+    "io",
+    "json.decoder",
+    "json.encoder",
+    "keyword",
+    "numbers",
+    "reprlib",
+    "struct",
+    "traceback",
+    "types",
+    "warnings",
+    "weakref",
+)
+MODULES = (*PLAIN, *DEEP)
+WITHHELD = {"random": {"SystemRandom"}}  # it draws from the machine
+
+
+_COPIES: dict[str, types.ModuleType] = {}
 
 
 def load() -> None:
     """Import all of them, with their lazy imports: there are no files in the jail."""
-    for name in MODULES:
-        importlib.import_module(name)
+    _COPIES.update((name, _copy(name)) for name in MODULES)
+    for name, made in _COPIES.items():
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(_COPIES[parent], child, made)
+    warnings.simplefilter("ignore")  # they depend on Python's version
     datetime.strptime("2024-01-01", "%Y-%m-%d").astimezone(UTC)
     time.strptime("2024", "%Y")
 
 
 def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
-    """A copy of each module, with the task's clock and seeded randomness."""
-    random.seed(seed)  # this process belongs to one task
-    made = {name: _copy(name) for name in MODULES}
-    made["collections"].__dict__["abc"] = made["collections.abc"]
+    """The copy of each module, with the task's clock and seeded randomness.
+
+    A process has one task: the copies are made by `load`, and completed here.
+    """
+    random.seed(seed)
+    made = _COPIES | {"time": _clock(now)}
     made["random"].__dict__.update(_chance(seed))
-    made["time"] = _clock(now)
     made["datetime"].__dict__.update(_calendar(now))
     return made
 
@@ -79,6 +105,7 @@ def _copy(name: str) -> types.ModuleType:
     return made
 
 
+@cache
 def public(name: str) -> dict[str, Any]:
     """The names in a module's copy."""
     module = importlib.import_module(name)

@@ -12,42 +12,23 @@ import re
 import sys
 import traceback
 from datetime import datetime
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest import modules, variables
-from agent_envs.appworld.guest.rules import (
-    REACH,
-    NotAllowedError,
-    check,
-    check_attribute,
-    names,
-    reach,
-    rewrite,
-)
 from agent_envs.appworld.guest.scratch import Scratch
 from agent_envs.appworld.guest.wire import receive, send
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
-    from types import ModuleType
+    from collections.abc import Callable, Iterable
+
+    Piece = tuple[CodeType, str]  # compiled code and its text
 
 OUTPUT = 20_000  # characters
 SUCCESS = "Execution successful."
 FILE = "<code>"
 FRAMES = 5  # frames of a traceback's top and bottom
-BUILTINS = names(
-    """
-ArithmeticError AssertionError AttributeError BaseException EOFError Exception False
-FileExistsError FileNotFoundError IndexError KeyError KeyboardInterrupt LookupError MemoryError
-NameError None NotImplemented NotImplementedError OSError OverflowError PermissionError
-RecursionError RuntimeError StopIteration SyntaxError SystemExit TimeoutError True TypeError
-UnicodeError ValueError ZeroDivisionError __build_class__ abs all any ascii bin bool bytearray
-bytes callable chr classmethod complex dict divmod enumerate filter float format frozenset hash hex
-int isinstance issubclass iter len list map max min next object oct ord pow print property range
-repr reversed round set slice sorted staticmethod str sum super tuple zip
-"""
-)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -61,31 +42,49 @@ def load() -> None:
 def serve(channel: socket.socket) -> None:
     """Run code from the socket until it is closed."""
     opening = receive(channel)
-    namespace = _namespace(channel, datetime.fromisoformat(opening["now"]), opening["seed"])
-    safe = namespace["__builtins__"]
-    known = variables.Variables(namespace, safe["open"].__self__)
+    main = ModuleType("__main__")  # where dataclasses and typing look names up
+    sys.modules["__main__"] = main
+    namespace = vars(main)
+    scratch = Scratch()
+    namespace["apis"] = _apis(channel)
+    copies = modules.copies(datetime.fromisoformat(opening["now"]), opening["seed"])
+    known = variables.Variables(namespace, scratch)
+    copies["io"].__dict__["open"] = scratch.open
+    own: dict[str, Any] = {
+        "__import__": _importer(copies),
+        "getattr": _noting(known.note),
+        "open": scratch.open,
+    }
+    pieces: list[Piece] = []
     while True:
         try:
             request = receive(channel)
         except EOFError:
             return
-        namespace["__builtins__"] = dict(safe)
-        output = output_of(request["code"], namespace, known.watch)
+        namespace["__builtins__"] = vars(builtins) | own
+        output = output_of(request["code"], namespace, known.watch, pieces)
         send(channel, {"output": output, "variables": known.key()})
 
 
-def output_of(code: str, namespace: dict[str, Any], watch: Callable[[list[ast.AST]], None]) -> str:
-    """The output of `code`, and the traceback if it fails; `watch` gets its nodes before."""
-    sys.stdout = said = _Output()
+def output_of(
+    code: str,
+    namespace: dict[str, Any],
+    watch: Callable[[Iterable[ast.AST]], None],
+    pieces: list[Piece],
+) -> str:
+    """The output of `code`, and the traceback if it fails.
+
+    `watch` gets its nodes before it runs; `pieces` has the earlier code, and gets this.
+    """
+    sys.stdout = sys.stderr = said = _Output()
     try:
         tree = ast.parse(code, FILE)
-        nodes = list(ast.walk(tree))
-        check(nodes)
-        watch(nodes)
-        rewrite(nodes)
-        exec(compile(tree, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
+        watch(ast.walk(tree))
+        compiled = compile(tree, FILE, "exec", dont_inherit=True)
+        pieces.append((compiled, code))
+        exec(compiled, namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  the agent also sees SystemExit
-        failure = f"Execution failed. Traceback:\n{_told(error, code)}"
+        failure = f"Execution failed. Traceback:\n{_told(error, pieces)}"
     else:
         failure = ""
     printed = _ADDRESS.sub(" at 0x", said.text())
@@ -119,56 +118,37 @@ class _Output:
         return f"{kept}\n[cut: the first {OUTPUT} of {self.size} characters]"
 
 
-def _namespace(channel: socket.socket, now: datetime, seed: str) -> dict[str, Any]:
-    known = modules.copies(now, seed)
-    safe = {name: getattr(builtins, name) for name in BUILTINS}
-    safe |= {
-        "__import__": _importer(known),
-        REACH: reach,
-        "getattr": _guarded(reach),
-        "hasattr": _guarded(hasattr),
-        "open": Scratch().open,
-        "setattr": _guarded(setattr),
-        "type": _type,
-    }
-    return {"__name__": "__main__", "__builtins__": safe, "apis": _apis(channel)}
-
-
 def _importer(known: dict[str, ModuleType]) -> Callable[..., ModuleType]:
     def load_copy(
         name: str, _globals: Any = None, _locals: Any = None, names: Any = (), level: int = 0
     ) -> ModuleType:
+        if type(names) is list and name in sys.modules:
+            return sys.modules[name]  # a part of Python written in C imports like this
         if level or name not in known:
-            raise NotAllowedError(
-                f"importing {name} is not allowed in the sandbox; modules are {', '.join(known)}"
+            raise ModuleNotFoundError(
+                f"there is no module {'.' * level + name!r} in the sandbox; modules are "
+                f"{', '.join(sorted(known))}",
+                name=name,
             )
         return known[name] if names else known[name.partition(".")[0]]
 
     return load_copy
 
 
-def _guarded(reach: Callable[..., Any]) -> Callable[..., Any]:
-    """`getattr` and similar functions, for the attributes that code may use itself."""
+def _noting(note: Callable[[str], None]) -> Callable[..., Any]:
+    """`getattr` that notes the names: they are not in the text of the code."""
 
-    def guarded(thing: Any, name: str, *value: Any) -> Any:
-        if type(name) is not str:
-            raise TypeError(f"an attribute's name is a string, got {type(name).__name__}")
-        check_attribute(name)
-        return reach(thing, name, *value)
+    def noted(thing: Any, name: str, *value: Any) -> Any:
+        if isinstance(name, str):
+            note(name)
+        return getattr(thing, name, *value)
 
-    return guarded
-
-
-def _type(thing: Any) -> type:
-    """The type of an object; does not create types."""
-    return type(thing)
+    noted.__name__ = noted.__qualname__ = "getattr"
+    return noted
 
 
 def _apis(channel: socket.socket) -> Any:
-    """`apis`: an attribute is an app, and its attributes are calls.
-
-    The socket is in closures, which agent code cannot access.
-    """
+    """`apis`: an attribute is an app, and its attributes are calls."""
 
     def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if unnamed:
@@ -204,16 +184,22 @@ def _named(path: str, found: Callable[[str], Any]) -> Any:
     return Apis()
 
 
-def _told(error: BaseException, code: str) -> str:
-    """The traceback of an error through the agent's own lines."""
-    lines = code.split("\n")
-    told = [
-        f'  File "{FILE}", line {number}, in {frame.f_code.co_name}\n'
-        f"    {lines[number - 1].strip()}"
-        for frame, number in traceback.walk_tb(error.__traceback__)
-        if frame.f_code.co_filename == FILE and number <= len(lines)
-    ]
+def _told(error: BaseException, pieces: list[Piece]) -> str:
+    """The traceback of an error through the agent's own lines, also of earlier turns."""
+    told = []
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == FILE:
+            code = next((code for top, code in reversed(pieces) if _has(top, frame.f_code)), "")
+            line = dict(enumerate(code.split("\n"), 1)).get(number, "").strip()
+            where = f'  File "{FILE}", line {number}, in {frame.f_code.co_name}'
+            told.append(f"{where}\n    {line}" if line else where)
     if len(told) > 2 * FRAMES:
         told[FRAMES:-FRAMES] = [f"  ... {len(told) - 2 * FRAMES} more calls ..."]
     said = _ADDRESS.sub(" at 0x", "".join(traceback.format_exception_only(error))[:OUTPUT])
     return "\n".join([*told, said.rstrip("\n")])
+
+
+def _has(top: CodeType, wanted: CodeType) -> bool:
+    """Whether code is `wanted`, or defines it."""
+    inner = (part for part in top.co_consts if isinstance(part, CodeType))
+    return top is wanted or any(_has(part, wanted) for part in inner)

@@ -3,8 +3,9 @@
 Two interpreters with the same key run any code alike. Values of the usual kinds are read
 completely: plain values, containers and their shared objects, functions, dates, matches. Other
 values (generators, instances of classes, large data) have no key. An interpreter has no key, too,
-if code assigned attributes, which might be parts of a module, or if it has a set and code that
-pops, since the next element of a set is not visible.
+if code did what might change a module or the interpreter (assigned attributes, read `__names__`,
+used one of `_MEDDLING` or of `modules.DEEP`), or if it has a set and code that pops, since the next
+element of a set is not visible.
 """
 
 from __future__ import annotations
@@ -34,14 +35,31 @@ if TYPE_CHECKING:
 NODES = 20_000  # most values that are read
 SIZE = 4_000_000  # most bytes of values that are read
 _GUEST = "agent_envs.appworld.guest.run"
-_OWN = frozenset({"__builtins__", "__name__"})
+_BUILTINS = "__builtins__"  # made anew for each execution
 _POP = "pop"
-_MEDDLING = frozenset({"register", "setattr"})
+_SEEN = frozenset({"__class__", "__doc__", "__init__", "__module__", "__name__", "__qualname__"})
+# Names that run code which is not read, change what is not a variable, or lead to frames.
+_MEDDLING = frozenset(
+    """
+    ForwardRef Formatter _convert_ _evaluate ag_code ag_frame attrgetter compile cr_code cr_frame
+    delattr eval evaluate_forward_ref exec f_back f_builtins f_globals f_locals f_trace final
+    get_type_hints gi_code gi_frame globals locals methodcaller no_type_check overload register
+    runtime_checkable setattr tb_frame tb_next update_wrapper vars wraps
+    """.split()  # noqa: SIM905
+)
 _SETTINGS = frozenset({"calendar", "decimal", "random"})
 _LEAVES = frozenset({type(None), bool, int, float, str, bytes})
 _WRITTEN = (type(None), bool, float, complex, type(...), range)
 _TEXTS = (str, bytes, bytearray)
 _DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
+
+
+_GONE = object()
+
+
+def _deep(name: str) -> bool:
+    """Whether a name leads from objects to what is not a variable."""
+    return name in _MEDDLING or (str(name).startswith("__") and name not in _SEEN)
 
 
 def _decimal() -> list[tuple[Any, ...]]:
@@ -65,7 +83,7 @@ def _public() -> dict[int, str]:
     plain = (*_WRITTEN, *_TEXTS, int, tuple, frozenset)
     return {
         id(value): f"{name}.{key}"
-        for name in modules.MODULES
+        for name in modules.PLAIN
         for key, value in modules.public(name).items()
         if type(value) not in plain
     }
@@ -90,9 +108,8 @@ class Variables:
 
     def __init__(self, namespace: Mapping[str, Any], scratch: Scratch) -> None:
         self._namespace, self._scratch = namespace, scratch
-        self._apis = namespace.get("apis")
+        self._start = dict(namespace)
         self._chance = random.getstate()
-        self._name = namespace.get("__name__")
         self._meddled = self._pops = False
         self._imported = set[str]()
 
@@ -100,16 +117,30 @@ class Variables:
         """Inspect the nodes of code before it runs."""
         for node in nodes:
             if isinstance(node, ast.Name):
-                self._meddled |= node.id in _MEDDLING
+                self._meddled |= _deep(node.id)
             elif isinstance(node, ast.Attribute):
-                self._meddled |= not isinstance(node.ctx, ast.Load) or node.attr in _MEDDLING
-                self._pops |= node.attr == _POP
+                self._meddled |= not isinstance(node.ctx, ast.Load)
+                self.note(node.attr)
+            elif isinstance(node, ast.MatchClass):
+                for name in node.kwd_attrs:
+                    self.note(name)
             elif isinstance(node, ast.Constant):
                 self._pops |= node.value == _POP
             elif isinstance(node, ast.Import):
-                self._imported |= {alias.name for alias in node.names}
+                self._import(*(alias.name for alias in node.names))
             elif isinstance(node, ast.ImportFrom):
-                self._imported.add(node.module or "")
+                self._import(node.module or "")
+                for alias in node.names:
+                    self.note(alias.name)
+
+    def note(self, name: str) -> None:
+        """Inspect the name of an attribute that code reads."""
+        self._meddled |= _deep(name)
+        self._pops |= name == _POP
+
+    def _import(self, *names: str) -> None:
+        self._imported.update(names)
+        self._meddled |= not self._imported.isdisjoint(modules.DEEP)
 
     def key(self) -> str | None:
         """The key; "" for an empty state, None if there is no key."""
@@ -127,14 +158,11 @@ class Variables:
     def _read(self) -> Iterable[str]:
         """Variables and files."""
         reader = _Reader(self._namespace, pops=self._pops)
-        if self._namespace.get("__name__") != self._name:
-            reader.parts.append("name")
-            reader.read(self._namespace.get("__name__"))
-        for name in sorted(self._namespace.keys() - _OWN):
-            value = self._namespace[name]
-            if name != "apis" or value is not self._apis:
-                reader.parts.append(f"variable {name}")
-                reader.read(value)
+        for name in sorted((self._namespace.keys() | self._start.keys()) - {_BUILTINS}):
+            value = self._namespace.get(name, _GONE)
+            if value is not self._start.get(name, _GONE):
+                reader.parts.append(f"variable {name}" if value is not _GONE else f"gone {name}")
+                reader.read(None if value is _GONE else value)
         if self._scratch.files:
             reader.parts.append("files")
             reader.read(self._scratch.files)

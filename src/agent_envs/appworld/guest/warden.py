@@ -7,9 +7,9 @@ import json
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import jail, run
+from agent_envs.appworld.guest import jail, places, probe, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 def main(control: int, root: str) -> None:
     """Enter the jail, report its protections, and serve until the other side closes."""
     run.load()
+    places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
-    jail.enter()
+    gc.enable()
+    refused = jail.enter()
     pid = os.fork()  # the first process of its process space; its end ends all others
     if pid:
         os.close(control)
         os.waitpid(pid, 0)
         return
     cells = jail.Cells()
-    jail.shut(root)
+    refused |= jail.shut(root)
     with socket.socket(fileno=control) as channel:
-        channel.send(json.dumps(_probed(cells)).encode())
+        channel.send(json.dumps(_probed(cells, refused)).encode())
         Forker(channel, cells).serve()
 
 
@@ -57,8 +59,9 @@ class Forker:
         def interpret() -> None:
             self.control.close()
             os.dup2(1, 2)  # close the trainer's files
+            conversation = socket.socket(fileno=channel)  # a new one is refused from here on
             jail.drop()
-            run.serve(socket.socket(fileno=channel))
+            run.serve(conversation)
 
         pid = _forked(self.cells, interpret)
         os.close(channel)
@@ -92,17 +95,18 @@ def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
         os._exit(0)
 
 
-def _probed(cells: jail.Cells) -> dict[str, bool]:
-    """The protections of a process that called `drop`, like interpreters."""
+def _probed(cells: jail.Cells, refused: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The protections of a process that called `drop`, like interpreters, and what was refused."""
     reading, writing = os.pipe()
 
     def tell() -> None:
-        jail.drop()
-        os.write(writing, json.dumps(jail.probe()).encode())
+        layers = refused | jail.drop()
+        os.write(writing, json.dumps({"enforced": probe.probe(), "refused": layers}).encode())
 
     pid = _forked(cells, tell)
     os.close(writing)
     os.waitpid(pid, 0)
-    told: dict[str, bool] = json.loads(os.read(reading, 1024) or "{}")
+    told = json.loads(os.read(reading, 4096) or "{}")
     os.close(reading)
-    return dict.fromkeys(jail.PROTECTIONS, False) | told
+    enforced = dict.fromkeys(probe.PROTECTIONS, False) | told.get("enforced", {})
+    return {"enforced": enforced, "refused": told.get("refused", refused)}

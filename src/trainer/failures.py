@@ -1,0 +1,160 @@
+"""Episodes that their environment ended by failing: what is kept of them, and how many are allowed.
+
+An environment fails if `reset` or `step` raises, takes longer than `env.step_seconds`, loses its
+process, or returns what is no result. Its episode then has no outcome, so it is no rollout: it is
+left out of its group and of the credit. Not of this kind are errors that concern every episode (a
+recipe, a missing file, an engine); they end the run at once. Left out: a second try of the episode.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.imports import told
+from trainer.checkpoint import write_text
+from trainer.environments import WrapperError
+from trainer.recipes import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trainer.episodes import Episode
+
+FOLDER = "failures"
+"""Folder of a run with a file for each failure."""
+CAUGHT = (Exception, SystemExit)
+"""What an environment may raise."""
+_OF_THE_RUN = (RecipeError, MissingAsset, BadAsset, ImportError)
+
+
+class FailedError(RuntimeError):
+    """The environment of an episode failed; the message names the task and the error."""
+
+
+class LimitError(ValueError):
+    """More episodes failed than the recipe allows; the message has the first failure."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An episode whose environment failed.
+
+    Attributes:
+        task_id: The task.
+        group: Its group.
+        seed: The environment's seed.
+        turn: Turns that were completed before; 0 if it failed in `reset` or in the first step.
+        error: The error in one line.
+        traceback: Its traceback.
+        transcript: Observation and reply of each turn, with the one that failed.
+        cause: The error itself; it is not copied to other processes.
+    """
+
+    task_id: str
+    group: int
+    seed: int
+    turn: int
+    error: str
+    traceback: str
+    transcript: list[dict[str, str]]
+    cause: Exception | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "cause": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def __str__(self) -> str:
+        return f"task {self.task_id!r} (seed {self.seed}, turn {self.turn}): {self.error}"
+
+    def raised(self) -> Exception:
+        """The error to raise where no episode may fail."""
+        return self.cause or FailedError(str(self))
+
+    def save(self, path: Path, **more: Any) -> None:
+        """Write as JSON, atomically, with further entries."""
+        kept = {name: value for name, value in vars(self).items() if name != "cause"}
+        write_text(path, json.dumps(more | kept, indent=1))
+
+
+def costs_the_run(error: BaseException) -> bool:
+    """Whether an error concerns the whole run and not one episode only."""
+    return isinstance(error, _OF_THE_RUN) and not isinstance(error, WrapperError)
+
+
+def failed(
+    error: BaseException,
+    *,
+    task: tuple[str, int, int],
+    turn: int = 0,
+    transcript: Sequence[tuple[str, str]] = (),
+) -> Failure:
+    """The record of an error.
+
+    Args:
+        error: What the environment raised.
+        task: Its task, group and seed.
+        turn: Turns that were completed before.
+        transcript: (observation, reply) of each turn, with the one that failed.
+
+    Raises:
+        BaseException: The error itself, if it concerns the whole run.
+    """
+    if costs_the_run(error):
+        raise error
+    cause = error if isinstance(error, Exception) else RuntimeError(f"it called exit: {error!r}")
+    return Failure(
+        *task,
+        turn=turn,
+        error=told(error),
+        traceback="".join(traceback.format_exception(error)),
+        transcript=[{"observation": seen, "reply": reply} for seen, reply in transcript],
+        cause=cause,
+    )
+
+
+def divided(attempts: Sequence[Episode | Failure]) -> tuple[list[Episode], list[Failure]]:
+    """The episodes and the failures among the attempts, each in order."""
+    failures = [one for one in attempts if isinstance(one, Failure)]
+    return [one for one in attempts if not isinstance(one, Failure)], failures
+
+
+def episodes(attempts: Sequence[Episode | Failure]) -> list[Episode]:
+    """The episodes, where none may fail.
+
+    Raises:
+        Exception: The first error of an environment.
+    """
+    played, failures = divided(attempts)
+    if failures:
+        raise failures[0].raised()
+    return played
+
+
+def check_limit(failures: Sequence[Failure], tried: int, limit: float, what: str) -> None:
+    """Check that not too many of the episodes that were `tried` failed; `what` names them.
+
+    One failure is allowed however few the episodes are, unless it was the only one or the limit is
+    0.
+
+    Raises:
+        LimitError: More than the share `limit` failed, or all.
+    """
+    allowed = max(1, int(limit * tried)) if limit else 0
+    if len(failures) > allowed or len(failures) == tried > 0:
+        raise LimitError(
+            f"{what}: the environment failed in {len(failures)} of {tried} episodes, and "
+            f"sampling.failures={limit:g} allows {min(allowed, tried - 1)}; the first, "
+            f"{failures[0]}. Mend the environment or raise sampling.failures"
+        )
+
+
+def transcript_of(episode: Episode, *now: tuple[str, str]) -> list[tuple[str, str]]:
+    """(observation, reply) of the turns of an episode, and of the one that failed."""
+    return [*((step.observation, step.reply) for step in episode.steps), *now]

@@ -1,0 +1,264 @@
+"""The attack suite: what agent code tries is held by the kernel, and costs nobody but itself."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import struct
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from attacks import (
+    ATTACKS,
+    DEADLY,
+    HARNESS,
+    LEAKS,
+    LOOPS,
+    NOW,
+    SEND,
+    WIRE,
+    costs_its_turn,
+    harness,
+    leaked,
+    made,
+)
+
+from agent_envs.appworld import sandbox
+from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.interpreter import Interpreter
+
+pytestmark = pytest.mark.slow
+
+DOCS = Path(__file__).parents[3] / "docs" / "appworld.md"
+NO_FILTER = "from agent_envs.appworld.guest import syscalls\nsyscalls.install = lambda: 'off'\n"
+FILTER_ALONE = """
+from agent_envs.appworld.guest import jail
+jail.enter = lambda: {}
+jail.shut = lambda root: {}
+jail.Cells.fork = lambda self: jail.os.fork()
+"""
+
+
+@contextmanager
+def warden_with(lines):
+    """The warden of this process is one that was started with other lines before its own."""
+    start = "warden.main("
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
+        made = sandbox.Warden()
+        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        yield made
+    made.close()
+
+
+def through(name):
+    """The attempts of a class that got through, and those without a result."""
+    results = made(ATTACKS[name])
+    return [one for one in ATTACKS[name] if results.get(one) is None]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_held(name):
+    assert through(name) == []
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_nothing_is_left_for_the_next_episode(name):
+    assert not leaked(name)
+
+
+def test_the_filter_alone_holds_them():
+    with warden_with(FILTER_ALONE):
+        got = {name: through(name) for name in ATTACKS}
+    told = {"the user", "the trainer's process"}  # their numbers, with which nothing can be done
+    assert set(got.pop("environment")) <= told
+    assert not any(got.values())
+
+
+def test_the_attempts_get_through_without_the_filter():
+    """Namespaces, nobody's rights and limits are kept: what is left is for the filter alone."""
+    with warden_with(NO_FILTER) as lax:
+        assert not lax.enforced["shared objects"]
+        assert not lax.enforced["kernel interfaces"]
+        assert lax.enforced["files"]
+        assert lax.enforced["processes"]
+        assert lax.lacking == {"seccomp": "off"}
+        lax.enforced = dict.fromkeys(lax.enforced, True)  # strict accepts it
+        assert len(through("SysV IPC")) >= 10
+        assert len(through("POSIX IPC and shared memory")) >= 3
+        assert len(through("sockets")) >= 4
+        assert len(through("descriptors")) >= 8
+        assert len(through("machine code")) >= 4
+        assert not [one for one in through("host files") if "passwd" in one or "list" in one]
+        assert leaked("shared memory")
+
+
+CONTAINER = """
+import ctypes, errno, json, struct, sys
+from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.sandbox import warden
+refused = {"unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39)}
+lines = [(0x20, 0, 0, 0)]
+for numbers in refused.values():
+    lines += [(0x15, 0, 1, syscalls.number(*numbers)), (6, 0, 0, syscalls.FAIL | errno.EPERM)]
+lines.append((6, 0, 0, syscalls.ALLOW))
+program = b"".join(struct.pack("=HBBI", *line) for line in lines)
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+given = syscalls._Program(len(lines), program)
+assert libc.prctl(22, 2, ctypes.byref(given), 0, 0) == 0
+print(json.dumps([warden().enforced, warden().lacking]))
+"""
+
+
+def test_a_container_without_namespaces_is_strict_by_the_filter():
+    """The calls that the usual profile of containers refuses, to root and to ordinary users."""
+    told = subprocess.run([sys.executable, "-c", CONTAINER], check=True, capture_output=True)
+    enforced, lacking = json.loads(told.stdout)
+    assert all(enforced.values())
+    assert lacking["namespaces"] == "Operation not permitted"
+
+
+def test_every_other_system_call_fails():
+    """All numbers that are not in the tables, whether they have a name in attacks.py or not."""
+    tables = [syscalls.ALLOWED, *syscalls.REFUSED.values()]
+    known = {getattr(call, syscalls.MACHINE) for table in tables for call in table.values()}
+    if syscalls.MACHINE == "x86_64":
+        known |= {335, 336}  # uretprobe and uprobe: newer kernels never filter them, and end others
+    others = sorted(set(range(600)) - known)
+    code = (
+        f"import re, json\nmodules = re.compile.__globals__['enum'].sys.modules\n"
+        f"ctypes = modules['ctypes']\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        f"zeros = [ctypes.c_long(0)] * 6\n"
+        f"print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) "
+        f"for n in {others}]))"
+    )
+    interpreter = Interpreter(NOW, "", timeout=60)
+    results = json.loads(interpreter.execute(code, None))
+    interpreter.close()
+    assert len(results) == len(others) > 500
+    assert {tuple(result) for result in results} == {(-1, errno.EPERM)}
+
+
+@pytest.mark.parametrize("name", DEADLY)
+def test_code_that_ends_its_interpreter_costs_its_turn(name):
+    assert costs_its_turn(harness({name: DEADLY[name]}))
+
+
+@pytest.mark.skipif(syscalls.MACHINE != "x86_64", reason="x86-64 has two tables of system calls")
+@pytest.mark.parametrize("number", [0x4000_0000, 0x4000_0027, -1])
+def test_the_other_table_ends_the_interpreter(number):
+    assert costs_its_turn(harness({"": f"libc.syscall(ctypes.c_long({number}))"}))
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_nonsense_on_the_wire_costs_its_turn(name):
+    assert costs_its_turn(harness({name: SEND.format(WIRE[name])}), fails=False)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_end(name):
+    assert costs_its_turn(LOOPS[name], timeout=1)
+
+
+def test_the_harness_sees_what_gets_through():
+    assert made({"nothing": "pass", "a failure": "1 / 0"}) == {
+        "nothing": None,
+        "a failure": "ZeroDivisionError: division by zero",
+    }
+    assert "libc.syscall" in HARNESS
+
+
+def answer(machine, number, arguments=(0,) * 6, audit=None):
+    """What the filter of a machine answers, by a small interpreter of BPF."""
+    given = struct.pack("=IIQ6Q", number, audit or syscalls.MACHINES[machine], 0, *arguments)
+    lines = list(struct.iter_unpack("=HBBI", syscalls.program(machine)))
+    held = place = 0
+    while True:
+        code, yes, no, k = lines[place]
+        place += 1
+        if code == 0x20:
+            (held,) = struct.unpack_from("=I", given, k)
+        elif code == 0x54:
+            held &= k
+        elif code == 0x15:
+            place += yes if held == k else no
+        elif code == 0x35:
+            place += yes if held >= k else no
+        else:
+            assert code == 0x06
+            return k
+
+
+FINE = {  # arguments that the conditions of a call accept
+    "mmap": (0, 4096, 3, 0x22, 0, 0),
+    "mprotect": (0, 4096, 3, 0, 0, 0),
+    "futex": (0, 128, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_the_filter_answers_as_its_table(machine):
+    expected = {}
+    for name, call in syscalls.ALLOWED.items():
+        expected[getattr(call, machine)] = (FINE.get(name, (0,) * 6), syscalls.ALLOW)
+    for number, calls in syscalls.REFUSED.items():
+        for call in calls.values():
+            expected[getattr(call, machine)] = ((0,) * 6, syscalls.FAIL | number)
+    for number in range(600):
+        arguments, wanted = expected.get(number, ((0,) * 6, syscalls.FAIL | errno.EPERM))
+        assert answer(machine, number, arguments) == wanted, number
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("mmap", (0, 4096, 7, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 4, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x21, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x23, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x02, 0, 0)),
+        ("mprotect", (0, 4096, 5, 0, 0, 0)),
+        ("futex", (0, 128 | 3, 0, 0, 0, 0)),
+        ("futex", (0, 6, 0, 0, 0, 0)),
+    ],
+)
+def test_conditions_refuse(machine, name, arguments):
+    number = getattr(syscalls.ALLOWED[name], machine)
+    assert answer(machine, number, arguments) == syscalls.FAIL | errno.EPERM
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_calls_of_another_machine_kill(machine):
+    for audit in (0x4000_0003, 0x4000_0028, 0, *syscalls.MACHINES.values()):  # i386, ARM
+        if audit != syscalls.MACHINES[machine]:
+            assert answer(machine, 0, audit=audit or 1) == syscalls.KILL
+    killed = syscalls.KILL if machine == "x86_64" else syscalls.FAIL | errno.EPERM
+    assert answer(machine, 0x4000_0000) == answer(machine, 0xFFFF_FFFF) == killed
+
+
+def test_the_numbers_are_those_of_this_machine():
+    libc = ctypes.CDLL(None)
+    for name, expected in {"getpid": os.getpid(), "geteuid": os.geteuid()}.items():
+        assert libc.syscall(getattr(syscalls.ALLOWED[name], syscalls.MACHINE)) == expected
+
+
+def test_the_table_of_the_docs_is_of_this_suite():
+    text = DOCS.read_text()
+    attempts = {name: len(codes) for name, codes in ATTACKS.items()}
+    attempts |= {
+        "ends of the interpreter": len(DEADLY),
+        "nonsense on the wire": len(WIRE),
+        "loops": len(LOOPS),
+        "leaks between episodes": len(LEAKS),
+    }
+    total = sum(attempts.values())
+    assert total >= 400
+    for name, count in {**attempts, "all": total}.items():
+        assert f"| {name} | {count} | {count} | {count} |" in text

@@ -1,0 +1,418 @@
+"""Environments that fail: they cost their episode, and change nothing else."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from dataclasses import replace
+from functools import partial, partialmethod
+
+import numpy as np
+import pytest
+
+import credit
+from agent_envs import MissingAsset
+from credit import Turns
+from trainer import metrics
+from trainer.batch import make_rows
+from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
+from trainer.environments import Env, PromptOptions
+from trainer.failures import Failure, LimitError, check_limit, divided
+from trainer.methods import Experience
+from trainer.recipes import RecipeError
+from trainer.rollout import Rollouts, Task
+from trainer.train import train
+from trainer.update import Update
+
+from .conftest import METHODS, Script, figures, learner, own_sampler, quiet, same, short
+
+
+def east(text, row):
+    return "<think></think><action>east</action>"
+
+
+@pytest.fixture
+def fails(corridor, monkeypatch):
+    """Make `Corridor` raise an error by (task, seed, action number); counts its calls."""
+
+    def install(error, *, where, when=lambda task_id: True):
+        act, begin = corridor.Corridor.act, corridor.Corridor.begin
+
+        def broken_act(self, action):
+            if where == "step" and self.turn >= 1 and when(self.task_id):
+                raise error
+            return act(self, action)
+
+        def broken_begin(self, task_id):
+            if where == "reset" and when(task_id):
+                raise error
+            return begin(self, task_id)
+
+        monkeypatch.setattr(corridor.Corridor, "act", broken_act)
+        monkeypatch.setattr(corridor.Corridor, "begin", broken_begin)
+
+    return install
+
+
+def play(tasks, context="history", **options):
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(context), "train", **options)
+    return player.attempt(tasks, Script(east), seed=0)
+
+
+def tasks(*lengths):
+    return [Task(f"corridor/{length}", group, 7) for group, length in enumerate(lengths)]
+
+
+ERRORS = [
+    ZeroDivisionError("division by zero"),
+    KeyError("x"),
+    ValueError("a number"),
+    StopIteration(),
+    SystemExit(3),
+    RecursionError("too deep"),
+    MemoryError("no room"),
+    ConnectionResetError("gone"),
+    AssertionError(),
+]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
+    error, where, waits, fails, corridor, monkeypatch
+):
+    whole = play(tasks(3, 2, 4))
+    fails(error, where=where, when=lambda task: task == "corridor/2")
+    monkeypatch.setattr(corridor.Corridor, "waits", waits, raising=False)
+    first, failure, last = play(tasks(3, 2, 4))
+    assert [first, last] == [whole[0], whole[2]]
+    assert (failure.task_id, failure.group, failure.seed) == ("corridor/2", 1, 7)
+    assert type(error).__name__ in failure.error + failure.traceback
+    assert "in broken_" in failure.traceback
+    assert failure.turn == (1 if where == "step" else 0)
+    if where == "step":
+        assert [turn["reply"] for turn in failure.transcript] == [east("", 0)] * 2
+        assert failure.transcript[1]["observation"] == "You stand at 1."
+    else:
+        assert failure.transcript == []
+
+
+def test_an_environment_that_failed_is_not_used_again(fails, corridor):
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    fails(OSError("gone"), where="step", when=lambda task: task == "corridor/2")
+    player.attempt(tasks(3, 2, 4), Script(east), seed=0)
+    kept = [env.unwrapped for env in player._pool]
+    assert len(kept) == 2
+    player.attempt(tasks(3, 4, 4), Script(east), seed=0)
+    assert [env.unwrapped for env in player._pool][:2] == kept
+
+
+def test_what_is_no_result_is_a_failure(corridor, monkeypatch):
+    begin = corridor.Corridor.begin
+
+    def act(self, action, right=corridor.Corridor.act):
+        turn = right(self, action)
+        return replace(turn, reward=None) if self.task_id == "corridor/2" else turn
+
+    monkeypatch.setattr(corridor.Corridor, "act", act)
+    played, failed = divided(play(tasks(3, 2)))
+    assert len(played) == len(failed) == 1
+    assert begin is corridor.Corridor.begin
+
+
+@pytest.mark.parametrize(
+    "error", [RecipeError("a recipe"), MissingAsset("a file"), ImportError("a package")]
+)
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_what_concerns_every_episode_ends_the_run_at_once(error, where, fails):
+    fails(error, where=where, when=lambda task: task == "corridor/2")
+    with pytest.raises(type(error), match=str(error)):
+        play(tasks(3, 2, 4))
+
+
+def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monkeypatch):
+    (tmp_path / "picky.py").write_text(
+        "import gymnasium as gym\n"
+        "class Picky(gym.RewardWrapper):\n"
+        "    def reward(self, reward):\n"
+        "        return 1 / (self.unwrapped.task_id != 'corridor/2')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = Env("Corridor-v0", wrappers={"picky:Picky": {}})
+    player = Rollouts(env, PromptOptions(), "train")
+    played, (failure,) = divided(player.attempt(tasks(3, 2), Script(east), seed=0))
+    assert "env.wrappers picky:Picky, task 'corridor/2': ZeroDivisionError" in failure.error
+    assert [one.task_id for one in played] == ["corridor/3"]
+    with pytest.raises(RecipeError, match="picky:Picky"):
+        player.play(tasks(2), Script(east), seed=0)
+
+
+def test_a_failure_is_copied_without_its_error_and_written(tmp_path, fails):
+    class Odd(Exception):
+        def __reduce__(self):
+            raise TypeError("never")
+
+    fails(Odd("it"), where="reset")
+    (failure,) = play(tasks(2))
+    copied = pickle.loads(pickle.dumps(failure))
+    assert copied == failure
+    assert copied.cause is None
+    failure.save(tmp_path / "failures" / "one.json", step=3)
+    kept = json.loads((tmp_path / "failures" / "one.json").read_text())
+    assert kept["step"] == 3
+    assert kept["task_id"] == "corridor/2"
+    assert kept["traceback"] == failure.traceback
+
+
+def failure(turn=0):
+    return Failure("t", 0, 1, turn, "OSError: gone", "Traceback", [])
+
+
+@pytest.mark.parametrize(
+    ("failed", "tried", "limit", "allowed"),
+    [
+        (0, 16, 0.05, True),
+        (1, 16, 0.05, True),  # one is always allowed
+        (2, 16, 0.05, False),
+        (6, 128, 0.05, True),  # int(6.4)
+        (7, 128, 0.05, False),
+        (1, 128, 0.0, False),
+        (1, 1, 0.05, False),  # nothing is left
+        (16, 16, 1.0, False),
+        (15, 16, 1.0, True),
+    ],
+)
+def test_the_limit(failed, tried, limit, allowed):
+    given = [failure(3)] * failed
+    if allowed:
+        check_limit(given, tried, limit, "step 4")
+        return
+    with pytest.raises(LimitError, match=r"^step 4: .*the first, task 't' \(seed 1, turn 3\): OSE"):
+        check_limit(given, tried, limit, "step 4")
+
+
+# ---- groups of unequal sizes ----
+
+
+def thinned(policy, lost):
+    """Rollouts of three groups of four, without those numbered `lost`."""
+    from .conftest import conversations
+
+    return [one for i, one in enumerate(conversations(policy)) if i not in lost]
+
+
+GONE = {"one": {5}, "all but one": {4, 5, 6}, "a group": {4, 5, 6, 7}}
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("name", credit.names())
+def test_every_estimator_takes_smaller_groups(name, gone, tiny_policy):
+    episodes = thinned(tiny_policy, GONE[gone])
+    turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+    estimator = credit.make(name)
+    values = np.random.default_rng(3).random(len(turns))
+    turns = replace(
+        turns,
+        turn_reward=values[:, None],
+        turn_reward_names=("implicit",),
+        gold_logprob=np.log(values),
+        outcome_in_reward=False,
+    )
+    advantage = estimator(turns, np.random.default_rng(0))
+    assert advantage.shape == (len(turns),)
+    assert np.isfinite(advantage).all()
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("name", ["grpo", "gigpo", "rloo", "has", "hgpo"])
+def test_credit_of_the_other_groups_is_the_same(name, gone, tiny_policy):
+    estimator = credit.make(name)
+    found = []
+    for lost in (set(), GONE[gone]):
+        episodes = thinned(tiny_policy, lost)
+        turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+        advantage = estimator(turns, np.random.default_rng(0))
+        assert np.isfinite(advantage).all()
+        other = np.array([one.group != 1 for one in episodes])[turns.trajectory]
+        found.append(advantage[other])
+    assert np.array_equal(*found)
+
+
+def walks(text, row):
+    """Replies that differ between the rollouts of a group; some get through."""
+    return (
+        east(text, row)
+        if row % 3 or "at 0." in text[-90:]
+        else east(text, row).replace("east", "north")
+    )
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("engine", ["own", "script"])
+def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
+    engine, context, where, tiny_folder, fails, tmp_path
+):
+    """One group fails whole; the update is that of a step which never had the group.
+
+    The own engine's batches are smaller once a group is gone, so the last bits of log-probabilities
+    may differ if it goes in the middle; a script's do not.
+    """
+    options = [f"prompt.context={context}", "env.max_turns=5", "credit.name=gigpo"]
+    chosen = short(tiny_folder, *options)
+    drawn = [Task(f"corridor/{3 + i // 8}", i // 4, 5) for i in range(16)]
+    fails(OSError("gone"), where=where, when=lambda task: task == "corridor/4")
+    found = []
+    for which in (drawn, drawn[:8]):
+        policy = load_policy(chosen.policy)
+        player = make_rollouts(chosen, "train")
+        sampler = own_sampler(chosen, policy, 4.0) if engine == "own" else Script(walks)
+        played, failed = divided(player.attempt(which, sampler, seed=0))
+        assert (len(played), len(failed)) == (8, len(which) - 8)
+        turns = Turns.from_episodes(played, outcome_in_reward=False)
+        rng = np.random.default_rng(1)
+        method = make_method(chosen)
+        method.begin(policy, tmp_path)
+        made = method.credit(Experience(1, played, turns, make_rows(played), rng, player, sampler))
+        Update()(learner(policy, tmp_path), made.rows, rng=np.random.default_rng(2))
+        found.append((played, made.advantage, dict(policy.model.state_dict())))
+    one, other = found
+    assert np.any(one[1])
+    assert np.array_equal(one[1], other[1])
+    if engine == "own" and where == "step":
+        tokens = [[step.reply_ids for e in side[0] for step in e.steps] for side in found]
+        assert tokens[0] == tokens[1]
+        return
+    assert one[0] == other[0]
+    assert same(one[2], other[2])
+
+
+# ---- whole steps ----
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("method", [*METHODS, "mgr", "vine", "redraws"])
+def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
+    method, context, corridor, tiny_folder, tmp_path, monkeypatch
+):
+    """Every ninth call of an environment raises."""
+    own = {"mgr": [], "vine": ["credit.name=vine", "sampling.decode=free"]}
+    options = own.get(method) or METHODS.get(method, ["sampling.redraws=2"])
+    if method == "vine" and context == "turn":
+        pytest.skip("one context is enough")
+    calls = [0]
+
+    def broken(right, self, given):
+        calls[0] += 1
+        if calls[0] % 9 == 0:
+            raise ConnectionError("the room is gone")
+        return right(self, given)
+
+    for name in ("begin", "act"):
+        right = getattr(corridor.Corridor, name)
+        monkeypatch.setattr(corridor.Corridor, name, partialmethod(partial(broken, right)))
+    chosen = short(
+        tiny_folder, "sft.steps=0", "run.steps=2", "eval.tasks=1", f"prompt.context={context}",
+        "sampling.failures=0.9", *options,
+    )  # fmt: skip
+    monkeypatch.setattr("trainer.train.evaluate_policy", lambda *_: pytest.fail("evaluated"))
+    monkeypatch.setattr("trainer.train._Run.evaluate", lambda self: {})
+    train(chosen, tmp_path, console=quiet())
+    lines = figures(tmp_path)
+    assert any(line.get("failed", 0) > 0 for line in lines)
+    files = sorted((tmp_path / "failures").iterdir())
+    assert files
+    kept = json.loads(files[0].read_text())
+    assert kept["error"].startswith("ConnectionError: the room is gone")
+    assert kept["env"] == "Corridor-v0"
+    assert {"task_id", "seed", "turn", "traceback", "transcript", "step"} <= kept.keys()
+
+
+def test_above_the_limit_the_run_stops_with_the_first_failure(fails, tiny_folder, tmp_path):
+    fails(ConnectionError("the room is gone"), where="reset", when=lambda task: True)
+    message = r"step 0, evaluation: the environment failed in 3 of 3 .*the room is gone"
+    with pytest.raises(LimitError, match=message):
+        train(short(tiny_folder, "sft.steps=0"), tmp_path, console=quiet())
+    assert len(list((tmp_path / "failures").iterdir())) == 3
+
+
+def test_demonstrations_that_fail_are_left_out(fails, tiny_folder, tmp_path):
+    fails(ConnectionError("gone"), where="step", when=lambda task: task == "corridor/5")
+    options = ["sft.steps=2", "sft.episodes=5", "run.steps=1", "sampling.failures=0.5"]
+    train(short(tiny_folder, *options, "eval.tasks=0"), tmp_path, console=quiet())
+    lines = figures(tmp_path)
+    assert [line["failed"] for line in lines[:2]] == [0.2, 0.2]  # one of the five tasks
+    kept = json.loads((tmp_path / "eval" / "step_2.json").read_text())
+    assert kept["failed"] == ["corridor/5"]
+    assert kept["success"][4] is False
+    assert len(kept["task_ids"]) == 5
+    with pytest.warns(UserWarning, match="1 of 5 tasks count as not solved.*corridor/5"):
+        again = evaluate_model(short(tiny_folder, *options, "eval.tasks=0"), tmp_path)
+    assert again.failed == ["corridor/5"]
+
+
+def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
+    train(short(tiny_folder, "run.steps=1", "sft.steps=1"), tmp_path, console=quiet())
+    assert not (tmp_path / "failures").exists()
+    assert [line["failed"] for line in metrics.read(tmp_path / "metrics.jsonl")] == [0.0, 0.0]
+    assert "failed" not in (tmp_path / "eval" / "step_1.json").read_text()
+
+
+# ---- worker processes ----
+
+OWN = """
+import os, sys, time
+from agent_envs import AgentEnv, Panel, Template, Turn
+
+class Odd(AgentEnv):
+    template = Template("{current_observation} Go on.", "{current_observation} Where?")
+
+    def __init__(self, max_turns=9):
+        super().__init__(Panel("train", tuple(f"odd/{n}" for n in range(6))), max_turns=max_turns)
+
+    def begin(self, task_id):
+        self.at = 0
+        return "Do something.", Turn(f"{task_id} at 0", anchor="0")
+
+    def act(self, action):
+        self.at += 1
+        if self.task_id == "odd/2" and self.at == 2:
+            if action == "hang":
+                time.sleep(600)
+            if action == "die":
+                os._exit(3)
+            if action == "exit":
+                sys.exit(4)
+        won = self.at == 4
+        where = f"{self.at}"
+        return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("action", ["hang", "die", "exit"])
+def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
+    """The other environments of the process are made again and play their turns again."""
+    (tmp_path / "odd.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seconds = 2.0 if action == "hang" else 60.0
+    drawn = [Task(f"odd/{n}", n, 1) for n in range(6)]
+    script = Script(lambda text, row: f"<think></think><action>{action}</action>")
+    here = Rollouts(Env("odd:Odd", max_turns=9), PromptOptions(), "train")
+    whole = here.attempt([one for one in drawn if one.task_id != "odd/2"], script, seed=0)
+    env = Env("odd:Odd", max_turns=9, processes=processes, step_seconds=seconds)
+    player = Rollouts(env, PromptOptions(), "train")
+    began = time.monotonic()
+    played, (failure,) = divided(player.attempt(drawn, script, seed=0))
+    assert played == whole
+    assert (failure.task_id, failure.turn) == ("odd/2", 1)
+    said = {"hang": "did not end within 2 s", "die": "exited with 3", "exit": "SystemExit(4)"}
+    assert said[action] in failure.error
+    assert time.monotonic() - began < 60
+    played, failed = divided(player.attempt([drawn[0], drawn[3]], script, seed=0))
+    assert not failed
+    assert played[0] == whole[0]

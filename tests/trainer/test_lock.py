@@ -1,0 +1,84 @@
+"""One training in a folder at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trainer.lock import FILE, FolderLock, LockedError, locked
+from trainer.train import train
+
+from .conftest import quiet, short
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from trainer.lock import FolderLock
+FolderLock(Path(sys.argv[1])).take()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that has the lock of `tmp_path`."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_training_is_refused_in_one_line(holder, tmp_path, tiny_folder):
+    before = sorted(tmp_path.iterdir())
+    message = rf"^{tmp_path} is in use: process {holder.pid} on \S+ trains in it; .*--out DIR$"
+    for resume in (False, True):
+        with pytest.raises(LockedError, match=message):
+            train(short(tiny_folder), tmp_path, resume=resume, console=quiet())
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_killed_process_leaves_no_lock(holder, tmp_path):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert (tmp_path / FILE).is_file()
+    with locked(tmp_path) as lock:
+        lock.take()
+        assert str(os.getpid()) in (tmp_path / FILE).read_text()
+
+
+def test_a_lock_is_taken_where_a_run_begins(tmp_path):
+    with locked(tmp_path) as lock:
+        assert not list(tmp_path.iterdir())  # a refused recipe leaves nothing
+        lock.take()
+        lock.take()
+        with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+            FolderLock(tmp_path).take()
+    with locked(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("content", ["", "[]", "\x00\xff", '{"process": 3}'])
+def test_whatever_is_in_the_file_the_lock_counts(content, tmp_path):
+    (tmp_path / FILE).write_text(content, encoding="latin-1")
+    with locked(tmp_path):
+        (tmp_path / FILE).write_text(content, encoding="latin-1")
+        with pytest.raises(LockedError, match="another process trains in it"):
+            FolderLock(tmp_path).take()
+
+
+def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch):
+    import errno
+    import fcntl
+
+    def flock(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.warns(UserWarning, match="cannot be locked"), locked(tmp_path) as lock:
+        lock.take()

@@ -1,0 +1,114 @@
+"""SIGTERM and Ctrl-C: a checkpoint at the end of the step, and a run that continues bit for bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from trainer.checkpoint import Checkpoints
+from trainer.stopping import Stopped, handled
+from trainer.train import train
+
+from .conftest import SHORT, figures, quiet, short, weights
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped) as raised, handled() as stop:  # noqa: PT012
+        assert stop.agreed() == 0
+        os.kill(os.getpid(), number)
+        assert stop.agreed() == number
+        assert f"{number.name}: the run stops after this step" in capfd.readouterr().err
+        os.kill(os.getpid(), number)
+    assert raised.value.code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_in_a_thread_signals_keep_their_meaning():
+    before = signal.getsignal(signal.SIGTERM)
+    found = []
+
+    def work():
+        with handled() as stop:
+            found.append((stop.agreed(), signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(0, before)]
+
+
+@pytest.fixture(scope="module")
+def whole(corridor, tiny_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    train(short(tiny_folder), folder, console=quiet())
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "line"), [(signal.SIGTERM, 3), (signal.SIGINT, 9)])
+def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
+    number, line, whole, corridor, tiny_folder, tmp_path, monkeypatch
+):
+    """In the warm start and after it, at steps that write no checkpoint of their own."""
+    from trainer.train import _Run
+
+    log = _Run._log
+
+    def logged(self, stage, done, values):
+        log(self, stage, done, values)
+        if self.step == line:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(_Run, "_log", logged)
+    with pytest.raises(Stopped, match=f"stopped after step {line}") as raised:
+        train(short(tiny_folder), tmp_path, console=quiet())
+    assert raised.value.code == 128 + number
+    assert Checkpoints(tmp_path / "checkpoints").steps()[-1] == line
+    assert len(figures(tmp_path)) == line
+    monkeypatch.setattr(_Run, "_log", log)
+    train(short(tiny_folder), tmp_path, resume=True, console=quiet())
+    assert figures(tmp_path) == figures(whole)
+    mine, others = weights(tmp_path, 12), weights(whole, 12)
+    assert all(np.array_equal(mine[name], others[name]) for name in mine)
+
+
+RUN = """
+sys.path.insert(0, here)
+sys.argv = arguments
+import corridor
+corridor.register()
+from trainer.cli import main
+main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_command_says_how_to_go_on(number, code, forked, tiny_folder, tmp_path):
+    from pathlib import Path
+
+    folder = tmp_path / "run"
+    arguments = ["agent-envs", "train", "alfworld", "mgr", "pocket", *SHORT]
+    arguments += [f"policy.model={tiny_folder}", "run.steps=400", "--out", str(folder)]
+    process = forked(RUN, tmp_path, here=str(Path(__file__).parent), arguments=arguments)
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        path = folder / "metrics.jsonl"
+        if path.is_file() and path.read_text().count("\n") >= 8:
+            break
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    process.join(60)
+    said = process.said.read_text()
+    assert process.exitcode == code, said
+    last = len(figures(folder))
+    assert f"stopped after step {last}; continue with: agent-envs train {folder} --resume" in said
+    assert "Traceback" not in said
+    assert Checkpoints(folder / "checkpoints").latest().name == f"step_{last}"
