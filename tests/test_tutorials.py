@@ -55,6 +55,7 @@ def test_first_agent(tmp_path):
     assert model == "look True\n"
 
 
+@pytest.mark.long
 def test_own_trainer(tmp_path):
     (printed,) = play("own_trainer.md", tmp_path)
     success = dict(line.split() for line in printed.splitlines())
@@ -62,6 +63,7 @@ def test_own_trainer(tmp_path):
     assert float(success["gigpo"]) > 0.6  # a policy that draws doors at random: one in three
 
 
+@pytest.mark.long
 def test_own_world(tmp_path):
     check, audit, ranking, trained = play("own_world.md", tmp_path)
     assert check == ""
