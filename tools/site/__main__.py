@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import environments, extras, methods
+from tools.site import environments, extras, methods, picture
 from tools.site.check import problems
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,7 @@ def stage(source: Path) -> None:
             text = text.replace(f"](../{path}", f"]({name}")
         page.write_text(text, encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
+    source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
     environments.write(source / "environments")
     methods.write(source / "methods")
 

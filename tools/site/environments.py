@@ -13,6 +13,7 @@ import numpy as np
 import agent_envs
 from agent_envs.experts import experts_of
 from agent_envs.imports import named
+from tools.site import measured
 from tools.site.html import clipped, code, markdown, plain, table
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 SEED = 7
 READ = 1500
-SHORTEST = "EZPoints-v0"
-"""The environment whose episode the home page shows."""
 ORDER = (
     *("Description", "Observation", "Action", "Validity", "Progress", "Anchor", "Reward", "Ends"),
     *("Tasks and splits", "Data", "Args", "Raises", "Source"),
@@ -30,19 +29,6 @@ MISTAKE, MISTAKEN_TURN = "dance", 2
 # A wrong action there ends the episode, or is an ordinary line of a conversation.
 WITHOUT_MISTAKE = {"Sotopia-v0", "WikiSearch-v0"}
 PLAYED_ELSEWHERE = {"WebShopSite-v0": "WebShop-v0"}
-MORE = {
-    "AlfWorld-v0": ("results.md#alfworlds-engine", "speed and fidelity of the engine"),
-    "AppWorld-v0": ("appworld.md", "families of tasks, the sandbox, the real benchmark"),
-    "Bifurcation-v0": ("environments.md#bifurcation", "exact advantages"),
-    "EZPoints-v0": ("puzzles.md#ezpoints", "rewards, pictures, published numbers"),
-    "SearchQA-v0": ("search_qa.md", "protocols, rewards, retrieval servers, data"),
-    "Sokoban-v0": ("puzzles.md", "rooms, solver, levels from files"),
-    "Sotopia-v0": ("sotopia.md", "families of scenes, partners, judges"),
-    "VisualSokoban-v0": ("puzzles.md", "rooms, solver, levels from files"),
-    "WebShop-v0": ("webshop.md", "the genuine catalogue, rewards, known faults"),
-    "WebShopSite-v0": ("webshop.md#the-web-site", "Chromium, speed, differences to the text form"),
-    "WikiSearch-v0": ("search_qa.md", "rewards, retrieval, data"),
-}
 
 
 @dataclass
@@ -160,16 +146,13 @@ def page(name: str, images: Path) -> str:
     lines = [f"# {name}", "", markdown(summary), ""]
     lines += ["```python", "import gymnasium as gym, agent_envs", ""]
     lines += [f'env = gym.make("{name}")', "observation, info = env.reset(seed=7)", "```", ""]
-    if name in MORE:
-        target, what = MORE[name]
-        lines += [f"More: [{what}](../{target}).", ""]
     lines += ["## An episode", "", *episode(name, images)]
     for title in [*ORDER, *(parts.keys() - set(ORDER))]:
         if title in parts:
             body = arguments(parts[title]) if title in {"Args", "Raises"} else parts[title]
             heading = {"Args": "Arguments"}.get(title, title)
             lines += [f"## {heading}", "", markdown(body), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *measured.of_environment(name)])
 
 
 def episode(name: str, images: Path) -> list[str]:
@@ -202,7 +185,7 @@ def arguments(text: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the pages and their index into a folder, and beside it what the home page shows."""
+    """Write the pages and their index into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Environments", "", "| id | |", "|---|---|"]
     for name, path in registered().items():
@@ -213,7 +196,3 @@ def write(folder: Path) -> None:
     lines += ["", "[The contract](../environments.md) is common to all of them.", ""]
     lines += ["```{toctree}", ":hidden:", "", *registered(), "```", ""]
     (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
-    _, steps = record(SHORTEST)
-    source = f"From [{SHORTEST}](environments/{SHORTEST}.md); its second turn is a planted mistake."
-    head = "\n\n".join([goal(steps), signals(steps), source])
-    (folder.parent / "episode.md").write_text(head + "\n", encoding="utf-8")

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import credit
 from credit import benchmark
 from credit.truth import Truth
+from tools.site import measured
 from tools.site.html import bar, code, plain, table
+from tools.site.picture import EPISODES, SHIPPED
 
 if TYPE_CHECKING:
     from credit.segments import Array
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "src" / "trainer" / "recipes" / "methods"
-WORKED = "alfworld_start"
-EPISODES = (36, 37)
-"""A success and a failure of one task among the trajectories of that truth."""
 COLUMNS = 3
 
 
@@ -157,9 +156,15 @@ def episode(truth: Truth, trajectory: int, found: dict[str, Array]) -> str:
     return table(title, ("turn", "action", "valid", *columns), cells) + "\n"
 
 
+def trained(method: Method) -> list[tuple[str, str]]:
+    """The section on the household study, if the method was in it."""
+    lines = measured.study(method.names)
+    return [("## Trained on household tasks", "\n".join(lines))] if lines else []
+
+
 def recipe(method: Method) -> str:
     """The section with the recipes, as their files are."""
-    lines = []
+    lines: list[str] = []
     for name in method.names:
         file = RECIPES / f"{name}.toml"
         if not file.is_file():
@@ -193,6 +198,8 @@ def page(method: Method, truth: Truth, found: dict[str, dict[str, tuple[str, str
         ("## What it credits in two episodes", worked(method, truth)),
         ("## Measured fidelity", fidelity(method, found)),
         ("## Exact bias", bias(method)),
+        *trained(method),
+        ("## Cost", "\n".join(measured.cost(method.names))),
         ("## Recipe", recipe(method)),
         ("## Options", options(method)),
     )
@@ -207,7 +214,7 @@ def write(folder: Path) -> None:
     methods = all_methods()
     lines = ["# Credit methods", "", "| method | names | mean correlation |", "|---|---|---|"]
     for method in methods:
-        text = page(method, files[WORKED], found)
+        text = page(method, files[SHIPPED], found)
         (folder / f"{method.slug}.md").write_text(text, encoding="utf-8")
         names = ", ".join(f"`{name}`" for name in method.names)
         means = [
