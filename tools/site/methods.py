@@ -108,7 +108,11 @@ def bias(method: Method) -> str:
         r"^\| method \| stop .*$|^\| `[^`]+` \|(?: [-\d./ ]+ \|){7}$", text, re.MULTILINE
     )
     head, *rows = lines
-    of_it = [row for row in rows if re.split(r"[`,]", row)[1] in method.names]
+    of_it = [
+        row.replace(" / ", "&nbsp;/&nbsp;")
+        for row in rows
+        if re.split(r"[`,]", row)[1] in method.names
+    ]
     if not of_it:
         return "Not among the methods that were enumerated.\n"
     about = (

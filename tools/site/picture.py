@@ -34,12 +34,12 @@ STYLE = """
 .episode { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif;
   --ink: var(--color-foreground-primary, #1f2328);
   --soft: var(--color-foreground-secondary, #59636e);
-  --line: var(--color-background-border, #d1d9e0);
+  --line: var(--color-background-border, #d1d9e0); --edge: var(--color-foreground-border, #8c959f);
   --page: var(--color-background-primary, #ffffff); --no: var(--color-no, #b3261e); }
 @media (prefers-color-scheme: dark) { .episode {
   --ink: var(--color-foreground-primary, #e6edf3);
   --soft: var(--color-foreground-secondary, #9aa4af);
-  --line: var(--color-background-border, #3d444d);
+  --line: var(--color-background-border, #3d444d); --edge: var(--color-foreground-border, #656c76);
   --page: var(--color-background-primary, #0d1117); --no: var(--color-no, #ff8a80); } }
 .episode text { fill: var(--ink); }
 .episode .soft { fill: var(--soft); font-size: 11px; }
@@ -47,7 +47,8 @@ STYLE = """
 .episode .code { font: 11px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .episode .no { fill: var(--no); font-weight: 600; }
 .episode .letter { fill: #ffffff; font-weight: 600; }
-.episode line, .episode .open { stroke: var(--line); fill: none; }
+.episode line { stroke: var(--line); }
+.episode .open { stroke: var(--edge); fill: none; }
 """
 
 
