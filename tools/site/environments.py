@@ -147,12 +147,23 @@ def page(name: str, images: Path) -> str:
     lines += ["```python", "import gymnasium as gym, agent_envs", ""]
     lines += [f'env = gym.make("{name}")', "observation, info = env.reset(seed=7)", "```", ""]
     lines += ["## An episode", "", *episode(name, images)]
+    elsewhere = inherited(parts)
+    if elsewhere:
+        same, titles = next(iter(elsewhere.values())), ", ".join(elsewhere)
+        lines += [f"{titles}: as in [{same}]({same}.md).", ""]
     for title in [*ORDER, *(parts.keys() - set(ORDER))]:
-        if title in parts:
+        if title in parts.keys() - elsewhere.keys():
             body = arguments(parts[title]) if title in {"Args", "Raises"} else parts[title]
             heading = {"Args": "Arguments"}.get(title, title)
             lines += [f"## {heading}", "", markdown(body), ""]
     return "\n".join([*lines, *measured.of_environment(name)])
+
+
+def inherited(parts: dict[str, str]) -> dict[str, str]:
+    """By title the environment to which a section only refers, in the words "As `Sokoban`'s."."""
+    ids = {path.rpartition(":")[2]: name for name, path in registered().items()}
+    found = {title: re.fullmatch(r"As `(\w+)`'s\.", body.strip()) for title, body in parts.items()}
+    return {title: ids[match[1]] for title, match in found.items() if match}
 
 
 def episode(name: str, images: Path) -> list[str]:
@@ -187,7 +198,7 @@ def arguments(text: str) -> str:
 def write(folder: Path) -> None:
     """Write the pages and their index into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["# Environments", "", "| id | |", "|---|---|"]
+    lines = ["# Environments", "", "| id | what it is |", "|---|---|"]
     for name, path in registered().items():
         env_class = named(path, option="the environment")
         summary, _ = sections(env_class.__doc__ or "")

@@ -64,14 +64,14 @@ def names() -> list[str]:
 def table() -> str:
     """The table in Markdown."""
     figures = json.loads(MEASURED.read_text(encoding="utf-8"))
-    lines = ["| install | for | size | time |", "|---|---|---:|---:|"]
+    lines = ["| extra | for | size | time |", "|---|---|---:|---:|"]
     for name in names():
-        target = "." if name == "base" else f"'.[{name}]'"
         size, seconds = "not measured", ""
         if name in figures:
             size = f"{figures[name]['megabytes']:,.0f} MB"
             seconds = f"{figures[name]['seconds']:.0f} s" if "seconds" in figures[name] else ""
-        lines.append(f"| `pip install {target}` | {PURPOSE[name]} | {size} | {seconds} |")
+        shown = "none" if name == "base" else f"`[{name}]`"
+        lines.append(f"| {shown} | {PURPOSE[name]} | {size.replace(' ', '&nbsp;')} | {seconds} |")
     return "\n".join(lines) + "\n"
 
 
