@@ -98,7 +98,7 @@ def signals(steps: list[Step]) -> str:
                 code(clipped(step.action, 160)) if turn else "reset",
                 "yes" if info["valid"] else valid,
                 bar,
-                code(info["anchor"][:12]) + same,
+                code(info["anchor"][:16]) + same,
                 f"{step.reward:g}" if turn else "",
             )
         )

@@ -52,5 +52,7 @@ def bar(value: float, largest: float) -> str:
 
 def markdown(text: str) -> str:
     """Prose of a docstring as Markdown: `<` outside of code is no HTML."""
-    parts = re.split(r"(`+[^`]*`+)", text)
-    return "".join(part if part[:1] == "`" else part.replace("<", r"\<") for part in parts)
+    code_or_less = r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)|<"
+    return re.sub(
+        code_or_less, lambda found: found[0] if found[1] else r"\<", text, flags=re.DOTALL
+    )

@@ -98,7 +98,7 @@ def cells(line: str) -> list[str]:
 
 def of_environment(name: str) -> list[str]:
     """The sections on audits, links and published results of an environment's page."""
-    lines = ["## Measured", "", *anchors(name), *non_solver(name)]
+    lines = ["## Measurements and links", "", *anchors(name), *non_solver(name)]
     for kind, (target, what) in LINKS[name].items():
         lines.append(f"* **{kind}**: [{what}](../{target})")
     return [*lines, "", *published(name)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 import credit
 from credit import benchmark
@@ -18,7 +21,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "src" / "trainer" / "recipes" / "methods"
+ON_WIKI = {"mt_grpo", "mt_rloo", "igpo", "trace"}
+"""Methods that read turn rewards or the probability of the right answer; AlfWorld has neither."""
 COLUMNS = 3
+LEAST = 0.001
+"""The smallest probability of the right answer in a worked episode."""
 
 
 class Method:
@@ -125,19 +132,39 @@ def bias(method: Method) -> str:
 
 def worked(method: Method, truth: Truth) -> str:
     """The section with what the method credits in two episodes of one task."""
-    found, left = benchmark.advantages(truth, method.estimators())
+    found, lacking = benchmark.advantages(truth, method.estimators())
+    left = lacking
+    if lacking:
+        found, left = benchmark.advantages(completed(truth), method.estimators())
     found.pop(benchmark.CRITIC)
-    if not found:
-        why = next(iter(left.values()), "").partition(";")[0]
-        return f"The recorded episodes lack what it reads: {why}.\n"
+    if left:
+        raise ValueError(f"no worked episode of {method.title}: {left}")
     shown = dict(list(found.items())[:COLUMNS])
     goal = truth.turns.goal[EPISODES[0]]
     about = (
         f"Two rollouts of one household task, “{goal}” (of eight; the pocket policy, from "
         "`credit/truths`). The first number is the true advantage of the turn, measured by going "
-        "on from copies of its state, with its standard error. Bars have one scale in a column.\n"
+        "on from copies of its state, with its standard error. Bars have one scale in a column."
     )
-    return "\n".join([about, *(episode(truth, number, shown) for number in EPISODES)])
+    if lacking:
+        about += (
+            " The recording lacks the column that the method reads. Here an implicit reward is the "
+            "true advantage of the turn, and the probability of the right answer is the value of "
+            "the state: what models without error would give."
+        )
+    return "\n".join([about, "", *(episode(truth, number, shown) for number in EPISODES)])
+
+
+def completed(truth: Truth) -> Truth:
+    """The truth with the columns that its recording lacks, as models without error give them."""
+    turns = replace(
+        truth.turns,
+        turn_reward=truth.advantage[:, None],
+        turn_reward_names=("implicit",),
+        outcome_in_reward=False,
+        gold_logprob=np.log(np.clip(truth.value_before, LEAST, 1.0)),
+    )
+    return replace(truth, turns=turns)
 
 
 def episode(truth: Truth, trajectory: int, found: dict[str, Array]) -> str:
@@ -173,7 +200,8 @@ def recipe(method: Method) -> str:
         file = RECIPES / f"{name}.toml"
         if not file.is_file():
             continue
-        lines += [f"`agent-envs train alfworld {name} pocket`", ""] if not lines else []
+        environment = "wiki" if name in ON_WIKI else "alfworld"
+        lines += [f"`agent-envs train {environment} {name} pocket`", ""] if not lines else []
         lines += [
             "```toml",
             f"# {file.relative_to(ROOT)}",
