@@ -66,7 +66,7 @@ def table() -> str:
     figures = json.loads(MEASURED.read_text(encoding="utf-8"))
     lines = ["| extra | for | size | time |", "|---|---|---:|---:|"]
     for name in names():
-        size, seconds = "not measured", ""
+        size, seconds = "–", ""
         if name in figures:
             size = f"{figures[name]['megabytes']:,.0f} MB"
             seconds = f"{figures[name]['seconds']:.0f} s" if "seconds" in figures[name] else ""
