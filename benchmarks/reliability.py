@@ -1,69 +1,87 @@
-"""Episodes whose environments raise, hang and die, and trainings that are killed: what is lost.
+"""What is lost when environments, servers, browsers, disks and processes fail.
 
-    python benchmarks/reliability.py soak 2000
-    python benchmarks/reliability.py kills MODEL 10
+    python benchmarks/reliability.py soak [--episodes 2000] [--only AlfWorld-v0]
+    python benchmarks/reliability.py servers [--episodes 2000]
+    python benchmarks/reliability.py disk MODEL
+    python benchmarks/reliability.py kills MODEL [--rounds 2] [--only critic]
 
-`soak` plays episodes of an environment in two worker processes that fails in some of them, and
-counts. `kills` trains a tiny run again and again, ends it by SIGKILL and SIGTERM at random moments,
-and compares it with one that nothing ended.
+`soak` plays the experts' replies in every environment, in worker processes whose environments raise,
+hang and die in some episodes; all other episodes must end as they do without faults. `servers` ends
+and restarts what environments talk to: a retrieval server, Chromium, a model's endpoint. `disk`
+trains on a full disk and continues when there is room. `kills` trains tiny runs again and again, ends
+them by SIGKILL and SIGTERM, and compares them with runs that nothing ended.
 """
 
-# ruff: noqa: ANN001, ANN003, ANN201, ANN204, ARG002, S101, PTH208
+# ruff: noqa: ANN, ARG002, S101, PTH208, S603
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
 
 sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 
-from agent_envs import AgentEnv, Panel, Template, Turn
+from agent_envs import expert
 
-FAULTS = {"raise": 0.01, "hang": 0.0025, "die": 0.0025}
+FAULTS = {"raise": 0.01, "hang": 0.005, "die": 0.0025}
 """Shares of the episodes."""
-TURNS = 4
+SIZE = 64  # episodes at the same time
+WORDS = {"raise": "was put in", "hang": "step_seconds", "die": "exited with 3"}
+OPTIONS = {
+    "AppWorld-v0": {"max_turns": 12},
+    "SearchQA-v0": {"max_turns": 5},
+    "Sotopia-v0": {"max_turns": 12},
+}
+HERE = Path(__file__).parent
+TESTS = str(HERE.parent / "tests" / "trainer")
 
 
-class Faulty(AgentEnv):
-    """Four turns; whether and when it fails derives from the seed of the episode."""
+class Fault(gym.Wrapper):
+    """An environment that fails in some episodes, in their first or second turn, by their seed."""
 
-    template = Template("{current_observation}", "{current_observation}")
+    def reset(self, *, seed=None, options=None):
+        self.turn = 0
+        self.kind, self.when = drawn(seed)
+        return super().reset(seed=seed, options=options)
 
-    def __init__(self, max_turns=9):
-        super().__init__(Panel("train", tuple(f"t/{n}" for n in range(100))), max_turns=max_turns)
-
-    def begin(self, task_id):
-        self.at, self.fault = 0, ""
-        draw, self.when = self.np_random.random(), int(self.np_random.integers(TURNS))
-        for name, share in FAULTS.items():
-            if 0 <= draw < share and not self.fault:
-                self.fault = name
-            draw -= share
-        return "Go on.", Turn("at 0", anchor="0")
-
-    def act(self, action):
-        if self.fault and self.at == self.when:
-            if self.fault == "hang":
+    def step(self, action):
+        if self.turn == self.when:
+            if self.kind == "hang":
                 time.sleep(600)
-            if self.fault == "die":
+            if self.kind == "die":
                 os._exit(3)
-            raise ConnectionResetError("a fault that was put in")
-        self.at += 1
-        won = self.at == TURNS
-        return Turn(f"at {self.at}", anchor=f"{self.at}", success=won, progress=self.at / TURNS)
+            if self.kind == "raise":
+                raise ConnectionResetError("a fault that was put in")
+        self.turn += 1
+        return super().step(action)
+
+
+def drawn(seed):
+    """The fault of an episode, "" for none, and its turn."""
+    rng = np.random.default_rng([seed, 1])
+    shares = [*FAULTS.values(), 1 - sum(FAULTS.values())]
+    return str(rng.choice([*FAULTS, ""], p=shares)), int(rng.integers(2))
 
 
 class Script:
-    """A sampler without a model."""
+    """A sampler without a model: replies by conversation and turn."""
 
     vision = None
 
@@ -71,174 +89,139 @@ class Script:
         from trainer.sampling import Decoding
 
         self.decoding, self.policy, self.chat = Decoding(max_reply_tokens=8), self, self
+        self.replies, self.turns = [], {}
 
     def opening(self, text):
-        return list(map(ord, text))
+        return [0] * (len(text) // 4 + 1)
 
     def after(self, reply_ids, text):
-        return list(map(ord, text))
+        return self.opening(text)
 
     def open(self, seeds, *, fresh):
+        self.turns = dict.fromkeys(range(len(seeds)), 0)
         return self
 
     def room(self, row):
-        return 10**6
+        return 10**9
 
     async def reply(self, row, new_ids, **given):
         from trainer.engines import Reply
 
         await asyncio.sleep(0)
-        return Reply([1], [0.0], [0.0], "<think></think><action>on</action>")
+        said = self.replies[row][self.turns[row]]
+        self.turns[row] += 1
+        return Reply([1], [0.0], [0.0], said)
 
     def leave(self, row):
         pass
 
 
-def children() -> int:
-    """Processes that this one started and that still run."""
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    return len(path.read_text().split())
+class Episodes:
+    """What the expert does in the episodes of an environment: replies, and how each ended.
+
+    Whoever gives the same replies to another copy of the environment must see the same.
+    """
+
+    def __init__(self, env, count):
+        from trainer.environments import PromptOptions, form_of, make_env
+        from trainer.rollout import Task
+        from trainer.sft import FORM
+
+        made = make_env(env, PromptOptions(), split=env.split)
+        ids = made.unwrapped.panel.task_ids
+        form = form_of(made) or FORM
+        self.tasks = [Task(ids[n % len(ids)], n, n) for n in range(count)]
+        self.replies, self.ends = [], []
+        for task in self.tasks:
+            _, info = made.reset(seed=task.seed, options={"task_id": task.task_id})
+            player, done, replies, anchors = expert(made), False, [], []
+            while not done:
+                anchors.append(info["anchor"])
+                thought, action = player.think(), player.act()
+                replies.append(form.format(thought=thought, action=action))
+                _, reward, ended, cut, info = made.step(replies[-1])
+                done = ended or cut
+            self.replies.append(replies)
+            self.ends.append((anchors, float(reward), bool(info["success"])))
+        made.close()
 
 
-def soak(episodes: int) -> None:
-    """Play so many episodes; print what became of them and what was left behind."""
-    import resource
+def play(env, told, meanwhile=lambda: None):
+    """Give the replies again; failures by kind, episodes that ended otherwise, what was left."""
+    from trainer.environments import PromptOptions
+    from trainer.failures import Failure
+    from trainer.rollout import Rollouts
 
-    from trainer.environments import Env, PromptOptions
-    from trainer.failures import divided
-    from trainer.rollout import Rollouts, Task
-
-    env = Env("reliability:Faulty", max_turns=9, processes=2, step_seconds=1.0)
-    player, sampler = Rollouts(env, PromptOptions(), "train", max_tokens=10**6), Script()
-    kinds: dict[str, int] = {}
-    played = 0
-    size, began = 64, time.monotonic()
-    marks = []
-    for first in range(0, episodes, size):
-        tasks = [Task(f"t/{n % 100}", n, n) for n in range(first, min(first + size, episodes))]
-        done, failed = divided(player.attempt(tasks, sampler, seed=0, first=first))
-        assert len(done) + len(failed) == len(tasks)
-        assert all(one.success and len(one.steps) == TURNS for one in done)
-        played += len(done)
-        for one in failed:
-            kind = "raise" if "fault that was put in" in one.error else "hang"
-            kind = "die" if "exited with 3" in one.error else kind
-            kinds[kind] = kinds.get(kind, 0) + 1
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        marks.append((len(os.listdir("/proc/self/fd")), children(), memory))
-    seconds = time.monotonic() - began
-    print(f"{episodes} episodes in {seconds:.0f} s: {played} played, {kinds} failed")
-    expected = dict.fromkeys(FAULTS, 0)
-    for n in range(episodes):
-        one = Faulty()
-        one.reset(seed=n)
-        if one.fault:
-            expected[one.fault] += 1
-    print(f"put in: {expected}")
-    for name, column in zip(
-        ("descriptors", "processes", "MiB"), zip(*marks, strict=True), strict=True
-    ):
-        print(f"{name}: {column[0]} after the first {size}, {column[-1]} after the last")
-    del player, failed, done
+    before = set(os.listdir(tempfile.gettempdir()))
+    player, sampler = Rollouts(env, PromptOptions(), env.split, max_tokens=10**9), Script()
+    failed, other, marks = [], 0, []
+    for first in range(0, len(told.tasks), SIZE):
+        part = slice(first, first + SIZE)
+        sampler.replies = told.replies[part]
+        made = player.attempt(told.tasks[part], sampler, seed=0, first=first)
+        assert len(made) == len(sampler.replies)
+        for one, end in zip(made, told.ends[part], strict=True):
+            if isinstance(one, Failure):
+                failed.append(one)
+            else:
+                other += ([step.anchor for step in one.steps], one.outcome, one.success) != end
+        marks.append(left())
+        meanwhile()
+    player._workers.kill() if env.processes else [one.close() for one in player.envs(1)]
+    del player, made, one
     gc.collect()
-    time.sleep(2)
-    print(f"processes left: {children()}")
+    time.sleep(3)
+    folders = len(set(os.listdir(tempfile.gettempdir())) - before)
+    return failed, other, marks[len(marks) // 4], marks[-1], (*left()[:2], folders)
 
 
-RUN = """
-import sys
-sys.path.insert(0, {tests!r})
-sys.argv = {words!r}
-import corridor
-corridor.register()
-from trainer.cli import main
-main()
-"""
+def left():
+    """Open files, processes below this one, and resident memory of this one in MiB."""
+    status = Path("/proc/self/statm").read_text().split()
+    memory = int(status[1]) * resource.getpagesize() // 2**20
+    return len(os.listdir("/proc/self/fd")), len(below(os.getpid())), memory
 
 
-def kills(model: str, count: int) -> None:
-    """End a training `count` times by SIGKILL and as often by SIGTERM; print what differs."""
-    tests = str(Path(__file__).parents[1] / "tests" / "trainer")
-    options = [
-        "env.id=Corridor-v0",
-        "env.max_turns=4",
-        "env.data=auto",
-        "sft.steps=4",
-        "sft.episodes=3",
-        "run.steps=40",
-        "run.save_every=3",
-        "run.threads=1",
-        "sampling.tasks=4",
-        "sampling.rollouts=4",
-        "eval.tasks=3",
-        "sampling.decode=admissible",
-        "sampling.max_tokens=2000",
-        "sampling.max_reply_tokens=40",
-        "critic.learning_rate=1e-3",
+def below(process):
+    """The processes that a process started, and that those started."""
+    found = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in path.read_text().split():
+                found += [int(child), *below(int(child))]
+    return found
+
+
+def soak(name, count):
+    """A row of the table: the faults put in, what failed, and what was left behind."""
+    from trainer.environments import Env
+
+    options = OPTIONS.get(name, {})
+    told = Episodes(Env("WebShop-v0" if name == "WebShopSite-v0" else name, **options), count)
+    seconds = 15.0 if name == "WebShopSite-v0" else 2.0
+    faulty = Env(
+        name, processes=2, step_seconds=seconds, wrappers={"reliability:Fault": {}}, **options
+    )
+    began = time.monotonic()
+    failed, other, early, late, after = play(faulty, told)
+    took = time.monotonic() - began
+    kinds = [next((k for k, word in WORDS.items() if word in one.error), "else") for one in failed]
+    due = [
+        kind
+        for task, replies in zip(told.tasks, told.replies, strict=True)
+        for kind, when in [drawn(task.seed)]
+        if kind and when < len(replies)
     ]
-
-    def start(folder: Path) -> subprocess.Popen[str]:
-        words = ["agent-envs", "train", "alfworld", "mgr", "pocket", *options]
-        words += [f"policy.model={model}", "--out", str(folder), "--resume"]
-        code = RUN.format(tests=tests, words=words)
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def logged(folder: Path) -> int:
-        path = folder / "metrics.jsonl"
-        return path.read_text().count("\n") if path.is_file() else 0
-
-    rng = random.Random(0)
-    with tempfile.TemporaryDirectory() as place:
-        whole, cut = Path(place) / "whole", Path(place) / "cut"
-        process = start(whole)
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
-        codes: dict[str, int] = {}
-        for name in [name for _ in range(count) for name in ("SIGKILL", "SIGTERM")]:
-            before = logged(cut)
-            if before >= 44:
-                shutil.rmtree(cut)
-                before = 0
-            process = start(cut)
-            while process.poll() is None and logged(cut) <= before + 1:
-                time.sleep(0.01)
-            time.sleep(rng.uniform(0, 0.3))
-            process.send_signal(getattr(signal, name))
-            said, _ = process.communicate()
-            key = f"{name} -> {process.returncode}"
-            codes[key] = codes.get(key, 0) + 1
-            assert "Traceback" not in said, said
-            assert logged(cut) >= before
-        process = start(cut)
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
-        print(f"exit codes: {codes}")
-        print(f"the same log: {_figures(whole) == _figures(cut)}")
-        print(f"the same weights: {_weights(whole) == _weights(cut)}")
-
-
-def _figures(folder: Path) -> list[dict]:
-    from trainer import metrics
-
-    lines = metrics.read(folder / "metrics.jsonl")
-    return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
-
-
-def _weights(folder: Path) -> list[tuple[str, str]]:
-    last = max((folder / "checkpoints").glob("step_*"), key=lambda path: int(path.name[5:]))
-    manifest = json.loads((last / "manifest.json").read_text())
-    return sorted((name, digest) for name, (_, digest) in manifest.items() if "safetensors" in name)
+    shares = ", ".join(f"{kinds.count(kind)} of {due.count(kind)} {kind}" for kind in FAULTS)
+    if "else" in kinds:
+        print(next(one for one, kind in zip(failed, kinds, strict=True) if kind == "else"))
+    return (
+        f"| `{name}` | {shares} | {kinds.count('else')} | {other} of {count - len(failed)} "
+        f"| {early[0]}, {late[0]} | {early[1]}, {late[1]} | {early[2]}, {late[2]} "
+        f"| {after[0]}, {after[1]}, {after[2]} | {took:.0f} |"
+    )
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["soak"]:
-        soak(int(sys.argv[2]))
-    elif sys.argv[1:2] == ["kills"]:
-        kills(sys.argv[2], int(sys.argv[3]))
-    else:
-        sys.exit(__doc__)
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp()
+    print(soak(sys.argv[1], int(sys.argv[2])))

@@ -143,6 +143,15 @@ def test_the_same_seed_draws_the_same():
     assert drawn("one") == drawn("one") != drawn("two")
 
 
+def test_chance_is_never_the_machines():
+    code = "import random\nprint(random.Random().random(), random.SystemRandom)"
+    drawn = [Interpreter(NOW, "one", timeout=20).execute(code, echo) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert "has no attribute 'SystemRandom'" in drawn[0]
+    code = "import random\nprint(random.Random().random())"
+    assert len({Interpreter(NOW, "one", timeout=20).execute(code, echo) for _ in range(3)}) == 1
+
+
 def test_output_is_cut(run):
     output = run("for _ in range(100000): print('x' * 99)")
     assert len(output) < 20_100

@@ -25,6 +25,7 @@ from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.pretrained import POCKETS
+from trainer.stopping import Stop
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -101,7 +102,7 @@ class Start:
 
     def train(self, recipe, folder, *, resume, console):
         train.check_folder(recipe, folder, resume=resume)
-        self.asked.append(train._Run(small(recipe, *self.models), folder))
+        self.asked.append(train._Run(small(recipe, *self.models), folder, Stop()))
 
     def study(self, name, methods, seeds, out, options, *, jobs, curve=""):
         loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]
