@@ -1,18 +1,15 @@
-"""What is lost when environments, servers, browsers, disks and processes fail.
+"""What is lost when environments and servers fail.
 
     python benchmarks/reliability.py soak [--episodes 2000] [--only AlfWorld-v0]
     python benchmarks/reliability.py servers [--episodes 2000]
-    python benchmarks/reliability.py disk MODEL
-    python benchmarks/reliability.py kills MODEL [--rounds 2] [--only critic]
 
-`soak` plays the experts' replies in every environment, in worker processes whose environments raise,
-hang and die in some episodes; all other episodes must end as they do without faults. `servers` ends
-and restarts what environments talk to: a retrieval server, Chromium, a model's endpoint. `disk`
-trains on a full disk and continues when there is room. `kills` trains tiny runs again and again, ends
-them by SIGKILL and SIGTERM, and compares them with runs that nothing ended.
+`soak` plays the experts' replies in every environment, in worker processes whose environments
+raise, hang and die in some episodes; all other episodes must end as they do without faults.
+`servers` ends and restarts what environments talk to: a retrieval server, a model's endpoint,
+Chromium.
 """
 
-# ruff: noqa: ANN, ARG002, S101, PTH208, S603
+# ruff: noqa: ANN001, ANN202, ANN002, ANN003, ANN201, ANN204, ARG002, PTH208, S101
 from __future__ import annotations
 
 import argparse
@@ -22,16 +19,16 @@ import json
 import os
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import gymnasium as gym
 import numpy as np
@@ -39,9 +36,28 @@ import numpy as np
 sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 
 from agent_envs import expert
+from agent_envs.experts import experts_of
+from trainer.environments import Env
 
 FAULTS = {"raise": 0.01, "hang": 0.005, "die": 0.0025}
 """Shares of the episodes."""
+IDS = [
+    name
+    for name, spec in sorted(gym.registry.items())
+    if str(spec.entry_point).startswith("agent_envs.") and name != "VisualSokoban-v0"
+]
+"""Without pictures, for which the script has no tokens."""
+STARTED = "import agent_envs_command; agent_envs_command.main()"
+AGENT_ENVS = [sys.executable, "-c", STARTED]
+HEAD = (
+    "| environment | failed of those put in | others failed | ended otherwise "
+    "| descriptors after a quarter, at the end | processes | MiB "
+    "| afterwards: descriptors, processes, folders | seconds |\n" + "|---" * 9 + "|"
+)
+SERVERS_HEAD = (
+    "| | failed | ended otherwise | descriptors after a quarter, at the end | MiB "
+    "| afterwards: descriptors, processes, folders | seconds |\n" + "|---" * 7 + "|"
+)
 SIZE = 64  # episodes at the same time
 WORDS = {"raise": "was put in", "hang": "step_seconds", "die": "exited with 3"}
 OPTIONS = {
@@ -49,8 +65,6 @@ OPTIONS = {
     "SearchQA-v0": {"max_turns": 5},
     "Sotopia-v0": {"max_turns": 12},
 }
-HERE = Path(__file__).parent
-TESTS = str(HERE.parent / "tests" / "trainer")
 
 
 class Fault(gym.Wrapper):
@@ -129,12 +143,12 @@ class Episodes:
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids
-        form = form_of(made) or FORM
+        form, kind = form_of(made) or FORM, next(iter(experts_of(type(made.unwrapped))))
         self.tasks = [Task(ids[n % len(ids)], n, n) for n in range(count)]
         self.replies, self.ends = [], []
         for task in self.tasks:
             _, info = made.reset(seed=task.seed, options={"task_id": task.task_id})
-            player, done, replies, anchors = expert(made), False, [], []
+            player, done, replies, anchors = expert(made, kind), False, [], []
             while not done:
                 anchors.append(info["anchor"])
                 thought, action = player.think(), player.act()
@@ -162,13 +176,14 @@ def play(env, told, meanwhile=lambda: None):
         assert len(made) == len(sampler.replies)
         for one, end in zip(made, told.ends[part], strict=True):
             if isinstance(one, Failure):
-                failed.append(one)
+                failed.append(str(one))  # its error holds what it was raised in
             else:
                 other += ([step.anchor for step in one.steps], one.outcome, one.success) != end
         marks.append(left())
         meanwhile()
-    player._workers.kill() if env.processes else [one.close() for one in player.envs(1)]
-    del player, made, one
+    for one in player.envs(min(SIZE, len(told.tasks))):
+        one.close()
+    del player, made, one, sampler
     gc.collect()
     time.sleep(3)
     folders = len(set(os.listdir(tempfile.gettempdir())) - before)
@@ -194,8 +209,6 @@ def below(process):
 
 def soak(name, count):
     """A row of the table: the faults put in, what failed, and what was left behind."""
-    from trainer.environments import Env
-
     options = OPTIONS.get(name, {})
     told = Episodes(Env("WebShop-v0" if name == "WebShopSite-v0" else name, **options), count)
     seconds = 15.0 if name == "WebShopSite-v0" else 2.0
@@ -205,7 +218,7 @@ def soak(name, count):
     began = time.monotonic()
     failed, other, early, late, after = play(faulty, told)
     took = time.monotonic() - began
-    kinds = [next((k for k, word in WORDS.items() if word in one.error), "else") for one in failed]
+    kinds = [next((k for k, word in WORDS.items() if word in one), "else") for one in failed]
     due = [
         kind
         for task, replies in zip(told.tasks, told.replies, strict=True)
@@ -222,6 +235,182 @@ def soak(name, count):
     )
 
 
+# ---- servers, browsers, endpoints ----
+
+
+class Talker(BaseHTTPRequestHandler):
+    """A model's endpoint that refuses, fails, drips, or hangs up for some of the requests."""
+
+    faults = 0.0
+    rng = random.Random(0)
+    said = json.dumps({"action_type": "speak", "argument": "I would rather not."})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        kind = (
+            self.rng.choice(["429", "500", "drip", "gone"])
+            if self.rng.random() < self.faults
+            else ""
+        )
+        if kind in {"429", "500"}:
+            self.send_error(int(kind))
+        elif kind != "gone":
+            message = {"role": "assistant", "content": self.said}
+            body = json.dumps({"choices": [{"message": message}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for at in range(0, len(body), 40):
+                self.wfile.write(body[at : at + 40])
+                time.sleep(0.05 if kind == "drip" else 0)
+
+    def log_message(self, *given):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    """An endpoint on a port that it gets back after an absence."""
+
+    allow_reuse_address, daemon_threads, request_queue_size = True, True, 128
+
+
+@contextmanager
+def endpoint():
+    """The address of an endpoint, and a function that takes it away for some seconds."""
+    kept = [Server(("127.0.0.1", 0), Talker)]
+    port = kept[0].server_port
+
+    def run():
+        threading.Thread(target=kept[0].serve_forever, args=(0.05,), daemon=True).start()
+
+    def away(seconds):
+        kept[0].shutdown()
+        kept[0].server_close()
+        threading.Timer(seconds, back).start()
+
+    def back():
+        kept[0] = Server(("127.0.0.1", port), Talker)
+        run()
+
+    run()
+    yield f"http://127.0.0.1:{port}/v1", away
+    kept[0].shutdown()
+
+
+@contextmanager
+def retrieval():
+    """The address of a retrieval server, and a function that kills it for some seconds."""
+    command = [*AGENT_ENVS, "retrieval", "serve", "--port"]
+
+    def start(port):
+        process = subprocess.Popen([*command, port], stdout=subprocess.PIPE, text=True)
+        return process, next(line.split()[1] for line in process.stdout if "serving" in line)
+
+    kept = start("0")
+
+    def away(seconds):
+        kept[0].kill()
+        kept[0].wait()
+        threading.Timer(seconds, back).start()
+
+    def back():
+        nonlocal kept
+        kept = start(str(urlsplit(kept[1]).port))
+
+    yield kept[1], away
+    kept[0].kill()
+
+
+def served(what, env, told, meanwhile):
+    """A row of the table of servers."""
+    began, count = time.monotonic(), len(told.tasks)
+    failed, other, early, late, after = play(env, told, meanwhile)
+    if failed:
+        print(failed[0])
+    return (
+        f"| {what} | {len(failed)} of {count} | {other} | {early[0]}, {late[0]} "
+        f"| {early[2]}, {late[2]} | {after[0]}, {after[1]}, {after[2]} "
+        f"| {time.monotonic() - began:.0f} |"
+    )
+
+
+def absences(count, away, seconds):
+    """What is called after each wave: takes the server away four times."""
+    waves, every = iter(range(10**9)), max(1, count // SIZE // 4)
+    return lambda: away(seconds) if next(waves) % every == every // 2 else None
+
+
+def retriever(count):
+    """A retrieval server that is killed and started again."""
+    with retrieval() as (url, away):
+        env = Env("SearchQA-v0", max_turns=5, options={"retriever": url})
+        told = Episodes(env, count)
+        what = "retrieval server killed, back after 10 s"
+        return served(what, env, told, absences(count, away, 10))
+
+
+def partner(count):
+    """A model's endpoint that fails, and goes away."""
+    with endpoint() as (url, away):
+        options = {"partner": f"openai:stub@{url}", "family": "bargain"}
+        env = Env("Sotopia-v0", max_turns=6, options=options)
+        told = Episodes(env, count)
+        Talker.faults = 0.04
+        what = "endpoint: 4% of requests fail, away for 20 s"
+        return served(what, env, told, absences(count, away, 20))
+
+
+def browser(count):
+    """Chromium, whose processes are killed."""
+    told = Episodes(Env("WebShop-v0"), count)
+    over = threading.Event()
+
+    def kill():
+        rng = random.Random(0)
+        while not over.wait(10):
+            found = [one for one in below(os.getpid()) if b"chrom" in cmdline(one)]
+            with suppress(ProcessLookupError, IndexError):
+                os.kill(rng.choice(found), signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    what = "a process of Chromium killed every 10 s"
+    try:
+        return served(what, Env("WebShopSite-v0"), told, lambda: None)
+    finally:
+        over.set()
+
+
+SERVERS = (retriever, partner, browser)
+
+
+def cmdline(process):
+    """The command line of a process, empty if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
+
+
+def main():
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", choices=["soak", "servers"])
+    parser.add_argument("--episodes", type=int, default=2000)
+    parser.add_argument("--only", default="", help="an environment, or a part of a row's name")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        tempfile.tempdir = os.environ["TMPDIR"] = place  # what is left behind is ours
+        if given.table == "soak":
+            print(HEAD)
+            names = [name for name in IDS if given.only in {"", name}]
+            rows = (soak(name, given.episodes) for name in names)
+        else:
+            print(SERVERS_HEAD)
+            rows = (row(given.episodes) for row in SERVERS if given.only in row.__name__)
+        for row in rows:
+            print(row, flush=True)
+
+
 if __name__ == "__main__":
-    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp()
-    print(soak(sys.argv[1], int(sys.argv[2])))
+    main()

@@ -20,7 +20,7 @@ from rich.text import Text
 from trainer.checkpoint import append_line, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
