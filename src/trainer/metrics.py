@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Endings of the keys whose values differ between two runs of the same seed."""
+WARNINGS = "warnings.jsonl"
+"""File of a run with its warnings."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
 _QUIET = 10.0  # seconds between two lines of progress without a terminal
 

@@ -21,7 +21,7 @@ from trainer import metrics
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.checkpoint import write_text
-from trainer.report import evaluations_of
+from trainer.report.records import evaluations_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -245,7 +245,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 def _summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
     from trainer.evaluate import table
-    from trainer.report import evaluations_of
+    from trainer.report.records import evaluations_of
 
     found = evaluations_of(folder)
     if found:
