@@ -138,6 +138,14 @@ class Metrics:
         """Print a line of text above the progress bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def warn(self, step: int, text: str) -> None:
+        """Print a warning and write it to `WARNINGS`, unless this step wrote it before."""
+        self.say(f"warning: step {step}: {text}")
+        path, line = self.path.with_name(WARNINGS), json.dumps({"step": step, "text": text})
+        written = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        if line not in written:
+            append_line(path, line)
+
     def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
         def fixed(record: Mapping[str, Any]) -> str:
             kept = {k: v for k, v in record.items() if not k.startswith("endpoint_")}
@@ -204,11 +212,14 @@ class Silent:
     def say(self, text: str) -> None:
         """Print nothing."""
 
+    def warn(self, step: int, text: str) -> None:
+        """Print and write nothing."""
+
 
 def describe(played: Sequence[Episode]) -> dict[str, float]:
     """Statistics of the rollouts of a step.
 
-    `distinct_actions` is the mean number of different actions in a group; `dead_groups` and
+    `reply_tokens` is the mean length of a reply, `distinct_actions` the mean number of different actions in a group; `dead_groups` and
     `identical_groups` are the shares of groups with equal outcomes and with equal replies. The
     mean reward of each verifier is under its own name, and `partner_return` is the mean outcome of
     the other side of conversations.
@@ -227,6 +238,7 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "valid": float(np.mean([step.valid for step in steps])),
         "return": float(np.mean([e.outcome + sum(s.reward for s in e.steps) for e in played])),
         "turns": len(steps) / len(played),
+        "reply_tokens": float(np.mean([len(step.reply_ids) for step in steps])),
         "truncated": float(np.mean([episode.truncated for episode in played])),
         "entropy": float(entropies.mean()) if len(entropies) else 0.0,
         "distinct_actions": float(np.mean([len(found) for found in actions])),

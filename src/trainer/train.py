@@ -31,7 +31,7 @@ import credit
 from agent_envs import endpoint
 from agent_envs.vector import in_thread, waits
 from trainer import episodes as recorded
-from trainer import evaluate, failures, memory, parallel, report, sft, sharding
+from trainer import evaluate, failures, memory, parallel, provenance, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -182,6 +182,7 @@ def train(
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
         with Metrics(folder, totals, console=console) as log:
+            provenance.write(folder, run.tasks, run.panel)
             run.go(log)
             report.write(folder)
 
@@ -462,9 +463,10 @@ class _Run:
 
         if failed:
             parallel.first(write)
-            self.log.say(
-                f"warning: step {self.step}: the environment failed in {len(failed)} of the "
-                f"{part}s, see {folder}; the first, {failed[0]}"
+            self.log.warn(
+                self.step,
+                f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
+                f"{failed[0]}",
             )
 
     def _recorded(self) -> list[Episode]:
@@ -585,7 +587,7 @@ class _Run:
         said = contended(Clock.now().since(before), torch.get_num_threads())
         if said:
             self.contended = True
-            self.log.say(f"warning: step {self.step}: {said}")
+            self.log.warn(self.step, said)
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""
@@ -609,5 +611,5 @@ class _Run:
         return values
 
     def _warn(self, text: str) -> None:
-        self.log.say(f"warning: step {self.step}: {text}")
+        self.log.warn(self.step, text)
         self.recent.clear()

@@ -79,6 +79,7 @@ def render(folder: Path) -> str:
 
 def _rendered(folder: Path) -> tuple[str, list[str]]:
     """HTML of the report of a run folder, and what is wrong with the files that it leaves out."""
+    import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -93,13 +94,19 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
     damaged += wrong
     found, wrong = records.readable([folder], provenance.read)
     damaged += wrong
-    shown, wrong = _episodes(folder / "episodes")
-    damaged += wrong
     source = files("trainer.report")
     style = drawing.palette(":root") + (source / "page.css").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
         (source / "page.html.j2").read_text(encoding="utf-8")
     )
+    with mpl.rc_context(drawing.STYLE):
+        shown, wrong = _episodes(folder / "episodes")
+        shown |= {
+            "success": curves.success(lines, evaluations),
+            "parts": curves.parts(lines),
+            "types": curves.types(evaluations),
+        }
+    damaged += wrong
     start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
     made = page.render(
         style=Markup(style),  # noqa: S704 - of this package
@@ -112,9 +119,6 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
         evaluations=evaluations,
         test=evaluate.paired(start[1], end[1]) if start and end else None,
         pace=pace(lines, recipe["sft"]["steps"] + recipe["run"]["steps"]),
-        success=curves.success(lines, evaluations),
-        parts=curves.parts(lines),
-        types=curves.types(evaluations),
         truth=truth,
         **shown,
         ending=rollouts.ending,
@@ -154,22 +158,21 @@ def _failed(line: dict[str, Any]) -> int:
 
 
 def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the page shows of the first and the last recorded step; what is damaged."""
+    """What the page shows of the last and the first recorded step; what is damaged."""
     paths = records.numbered(folder, ".parquet")
-    last, played, credit, damaged = records.read_episodes(paths[::-1])
-    shown: dict[str, Any] = {"groups": [], "samples": [], "turns": None, "step": None}
-    if last is None:
-        return shown, damaged
-    step = int(last.stem[5:])
-    found = [rollouts.group_view(step, played, credit)]
-    shown["samples"] = rollouts.samples(step, played, credit, (True, False))
-    shown["step"] = step
-    if credit is not None:
-        shown["turns"] = curves.credit_by_turn(played, credit)
-    first, played, credit, wrong = records.read_episodes(paths)
-    if first is not None and first != last:
-        step = int(first.stem[5:])
-        found.append(rollouts.group_view(step, played, credit))
-        shown["samples"] += rollouts.samples(step, played, credit, (False,))
-    shown["groups"] = [group for group in found if group is not None]
-    return shown, damaged + [one for one in wrong if one not in damaged]
+    shown: dict[str, Any] = {"groups": [], "samples": [], "turns": []}
+    damaged: list[str] = []
+    before: set[Path] = set()
+    for order, wanted in ((paths[::-1], (True, False)), (paths, (False,))):
+        path, played, credit, wrong = records.read_episodes(order)
+        damaged += [one for one in wrong if one not in damaged]
+        if path is None or path in before:
+            break
+        before.add(path)
+        step = int(path.stem[5:])
+        group = rollouts.group_view(step, played, credit)
+        shown["groups"] += [group] if group else []
+        shown["samples"] += rollouts.samples(step, played, credit, wanted)
+        if credit is not None:
+            shown["turns"].append((step, curves.credit_by_turn(played, credit)))
+    return shown, damaged

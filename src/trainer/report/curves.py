@@ -1,4 +1,4 @@
-"""The figures of a report, each as an inline SVG."""
+"""The figures of a report, each as an inline SVG; drawn under `drawing.STYLE`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainer import evaluate
-from trainer.drawing import DOWN, HELD, MAIN, OTHER, SOFT, STYLE, UP, inline, plain
+from trainer.drawing import DOWN, HELD, MAIN, OTHER, SOFT, UP, inline, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,16 +36,16 @@ PARTS = {
         "entropy": "Entropy of a token, nats",
         "truncated": "Episodes cut off",
         "dead_groups": "Groups with equal outcomes",
-        "concentration": "Share of a trajectory's |credit| at its decisive turn",
-        "failed": "Episodes whose environment failed",
+        "concentration": "Credit at the decisive turn",
+        "failed": "Episodes that failed",
     },
     "Update": {
         "kl": "KL to the reference, nats",
         "approx_kl": "KL of the update, nats",
         "clip_fraction": "Tokens clipped",
-        "grad_norm": "Norm of the gradient, before clipping",
+        "grad_norm": "Norm of the gradient",
         "loss": "Loss",
-        "logprob_gap": "Largest gap between sampler and update, nats",
+        "logprob_gap": "Gap of sampler and update, nats",
     },
     "Method": {
         "explained_variance": "Critic: explained variance",
@@ -111,16 +111,14 @@ def _form(key: str) -> Callable[[float], str]:
 
 
 def _figure(width: float, height: float, grid: str = "y") -> tuple[Figure, Axes]:
-    import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        plain(axes, grid)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    plain(axes, grid)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
     return figure, axes
 
 
@@ -128,7 +126,7 @@ def success(
     lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
 ) -> str | None:
     """Success over the steps, in training and on the panel; None if nothing was logged."""
-    figure, axes = _figure(7.4, 2.7)
+    figure, axes = _figure(4.6, 2.4)
     lines = [line for line in lines if line.get("stage") == "rl"]
     lines = [line for line in lines if line.get("success") is not None and line.get("episodes")]
     if not lines and not evaluations:
@@ -165,20 +163,22 @@ def _curve(
         axes.plot(steps, values, color=MAIN, alpha=0.35, linewidth=0.9)
     axes.plot(steps, smooth, color=MAIN, linewidth=1.6)
     axes.plot(steps[-1], smooth[-1], "o", color=MAIN, markersize=4)
-    axes.yaxis.set_major_formatter(lambda value, _: shown(value))
     if share:
         axes.set_ylim(bottom=min(0.0, *values) - 0.02 * max(values))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+    else:
+        axes.yaxis.set_major_formatter(lambda value, _: shown(value))
     return inline(figure, f"{title}: {shown(values[0])} at step {steps[0]}, {shown(values[-1])} at "
                           f"step {steps[-1]}")  # fmt: skip
 
 
 def types(evaluations: Sequence[tuple[int, Evaluation]]) -> str | None:
-    """Success by type of task at the start and the end; None without evaluations."""
-    if not evaluations:
+    """Success by type of task at the start and the end; None if there are no types."""
+    if not evaluations or len(evaluations[-1][1].by_type) == 1:
         return None
     shown = [evaluations[0], evaluations[-1]][: len(evaluations)]
     kinds = list(shown[-1][1].by_type)[::-1]
-    figure, axes = _figure(5.2, 0.9 + 0.42 * len(kinds), "x")
+    figure, axes = _figure(4.6, 0.9 + 0.42 * len(kinds), "x")
     for offset, colour, (step, evaluation) in zip(
         (0.14, -0.14), (OTHER, HELD)[-len(shown) :], shown, strict=False
     ):
@@ -204,7 +204,7 @@ def credit_by_turn(played: Sequence[Episode], credit: NDArray[np.float64]) -> st
 
     `credit` has one value for each turn of the episodes, in their order.
     """
-    figure, axes = _figure(7.4, 2.4)
+    figure, axes = _figure(4.6, 2.1)
     ends = np.cumsum([len(episode.steps) for episode in played])
     own = np.split(credit, ends[:-1])
     for outcome, colour, name in ((True, UP, "successes"), (False, DOWN, "failures")):
@@ -222,7 +222,7 @@ def credit_by_turn(played: Sequence[Episode], credit: NDArray[np.float64]) -> st
     axes.axhline(0, color=SOFT, linewidth=0.8)
     axes.set_xlabel("turn of the episode")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
-    return inline(figure, "Mean credit by turn index, of successes and failures")
+    return inline(figure, "Mean credit by turn of the episode, of successes and of failures")
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

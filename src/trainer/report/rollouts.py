@@ -1,7 +1,7 @@
 """Episodes on the page: a group's rollouts side by side, and single episodes turn by turn.
 
-In the table of a group a column is a rollout. Rows are aligned: turns with the same anchor, that is
-in the same state, are in the same row wherever the order of the turns allows it.
+In the table of a group a column is a rollout. Rows are aligned: turns in the same state, that is
+with the same anchor, are in the same row wherever the order of the turns allows it.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class GroupView:
         numbers: Their numbers within the group, from 1.
         size: All rollouts of the group.
         rows: Cells of each aligned row, R of them; None where a rollout has no turn.
+        last: [R] row of each rollout's last turn.
         more: Rows that are not shown.
         largest: Largest |credit| shown; None without credit.
     """
@@ -82,6 +83,7 @@ class GroupView:
     numbers: list[int]
     size: int
     rows: list[list[TurnView | None]]
+    last: list[int]
     more: int
     largest: float | None
 
@@ -107,16 +109,18 @@ def ending(episode: Episode) -> str:
 def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
     """Rows of R sequences of anchors, such that equal anchors share a row: lengths [R] -> [R][T].
 
-    Equal anchors are matched sequence by sequence with the ones before. Then each turn gets the
-    first row that is below its predecessor in every sequence that is matched with it.
+    The first visit of a state is matched with first visits, the second with second ones, sequence
+    by sequence with those before. Then each turn gets the first row that is below its predecessor
+    in every sequence that is matched with it.
     """
-    order: list[str] = []  # all states in one order that every sequence keeps
+    order: list[tuple[str, int]] = []  # all visits in one order that every sequence keeps
     places: list[list[int]] = []
     for anchors in sequences:
+        visits = _visits(anchors)
         place: list[int] = []
-        merged: list[str] = []
-        moved: list[int] = []  # where the states of `order` are in `merged`
-        matcher = SequenceMatcher(None, order, list(anchors), autojunk=False)
+        merged: list[tuple[str, int]] = []
+        moved: list[int] = []  # where the visits of `order` are in `merged`
+        matcher = SequenceMatcher(None, order, visits, autojunk=False)
         for kind, start, end, first, last in matcher.get_opcodes():
             moved += range(len(merged), len(merged) + end - start)
             merged += order[start:end]
@@ -124,11 +128,21 @@ def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
                 place += moved[start:end]
             else:
                 place += range(len(merged), len(merged) + last - first)
-                merged += anchors[first:last]
+                merged += visits[first:last]
         places = [[moved[one] for one in before] for before in places]
         places.append(place)
         order = merged
     return _packed(places, len(order))
+
+
+def _visits(anchors: Sequence[str]) -> list[tuple[str, int]]:
+    """Each anchor with the number of its earlier visits."""
+    seen: Counter[str] = Counter()
+    found = []
+    for anchor in anchors:
+        found.append((anchor, seen[anchor]))
+        seen[anchor] += 1
+    return found
 
 
 def _packed(places: list[list[int]], count: int) -> list[list[int]]:
@@ -165,13 +179,14 @@ def group_view(
         None if credit is None else credit[ends[row] - len(played[row].steps) : ends[row]]
         for row in ranked
     ]
-    rows, largest = _table([played[row] for row in ranked], own)
+    rows, last, largest = _table([played[row] for row in ranked], own)
     return GroupView(
         step=step,
         rollouts=[played[row] for row in ranked],
         numbers=[members.index(row) + 1 for row in ranked],
         size=len(members),
         rows=rows[:ROWS],
+        last=last,
         more=max(0, len(rows) - ROWS),
         largest=largest,
     )
@@ -188,22 +203,21 @@ def _telling(group: Sequence[Episode]) -> tuple[bool, bool, float]:
 
 def _table(
     rollouts: Sequence[Episode], credit: Sequence[NDArray[np.float64] | None]
-) -> tuple[list[list[TurnView | None]], float | None]:
-    """Aligned rows of cells of R rollouts, and the largest |credit| in them."""
+) -> tuple[list[list[TurnView | None]], list[int], float | None]:
+    """Aligned rows of cells of R rollouts, the last row of each, and the largest |credit|."""
     known = [own for own in credit if own is not None]
     largest = max((float(np.abs(own).max(initial=0.0)) for own in known), default=None)
     anchors = [[step.anchor for step in one.steps] for one in rollouts]
     places = align(anchors)
-    cells: list[list[TurnView | None]] = [
-        [None] * len(rollouts) for _ in range(1 + max(own[-1] for own in places))
-    ]
+    last = [own[-1] for own in places]
+    cells: list[list[TurnView | None]] = [[None] * len(rollouts) for _ in range(2 + max(last))]
     shared = Counter(anchor for own in anchors for anchor in set(own))
     states = _states(anchors, places)
     for column, (one, own) in enumerate(zip(rollouts, credit, strict=True)):
         views = _views(one, own, states, shared, largest)
         for row, view in zip(places[column], views, strict=True):
             cells[row][column] = view
-    return cells, largest
+    return cells, last, largest
 
 
 def _states(anchors: Sequence[Sequence[str]], places: Sequence[Sequence[int]]) -> dict[str, int]:
