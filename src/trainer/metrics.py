@@ -138,7 +138,7 @@ class Metrics:
         """Print a line of text above the progress bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def warn(self, step: int, text: str) -> None:
+    def warning(self, step: int, text: str) -> None:
         """Print a warning and write it to `WARNINGS`, unless this step wrote it before."""
         self.say(f"warning: step {step}: {text}")
         path, line = self.path.with_name(WARNINGS), json.dumps({"step": step, "text": text})
@@ -212,17 +212,17 @@ class Silent:
     def say(self, text: str) -> None:
         """Print nothing."""
 
-    def warn(self, step: int, text: str) -> None:
+    def warning(self, step: int, text: str) -> None:
         """Print and write nothing."""
 
 
 def describe(played: Sequence[Episode]) -> dict[str, float]:
     """Statistics of the rollouts of a step.
 
-    `reply_tokens` is the mean length of a reply, `distinct_actions` the mean number of different actions in a group; `dead_groups` and
-    `identical_groups` are the shares of groups with equal outcomes and with equal replies. The
-    mean reward of each verifier is under its own name, and `partner_return` is the mean outcome of
-    the other side of conversations.
+    `reply_tokens` is the mean length of a reply, `distinct_actions` the mean number of different
+    actions in a group; `dead_groups` and `identical_groups` are the shares of groups with equal
+    outcomes and with equal replies. The mean reward of each verifier is under its own name, and
+    `partner_return` is the mean outcome of the other side of conversations.
     """
     groups: dict[int, list[Episode]] = {}
     for episode in played:

@@ -67,8 +67,8 @@ def read(folder: Path) -> Provenance | None:
         return None
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        panels = {name: Tasks(**tree.pop(name)) for name in ("training", "evaluation")}
-        return Provenance(**tree, **panels)
+        training, evaluation = (Tasks(**tree.pop(name)) for name in ("training", "evaluation"))
+        return Provenance(training=training, evaluation=evaluation, **tree)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); delete it") from error
 

@@ -463,7 +463,7 @@ class _Run:
 
         if failed:
             parallel.first(write)
-            self.log.warn(
+            self.log.warning(
                 self.step,
                 f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
                 f"{failed[0]}",
@@ -587,7 +587,7 @@ class _Run:
         said = contended(Clock.now().since(before), torch.get_num_threads())
         if said:
             self.contended = True
-            self.log.warn(self.step, said)
+            self.log.warning(self.step, said)
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""
@@ -611,5 +611,5 @@ class _Run:
         return values
 
     def _warn(self, text: str) -> None:
-        self.log.warn(self.step, text)
+        self.log.warning(self.step, text)
         self.recent.clear()

@@ -56,7 +56,9 @@ def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested tables as dotted keys."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        found |= (
+            flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        )
     return found
 
 
@@ -94,7 +96,7 @@ def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
 def read_episodes(
     paths: Sequence[Path],
 ) -> tuple[Path | None, list[Episode], NDArray[np.float64] | None, list[str]]:
-    """The first file of episodes that can be read, its episodes, the credit of each turn, damage."""
+    """The first file that can be read, its episodes, the credit of each turn; what is damaged."""
     damaged: list[str] = []
     for path in paths:
         found, wrong = readable([path], recorded.read)

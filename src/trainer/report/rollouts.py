@@ -246,9 +246,7 @@ def _views(
     for number, (step, shade) in enumerate(zip(episode.steps, cells, strict=True), start=1):
         again = step.anchor in seen
         seen.add(step.anchor)
-        made.append(
-            TurnView(number, step, states[step.anchor], again, shared[step.anchor], shade)
-        )
+        made.append(TurnView(number, step, states[step.anchor], again, shared[step.anchor], shade))
     return made
 
 
