@@ -63,7 +63,7 @@ def side(folder: Path, step: int | None = None) -> Side:
     """
     _, tree = records.read_config(folder)
     found, damaged = records.read_evaluations(folder)
-    known, total = dict(found), tree["sft"]["steps"] + tree["run"]["steps"]
+    known, total = dict(found), records.total_steps(tree)
     made = provenance.read(folder)
     if damaged and (not known or step not in known):
         by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
@@ -132,8 +132,8 @@ def _correlation(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> floa
 def settings(first: Side, second: Side) -> list[tuple[str, str, str]]:
     """Options in which the runs differ, with both values; "–" where a run has no such option."""
     keys = sorted({*first.options, *second.options} - {*_NAMES})
-    pairs = [(key, *(str(one.options.get(key, "–")) for one in (first, second))) for key in keys]
-    return [pair for pair in pairs if pair[1] != pair[2]]
+    pairs = [(str(first.options.get(k, "–")), str(second.options.get(k, "–"))) for k in keys]
+    return [(key, *pair) for key, pair in zip(keys, pairs, strict=True) if pair[0] != pair[1]]
 
 
 def notes(first: Side, second: Side) -> list[str]:

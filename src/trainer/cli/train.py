@@ -218,19 +218,19 @@ def study(
     """Compare methods over several seeds with equal budgets: one table, one figure."""
     require_extra("train", "study")
     from trainer import recipes as shipped
-    from trainer import study as studies
     from trainer.checkpoint import check_out
+    from trainer.study import results, runs, save, tables
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
     chosen = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
     check_out(out, folder=True)
-    studies.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve)
-    results = studies.collect(chosen, seeds, out, level=level)
-    studies.save(results, out, level=level, seeds=seeds, curve=curve)
+    runs.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve)
+    found = results.collect(chosen, seeds, out, level=level)
+    save(found, out, level=level, seeds=seeds, curve=curve)
     page = console()
-    page.print(studies.table(results, level=level))
+    page.print(tables.table(found, level=level))
     page.print(f"figure  {out / 'study.svg'}", highlight=False)
 
 

@@ -118,7 +118,7 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
         provenance=found[0][1] if found else None,
         evaluations=evaluations,
         test=evaluate.paired(start[1], end[1]) if start and end else None,
-        pace=pace(lines, recipe["sft"]["steps"] + recipe["run"]["steps"]),
+        pace=pace(lines, records.total_steps(recipe)),
         truth=truth,
         **shown,
         ending=rollouts.ending,

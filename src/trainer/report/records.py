@@ -52,6 +52,11 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     return text, tree
 
 
+def total_steps(tree: dict[str, Any]) -> int:
+    """Steps of a run, warm start and reinforcement learning, by its `config.toml`."""
+    return int(tree["sft"]["steps"]) + int(tree["run"]["steps"])
+
+
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested tables as dotted keys."""
     found: dict[str, Any] = {}

@@ -20,11 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from trainer import attribution, build, cli, study, train
+from trainer import attribution, build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.pretrained import POCKETS
+from trainer.study import runs
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -130,7 +131,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     """What stands for the long parts while a command runs in an empty folder."""
     start = Start(tiny_folder, vision_folder)
     monkeypatch.setattr(train, "train", start.train)
-    monkeypatch.setattr(study, "run", start.study)
+    monkeypatch.setattr(runs, "run", start.study)
     monkeypatch.setattr("trainer.doctor.examine", start.doctor)
     monkeypatch.setattr("trainer.truth.run.measure", start.truth)
     monkeypatch.setattr("trainer.truth.run.source_of", Path)
