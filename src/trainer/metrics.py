@@ -1,5 +1,7 @@
 """The log of a run: one JSON line for each step, TensorBoard, and a progress bar.
 
+`trainer.trackers` copies the lines to other libraries.
+
 A line is flushed to the disk before the run continues. A step that is repeated after a resume is
 not logged again; on a deterministic device its line would be the same.
 """
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     from trainer.episodes import Episode
+    from trainer.trackers import Tracker
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Endings of the keys whose values differ between two runs of the same seed."""
@@ -85,10 +88,16 @@ class Metrics:
         folder: Run folder; lines are written to `metrics.jsonl`, events to `tensorboard/`.
         totals: Number of steps of each stage, for the progress bar.
         console: Console for the progress.
+        trackers: Copies of the log elsewhere; they are closed with it.
     """
 
     def __init__(
-        self, folder: Path, totals: Mapping[str, int], *, console: Console | None = None
+        self,
+        folder: Path,
+        totals: Mapping[str, int],
+        *,
+        console: Console | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -97,6 +106,7 @@ class Metrics:
         self.lines = {line["step"]: line for line in read(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
         self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._trackers = trackers
         self._totals = dict(totals)
         self._bars: dict[str, Any] = {}
         self._said = -math.inf
@@ -119,6 +129,8 @@ class Metrics:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
         self._writer.close()
+        for tracker in self._trackers:
+            tracker.close()
 
     def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
         """Write and show the line of `step`, the step number `done` of its stage."""
@@ -133,6 +145,8 @@ class Metrics:
         for name, value in values.items():
             self._writer.add_scalar(f"{stage}/{name}", value, step)
         self._writer.flush()
+        for tracker in self._trackers:
+            tracker.log(step, {f"{stage}/{name}": value for name, value in values.items()})
 
     def say(self, text: str) -> None:
         """Print a line of text above the progress bar."""

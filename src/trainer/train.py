@@ -18,7 +18,7 @@ import time
 from collections import deque
 from concurrent.futures import wait
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -55,6 +55,7 @@ from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
 from trainer.rollout import draw_tasks
 from trainer.stopping import Stop, Stopped, handled
+from trainer.trackers import Tracker
 from trainer.update import update_mask
 
 if TYPE_CHECKING:
@@ -155,15 +156,23 @@ def _free(key: str) -> bool:
 
 
 def train(
-    recipe: Recipe, folder: Path, *, resume: bool = False, console: Console | None = None
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    track: Sequence[str] = (),
 ) -> None:
     """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
+
+    `track` names libraries that get a copy of the log, see `trainer.trackers`.
 
     Raises:
         RunError: The folder or the recipe cannot be used.
         LockedError: Another process trains in the folder.
         CheckpointError: A checkpoint cannot be written, or all existing ones are damaged.
         LimitError: Too many environments failed.
+        TrackerError: A library of `track` refused to start.
         RankError: Another process of the run failed.
         Stopped: A signal stopped the run, after a checkpoint.
     """
@@ -181,7 +190,8 @@ def train(
             run.go(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        with Metrics(folder, totals, console=console) as log:
+        trackers = [Tracker(name, folder, asdict(recipe)) for name in track]
+        with Metrics(folder, totals, console=console, trackers=trackers) as log:
             provenance.write(folder, run.tasks, run.panel)
             run.go(log)
             report.write(folder)

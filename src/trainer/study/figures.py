@@ -54,14 +54,15 @@ def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> str:
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure as Made
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     ranked = sorted(results, key=lambda r: r.success)
     keys = list(dict.fromkeys(["success", curve]))
     rows = ceil(len(ranked) / _COLUMNS)
     heights = [0.25 * len(ranked) + 1.15, *[1.05 * rows + 0.75] * len(keys)]
     with mpl.rc_context(STYLE):
-        page = Made(figsize=(_WIDTH, sum(heights)), layout="constrained")
-        page.get_layout_engine().set(w_pad=0.09, h_pad=0.07)  # type: ignore[union-attr]
+        margins = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07)
+        page = Made(figsize=(_WIDTH, sum(heights)), layout=margins)
         parts: Any = page.subfigures(len(heights), 1, height_ratios=heights)
         _dots(parts[0], ranked)
         for part, key in zip(parts[1:], keys, strict=True):

@@ -35,10 +35,12 @@ def run(
     *,
     jobs: int = 1,
     curve: str = "",
+    track: Sequence[str] = (),
 ) -> None:
     """Train methods of the study `name` with seeds 0 to seeds - 1; finished runs are kept.
 
     `jobs` runs are trained at the same time. No run is started once one has not logged `curve`.
+    `track` names libraries that get a copy of the logs.
 
     Raises:
         StudyError: A run failed, raised after all runs have ended; or a run did not log `curve`.
@@ -52,7 +54,7 @@ def run(
 
     def one(job: tuple[str, int]) -> str:
         check()
-        return _one(*job, out, options)
+        return _one(*job, out, [*options, *(f"--track={name}" for name in track)])
 
     check()
     for method in methods:
@@ -63,12 +65,12 @@ def run(
         raise StudyError(f"{len(failed)} of {len(todo)} runs failed; see {', '.join(failed)}")
 
 
-def _one(method: str, seed: int, out: Path, options: Sequence[str]) -> str:
+def _one(method: str, seed: int, out: Path, arguments: Sequence[str]) -> str:
     """Train one run in a process of its own; the path of its log if it failed, else ""."""
     folder = run_folder(out, method, seed)
     folder.mkdir(parents=True, exist_ok=True)
     log, recipe = folder / "log.txt", out / method / "recipe.toml"
-    command = [sys.executable, "-c", _CLI, "train", str(recipe), *options, f"run.seed={seed}"]
+    command = [sys.executable, "-c", _CLI, "train", str(recipe), *arguments, f"run.seed={seed}"]
     with log.open("a", encoding="utf-8") as file:
         done = subprocess.run(
             [*command, "--out", str(folder), "--resume"], stdout=file, stderr=file, check=False

@@ -104,7 +104,7 @@ class Start:
         train.check_folder(recipe, folder, resume=resume)
         self.asked.append(train._Run(small(recipe, *self.models), folder))
 
-    def study(self, name, methods, seeds, out, options, *, jobs, curve=""):
+    def study(self, name, methods, seeds, out, options, *, jobs, curve="", track=()):
         loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]
         self.train(loaded[0], out, resume=False, console=None)
         raise Started
