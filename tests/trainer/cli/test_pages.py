@@ -26,6 +26,7 @@ from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.pretrained import POCKETS
 from trainer.study import runs
+from trainer.trackers import NAMES
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -100,7 +101,7 @@ class Start:
         self.models = text_model, vision_model
         self.asked = []
 
-    def train(self, recipe, folder, *, resume, console):
+    def train(self, recipe, folder, *, resume, console, track=()):
         train.check_folder(recipe, folder, resume=resume)
         self.asked.append(train._Run(small(recipe, *self.models), folder))
 
@@ -147,6 +148,8 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     recorded.mkdir(parents=True)
     (recorded / "step_1.parquet").touch()
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
+    for name in NAMES:  # found, and not imported
+        (tmp_path / f"{name}.py").touch()
     own = {"drawers.py": "environments.md", "mine.py": "recipes.md", "mine.toml": "recipes.md"}
     holds = {"drawers.py": "class Drawers", "mine.py": "PROMPT =", "mine.toml": "mine:PROMPT"}
     for name, page in own.items():
@@ -163,7 +166,9 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
 def filled(command, run, tiny_folder):
     """The words of a command with something real in the place of what a reader would put there."""
     places = {
-        r"runs/study/household/istar/seed_0|runs/pocket-mine|(?<!--out )runs/one|\bRUN\b": str(run),
+        r"runs/study/household/istar/seed_0|runs/pocket-mine|\bRUN\b": str(run),
+        r"(?<!--out )runs/(one|two)": str(run),
+        r"--step \d+": "--step 2",  # the run has evaluations of steps 2 and 3
         r"/folder/of/a/model": str(tiny_folder),
         r"=/folder\b(?!/)": f"={tiny_folder}",
         r"data=/folder/of/games|data=/data/appworld": "data=embedded",
