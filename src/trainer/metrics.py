@@ -22,7 +22,7 @@ from rich.text import Text
 from trainer.checkpoint import append_line, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -44,41 +44,42 @@ class MetricsError(ValueError):
     """A file is not a log that `Metrics` wrote."""
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl`, without a last line that a kill truncated.
+def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl`, or of another log, without a last line that a kill truncated.
+
+    Args:
+        path: The file; one that is missing has no lines.
+        check: Raises a ValueError for a line that does not belong into the log; without it a line
+            has a step and numbers.
 
     Raises:
-        MetricsError: A line before the last is not one that `Metrics` wrote.
+        MetricsError: A line before the last is not one of such a log.
     """
     lines = path.read_bytes().split(b"\n") if path.is_file() else [b""]
     records = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            records.append(_checked(json.loads(line)))
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"an object is needed, got {record!r:.60}")  # noqa: TRY004, TRY301
+            (check or _check_step)(record)
         except json.JSONDecodeError as error:
             wrong = f"is not JSON ({error})"
         except (ValueError, RecursionError) as error:
             wrong = f"is not a line of a log ({error})"
         else:
+            records.append(record)
             continue
         raise MetricsError(f"{path} line {number} {wrong}; restore the file, or delete the line")
     return records
 
 
-def _checked(line: Any) -> dict[str, Any]:
-    """A line with its step and numbers.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if not isinstance(line, dict):
-        raise ValueError(f"an object is needed, got {line!r:.60}")  # noqa: TRY004 - read as text
+def _check_step(line: dict[str, Any]) -> None:
     if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
         raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
     for name, value in line.items():
         if name != "stage" and not isinstance(value, int | float | None):
             raise ValueError(f"{name} must be a number, got {value!r:.60}")
-    return line
 
 
 class Metrics:

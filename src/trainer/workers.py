@@ -233,7 +233,7 @@ class _Process:
         )
         far.close()
         self._lock, self._broken = Lock(), False
-        weakref.finalize(self, _end, self._pipe, self._process)
+        self._finalizer = weakref.finalize(self, _end, self._pipe, self._process)
 
     def call(
         self,
@@ -277,6 +277,7 @@ class _Process:
         """End the process and what it started at once."""
         if self._process.poll() is None:
             _kill(self._process)
+        self._finalizer()
 
     def _exchanged(self, sent: bytes, name: str, limit: float) -> bytes:
         """The answer to a message."""

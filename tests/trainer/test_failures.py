@@ -292,6 +292,7 @@ def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
 # ---- whole steps ----
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["history", "turn"])
 @pytest.mark.parametrize("method", [*METHODS, "mgr", "vine", "redraws"])
 def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
@@ -392,7 +393,7 @@ class Odd(AgentEnv):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("action", ["hang", "die", "exit"])
 def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
     """The other environments of the process are made again and play their turns again."""

@@ -323,7 +323,7 @@ def test_the_model_plays_and_a_model_that_cannot_is_told(tmp_path):
     class Watched:
         """Plays what is recorded, with turns that are not valid."""
 
-        def play(self, tasks, sampler, seed):
+        def attempt(self, tasks, sampler, seed):
             played.append((tasks, sampler))
             found = copy.deepcopy(rollout.episodes[: len(tasks)])
             for episode in found:

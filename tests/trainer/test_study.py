@@ -163,6 +163,7 @@ def test_a_level_that_is_no_success_is_refused_before_anything_runs(monkeypatch,
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_run_that_fails_is_named(tmp_path, soon, monkeypatch):
     monkeypatch.setattr(runs, "subprocess", soon)
     with pytest.raises(StudyError, match=r"1 of 1 runs failed; see .*grpo/seed_0/log\.txt"):

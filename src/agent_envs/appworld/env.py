@@ -210,7 +210,7 @@ class AppWorld(AgentEnv):
         if last or (code and self.progress == "tests"):
             self._judged = self.world.evaluate()
         judged = self._judged
-        success = ended and not lost and not judged.failures
+        success = ended and not judged.failures  # of which one is that the task was not completed
         return Turn(
             observation[:OBSERVATION_LENGTH],
             valid=not invalid,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DIALECTS = ("auto", "queries", "query")
 _LARGEST = 1 << 26  # bytes of an answer
+_AWAY: dict[str, float] = {}  # addresses that were said to be away in this process, and since when
 _OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
 
@@ -137,19 +139,22 @@ class Http:
 
     def _post(self, body: bytes) -> bytes:
         """The server's answer, after as many tries as allowed."""
-        waited = 0.0
+        waited, began = 0.0, monotonic()
         for tried in count(1):
             reply = self._try(body)
             if reply.status == _OK:
                 break
             if (tried > self.retries and waited >= self.outage) or not reply.passing:
+                _AWAY.pop(self.url, None)
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
                 raise RetrievalError(
                     f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
                 )
-            if tried == self.retries + 1:
+            if tried == self.retries + 1 and _AWAY.setdefault(self.url, began) == began:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
             waited += pause(tried, reply.wait)
+        if away := _AWAY.pop(self.url, 0.0):
+            _log.warning("%s answers again after %.0f s", self.url, monotonic() - away)
         return reply.data
 
     def _try(self, body: bytes) -> _Reply:

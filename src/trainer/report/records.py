@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from trainer import episodes as recorded
-from trainer import evaluate
+from trainer import evaluate, metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -161,10 +161,9 @@ def read_failures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
 def read_warnings(path: Path) -> tuple[list[tuple[int, str]], list[str]]:
     """(step, text) of each warning of a run, and what is damaged."""
 
-    def read(path: Path) -> list[tuple[int, str]]:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # a kill may truncate the last
-        trees = [json.loads(line) for line in lines]
-        return [(int(tree["step"]), str(tree["text"])) for tree in trees]
+    def check(line: dict[str, Any]) -> None:
+        if not isinstance(line.get("step"), int) or not isinstance(line.get("text"), str):
+            raise ValueError(f"it needs a step and a text, got {line!r:.60}")  # noqa: TRY004
 
-    found, damaged = readable([path] if path.is_file() else [], read)
-    return (found[0][1] if found else []), damaged
+    found, damaged = readable([path], lambda file: metrics.read(file, check))
+    return [(line["step"], line["text"]) for _, lines in found for line in lines], damaged

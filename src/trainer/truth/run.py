@@ -173,6 +173,12 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
         )
 
 
+def _check_draws(record: dict[str, Any]) -> None:
+    kinds = {"of": str, "group": int, "draws": list}
+    if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
+        raise ValueError(f"it needs {', '.join(kinds)}, got {record!r:.60}")
+
+
 class _Measurement:
     def __init__(self, out: Path, plan: Plan, players: _Players, bar: Progress) -> None:
         self.out, self.plan, self.players, self.bar = out, plan, players, bar
@@ -186,7 +192,7 @@ class _Measurement:
             :: self.size
         ]  # one of each group
         self.kept: dict[tuple[str, int], Any] = {}
-        records = metrics.read(out / "draws.jsonl")  # without a last line that was cut
+        records = metrics.read(out / "draws.jsonl", _check_draws)  # without a line that was cut
         write_text(out / "draws.jsonl", "".join(f"{json.dumps(one)}\n" for one in records))
         for record in records:
             self.kept[record["of"], record["group"]] = record

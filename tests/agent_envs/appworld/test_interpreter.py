@@ -143,6 +143,62 @@ def test_the_same_seed_draws_the_same():
     assert drawn("one") == drawn("one") != drawn("two")
 
 
+def test_chance_is_never_the_machines():
+    code = "import random\nprint(random.Random().random(), random.SystemRandom)"
+    assert "has no attribute 'SystemRandom'" in Interpreter(NOW, "", timeout=20).execute(code, echo)
+    for made in ("Random()", "Random(None)", "Random(3); r.seed()"):
+        code = f"import random\nr = random.{made}\nprint(r.random())"
+        drawn = {Interpreter(NOW, "one", timeout=20).execute(code, echo) for _ in range(3)}
+        assert len(drawn) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("open('f', 'w').write('a')", "open('f', 'w').write('b')"),
+        ("import random", "import random\nrandom.random()"),
+        ("import random\nrandom.seed(1)", "import random\nrandom.seed(2)"),
+        ("a = []\nb = a", "a = []\nb = []"),
+        ("a = []\nb = []\nc = a", "a = []\nb = []\nc = b"),
+        ("import warnings", "import warnings\nwarnings.simplefilter('error')"),
+        ("import io", "import io\nio.__doc__ = ''"),
+        ("def f(): return 1", "def f(): return 2"),
+        ("x = 1", "x = 1.0"),
+        ("x = [1, 2]", "x = (1, 2)"),
+    ],
+)
+def test_two_states_have_two_keys(one, other):
+    keys = []
+    for code in (one, one, other):
+        interpreter = Interpreter(NOW, "", timeout=20)
+        interpreter.execute(code, echo)
+        keys.append(interpreter.key)
+        interpreter.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_variables_that_cannot_be_read_keep_what_was_before_them():
+    keys = []
+    for first in ("x = 1", "x = 1", "x = 2"):
+        interpreter = Interpreter(NOW, "", timeout=20)
+        interpreter.execute(first, echo)
+        interpreter.execute("g = (n for n in range(3))", echo)
+        keys.append(interpreter.key)
+        interpreter.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_copy_goes_on_by_itself():
+    one = Interpreter(NOW, "", timeout=20)
+    one.execute("x = 1", echo)
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert other.execute("x += 1\nprint(x)", echo) == "2"
+        assert (len(one.journal), len(other.journal)) == (1, 2)
+        other.close()
+    assert one.execute("print(x)", echo) == "1"
+    one.close()
+
+
 def test_output_is_cut(run):
     output = run("for _ in range(100000): print('x' * 99)")
     assert len(output) < 20_100

@@ -11,8 +11,10 @@ import random
 import socket
 import sys
 import threading
+import time
 import tracemalloc
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -387,6 +389,21 @@ class TestFaults:
             back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
             monkeypatch.setattr(retry, "sleep", back)
             assert one.search(["b"], 1) == [found("b", 1)]
+
+    def test_an_absence_is_told_once_to_all(self, monkeypatch, caplog):
+        monkeypatch.setattr(retry, "BACKOFF", 0.02)
+        with Stub(search_r1) as first:
+            one = Http(first.url, retries=1)
+        with ThreadPoolExecutor(8) as pool:
+            found = [pool.submit(copy.deepcopy(one).search, ["a"], 1) for _ in range(8)]
+            time.sleep(0.5)
+            with Stub(search_r1, first.server_port):
+                assert all(len(one.result(timeout=30)[0]) == 1 for one in found)
+        said = [record.getMessage() for record in caplog.records]
+        assert [("waiting up to" in line, "answers again" in line) for line in said] == [
+            (True, False),
+            (False, True),
+        ]
 
 
 class TestWaits:

@@ -140,6 +140,7 @@ def recall(retriever, questions, dataset, most):
     return float(np.mean(hits))
 
 
+@pytest.mark.long
 def test_vectors_are_those_that_others_made(minilm, real):
     corpus, vectors, _ = real
     ours = minilm.passages(corpus[:6])

@@ -86,7 +86,7 @@ def test_the_contract_with_other_options(options):
         check_agent_env(env, oracle=Explorer, processes=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
     assert len(env.unwrapped.panel) == 1000

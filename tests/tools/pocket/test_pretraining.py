@@ -111,7 +111,8 @@ def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
 
 
-@pytest.mark.parametrize("looks", [pytest.param(0.0, marks=pytest.mark.long), 1.0])
+@pytest.mark.long
+@pytest.mark.parametrize("looks", [0.0, 1.0])
 def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
     monkeypatch.setattr(lessons, "LOOKS", looks)
     rng = np.random.default_rng(5)

@@ -25,6 +25,7 @@ from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.pretrained import POCKETS
+from trainer.stopping import Stop
 from trainer.study import runs
 from trainer.trackers import NAMES
 
@@ -103,7 +104,7 @@ class Start:
 
     def train(self, recipe, folder, *, resume, console, track=()):
         train.check_folder(recipe, folder, resume=resume)
-        self.asked.append(train._Run(small(recipe, *self.models), folder))
+        self.asked.append(train._Run(small(recipe, *self.models), folder, Stop()))
 
     def study(self, name, methods, seeds, out, options, *, jobs, curve="", track=()):
         loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]

@@ -128,9 +128,6 @@ def _chance(seed: str) -> dict[str, Any]:
     class Random(random.Random):
         """As `random.Random`."""
 
-        def __init__(self, x: Any = None) -> None:
-            super().__init__(seed if x is None else x)
-
         def seed(self, a: Any = None, version: int = 2) -> None:
             """As of `random.Random`."""
             super().seed(seed if a is None else a, version)

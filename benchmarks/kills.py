@@ -1,0 +1,178 @@
+"""Trainings that are killed again and again, and a disk that fills up: what is lost.
+
+    python benchmarks/kills.py [--signals 14] [--only critic]
+    python benchmarks/kills.py --disk
+
+Each kind of training is ended by 5 SIGKILL for every 2 SIGTERM, at random moments, and continued
+every time; its log and weights are compared with those of a run that nothing ended. `--disk` trains
+on a full disk, and continues when there is room; it needs root.
+"""
+
+# ruff: noqa: ANN001, ANN201
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from itertools import cycle, islice
+from pathlib import Path
+
+sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
+
+from reliability import AGENT_ENVS, below
+
+SMALL = [
+    *("run.steps=16", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
+    *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=8"),
+    "env.max_turns=15",
+]
+PATTERN = ["SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL"]
+KINDS = {
+    "critic": ["mgr", "critic.learning_rate=1e-3"],
+    "TurnRD": ["has", "credit.options.decomposer=turnrd"],
+    "iStar": ["istar"],
+    "worker processes": ["gigpo", "env.processes=2"],
+    "two processes": ["mgr"],
+}
+
+
+def training(kind, folder):
+    """A training of a kind, started in a session of its own, or continued."""
+    method, *options = KINDS[kind]
+    words = [
+        "train",
+        "alfworld",
+        method,
+        "pocket",
+        *SMALL,
+        *options,
+        "--out",
+        str(folder),
+        "--resume",
+    ]
+    start = AGENT_ENVS
+    if kind == "two processes":
+        run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        start = [*run, "--master-port", str(random.randrange(20_000, 60_000)), "-m", "trainer.cli"]
+    return subprocess.Popen(
+        [*start, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def whole(kind, folder):
+    """Train to the end."""
+    process = training(kind, folder)
+    said, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(said)
+
+
+def logged(folder):
+    """Lines of the log."""
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
+
+
+def kills(kind, signals):
+    """A row of the table: signals, exit codes, and whether log and weights are the same."""
+    rng, codes, odd = random.Random(kind), {}, []
+    names = list(islice(cycle(PATTERN), signals))
+    rng.shuffle(names)
+    with tempfile.TemporaryDirectory() as place:
+        one, cut = Path(place) / "whole", Path(place) / "cut"
+        whole(kind, one)
+        same = []
+        while names:
+            process, due = training(kind, cut), logged(cut) + rng.randrange(3)
+            while process.poll() is None and logged(cut) < due:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 1.0))
+            if process.poll() is None:
+                name = names.pop()
+                if name == "SIGTERM":
+                    process.terminate()
+                elif kind == "two processes" and rng.random() < 0.5:  # one of them alone
+                    os.kill(rng.choice(below(process.pid) or [process.pid]), signal.SIGKILL)
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+            key = f"{name} {process.returncode}"
+            codes[key] = codes.get(key, 0) + 1
+            odd += ["Traceback"] * ("Traceback" in said and kind != "two processes")
+            if process.returncode == 0:
+                same.append(alike(one, cut))
+                shutil.rmtree(cut)
+        whole(kind, cut)
+        same.append(alike(one, cut))
+    shown = ", ".join(f"{key}: {number}" for key, number in sorted(codes.items()))
+    return f"| {kind} | {shown} | {len(odd)} | {sum(same)} of {len(same)} |"
+
+
+def alike(one, other):
+    """Whether the logs, without clocks, and the last weights of two runs are the same."""
+    return figures(one) == figures(other) and weights(one) == weights(other)
+
+
+def figures(folder):
+    """The lines of a log without clocks."""
+    from trainer import metrics
+
+    lines = metrics.read(folder / "metrics.jsonl")
+    return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
+
+
+def weights(folder):
+    """Digests of the last checkpoint's weights."""
+    last = max((folder / "checkpoints").glob("step_*"), key=lambda path: int(path.name[5:]))
+    manifest = json.loads((last / "manifest.json").read_text())
+    return sorted((name, digest) for name, (_, digest) in manifest.items() if "safetensors" in name)
+
+
+def disk():
+    """Train on a disk that fills up, and continue when there is room; needs root."""
+    with tempfile.TemporaryDirectory() as place:
+        one, full = Path(place) / "whole", Path(place) / "disk"
+        full.mkdir()
+        whole("critic", one)
+        size = sum(path.stat().st_size for path in one.rglob("*") if path.is_file())
+        said = []
+        with ExitStack() as mounted:
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={size // 4}", "none", full], check=True
+            )
+            mounted.callback(subprocess.run, ["umount", full], check=True)
+            process = training("critic", full / "run")
+            said, _ = process.communicate()
+            print(f"exit code {process.returncode}: {said.splitlines()[-1]}")
+            subprocess.run(["mount", "-o", f"remount,size={4 * size}", full], check=True)
+            whole("critic", full / "run")
+            print(f"continued to the same log and weights: {alike(one, full / 'run')}")
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--signals", type=int, default=14)
+    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--disk", action="store_true")
+    given = parser.parse_args()
+    if given.disk:
+        disk()
+        return
+    for kind in [given.only] if given.only else KINDS:
+        print(kills(kind, given.signals), flush=True)
+
+
+if __name__ == "__main__":
+    main()
