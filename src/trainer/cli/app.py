@@ -9,6 +9,7 @@ from agent_envs import __version__
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
 from trainer.cli.audit import audit
+from trainer.cli.compare import compare
 from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
@@ -26,6 +27,7 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
+app.command()(compare)
 app.command()(truth)
 app.command()(recipes)
 app.command()(play)
