@@ -164,7 +164,7 @@ def _curve(
     axes.plot(steps, smooth, color=MAIN, linewidth=1.6)
     axes.plot(steps[-1], smooth[-1], "o", color=MAIN, markersize=4)
     if share:
-        axes.set_ylim(bottom=min(0.0, *values) - 0.02 * max(values))
+        axes.set_ylim(-0.02 * max(values), 1.08 * max(values))
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
     else:
         axes.yaxis.set_major_formatter(lambda value, _: shown(value))
