@@ -31,6 +31,8 @@ PURPOSE = {
     "train": "the reference trainer",
     "judge": "a language model as judge",
     "attribution": "how much a reply depends on goal, history and observation",
+    "wandb": "numbers of a run in Weights & Biases",
+    "trackio": "numbers of a run in trackio",
     "optim": "optimisers with small states",
     "vllm": "sampling by vLLM",
     "ray": "episodes on several machines",
