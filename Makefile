@@ -11,10 +11,10 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 # Three workers on two cores, because some tests wait.
 ALL     = $(PYTEST) -n 3 --dist worksteal
 # Scripts that test beside what the dev environment lacks; those that take longest first.
-PEERS   = $(addprefix .ci/,vllm verl trl nemo_gym verifiers torchrl ray openenv quick examples genuine \
-  gym_sokoban appworld lucene smollm2 verl_agent)
+PEERS   = $(addprefix .ci/,vllm verl trl nemo_gym verifiers torchrl trackers ray openenv quick examples \
+  genuine gym_sokoban appworld lucene smollm2 verl_agent docs)
 
-.PHONY: train quick test long check peers format clean $(PEERS)
+.PHONY: train quick test long check peers docs sdist format clean $(PEERS)
 
 train: $(VENV)/train.stamp
 	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
@@ -34,6 +34,12 @@ check: $(VENV)/dev.stamp
 	$(RUN)/mypy
 	$(RUN)/python -m pytest -q tests/test_layers.py
 	PIP="$(abspath $(RUN))/python" sh .ci/wheel
+
+docs:
+	.ci/docs
+
+sdist: $(VENV)/dev.stamp
+	PIP="$(abspath $(RUN))/python" .ci/sdist
 
 peers: $(PEERS)
 

@@ -61,8 +61,8 @@ def main() -> None:
         print("| environment | player | success [95%] | mean return |\n|---|---|---|---|")
     else:
         print(
-            "| environment | turns | revisited pairs | diverging | by observation: revisited | "
-            "diverging | seconds |\n|---|---|---|---|---|---|---|"
+            "| environment | turns | revisited pairs | diverging | revisited by observation | "
+            "diverging by observation | seconds |\n|---|---|---|---|---|---|---|"
         )
     for row in chosen:
         name = f"`{row.env_id}`" + "".join(f", {k}={v}" for k, v in row.options.items())

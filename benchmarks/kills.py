@@ -1,9 +1,9 @@
 """Trainings that are killed again and again, and a disk that fills up: what is lost.
 
-    python benchmarks/kills.py [--rounds 2] [--only critic]
+    python benchmarks/kills.py [--signals 14] [--only critic]
     python benchmarks/kills.py --disk
 
-Each kind of training is ended by 5 SIGKILL and 2 SIGTERM a round, at random moments, and continued
+Each kind of training is ended by 5 SIGKILL for every 2 SIGTERM, at random moments, and continued
 every time; its log and weights are compared with those of a run that nothing ended. `--disk` trains
 on a full disk, and continues when there is room; it needs root.
 """
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
@@ -29,10 +30,11 @@ sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 from reliability import AGENT_ENVS, below
 
 SMALL = [
-    *("run.steps=24", "run.save_every=3", "run.threads=1", "sampling.tasks=3"),
-    *("sampling.rollouts=4", "eval.tasks=4", "eval.every=6", "sft.steps=3", "sft.episodes=8"),
+    *("run.save_every=3", "run.threads=1", "sampling.tasks=2"),
+    *("sampling.rollouts=4", "eval.tasks=2", "eval.every=8", "sft.steps=3", "sft.episodes=8"),
     "env.max_turns=15",
 ]
+PATTERN = ["SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL"]
 KINDS = {
     "critic": ["mgr", "critic.learning_rate=1e-3"],
     "TurnRD": ["has", "credit.options.decomposer=turnrd"],
@@ -42,7 +44,7 @@ KINDS = {
 }
 
 
-def training(kind, folder):
+def training(kind, folder, steps):
     """A training of a kind, started in a session of its own, or continued."""
     method, *options = KINDS[kind]
     words = [
@@ -52,6 +54,7 @@ def training(kind, folder):
         "pocket",
         *SMALL,
         *options,
+        f"run.steps={steps}",
         "--out",
         str(folder),
         "--resume",
@@ -59,16 +62,22 @@ def training(kind, folder):
     start = AGENT_ENVS
     if kind == "two processes":
         run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        start = [*run, "--master-port", str(random.randrange(20_000, 60_000)), "-m", "trainer.cli"]
+        start = [
+            *run,
+            "--master-port",
+            str(random.randrange(20_000, 60_000)),
+            "--no-python",
+            *AGENT_ENVS,
+        ]
     return subprocess.Popen(
         [*start, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
-def whole(kind, folder):
+def whole(kind, folder, steps):
     """Train to the end."""
-    process = training(kind, folder)
+    process = training(kind, folder, steps)
     said, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(said)
@@ -80,16 +89,17 @@ def logged(folder):
     return path.read_bytes().count(b"\n") if path.is_file() else 0
 
 
-def kills(kind, rounds):
+def kills(kind, signals, steps):
     """A row of the table: signals, exit codes, and whether log and weights are the same."""
     rng, codes, odd = random.Random(kind), {}, []
-    names = rng.sample([*["SIGKILL"] * 5, *["SIGTERM"] * 2] * rounds, 7 * rounds)
+    names = list(islice(cycle(PATTERN), signals))
+    rng.shuffle(names)
     with tempfile.TemporaryDirectory() as place:
         one, cut = Path(place) / "whole", Path(place) / "cut"
-        whole(kind, one)
+        whole(kind, one, steps)
         same = []
         while names:
-            process, due = training(kind, cut), logged(cut) + rng.randrange(3)
+            process, due = training(kind, cut, steps), logged(cut) + rng.randrange(3)
             while process.poll() is None and logged(cut) < due:
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 1.0))
@@ -108,7 +118,7 @@ def kills(kind, rounds):
             if process.returncode == 0:
                 same.append(alike(one, cut))
                 shutil.rmtree(cut)
-        whole(kind, cut)
+        whole(kind, cut, steps)
         same.append(alike(one, cut))
     shown = ", ".join(f"{key}: {number}" for key, number in sorted(codes.items()))
     return f"| {kind} | {shown} | {len(odd)} | {sum(same)} of {len(same)} |"
@@ -134,12 +144,12 @@ def weights(folder):
     return sorted((name, digest) for name, (_, digest) in manifest.items() if "safetensors" in name)
 
 
-def disk():
+def disk(steps):
     """Train on a disk that fills up, and continue when there is room; needs root."""
     with tempfile.TemporaryDirectory() as place:
         one, full = Path(place) / "whole", Path(place) / "disk"
         full.mkdir()
-        whole("critic", one)
+        whole("critic", one, steps)
         size = sum(path.stat().st_size for path in one.rglob("*") if path.is_file())
         said = []
         with ExitStack() as mounted:
@@ -147,11 +157,11 @@ def disk():
                 ["mount", "-t", "tmpfs", "-o", f"size={size // 4}", "none", full], check=True
             )
             mounted.callback(subprocess.run, ["umount", full], check=True)
-            process = training("critic", full / "run")
+            process = training("critic", full / "run", steps)
             said, _ = process.communicate()
             print(f"exit code {process.returncode}: {said.splitlines()[-1]}")
             subprocess.run(["mount", "-o", f"remount,size={4 * size}", full], check=True)
-            whole("critic", full / "run")
+            whole("critic", full / "run", steps)
             print(f"continued to the same log and weights: {alike(one, full / 'run')}")
 
 
@@ -160,15 +170,16 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--signals", type=int, default=14)
+    parser.add_argument("--steps", type=int, default=16, help="of reinforcement learning")
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--disk", action="store_true")
     given = parser.parse_args()
     if given.disk:
-        disk()
+        disk(given.steps)
         return
     for kind in [given.only] if given.only else KINDS:
-        print(kills(kind, given.rounds), flush=True)
+        print(kills(kind, given.signals, given.steps), flush=True)
 
 
 if __name__ == "__main__":

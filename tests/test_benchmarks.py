@@ -21,7 +21,7 @@ TINY = {
     "puzzles": ["--steps", "50"],
     "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "1", "--steps", "2"],
     "reading": [],
-    "kills": ["--rounds", "1", "--only", "critic"],
+    "kills": ["--signals", "1", "--steps", "2", "--only", "critic"],
     "reliability": ["soak", "--episodes", "64", "--only", "EZPoints-v0"],
     "reliability servers": ["servers", "--episodes", "64", "--only", "retriever"],
     "rollout": ["--rows", "2", "--turns", "1"],

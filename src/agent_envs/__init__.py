@@ -22,6 +22,8 @@ from agent_envs.spaces import FreeText
 from agent_envs.template import Template
 from agent_envs.vector import make_vec
 
+__version__ = "0.1.0"
+
 __all__ = [
     "INFO_KEYS",
     "INVALID_REASONS",

@@ -37,11 +37,13 @@ def make_vec(
     through pipes.
 
     `autoreset` selects how the next episode begins after an end, on a task that the copy draws:
+
     "next_step" (Gymnasium's default): the next step ignores that copy's action and returns the
         reset's observation with reward 0; leave such rows out of training;
     "same_step": the ending step returns the reset's observation; the last observation and info
         are in `info["final_obs"]` and `info["final_info"]`;
     "disabled": no automatic reset; call reset with `options={"reset_mask": ended}`.
+
     `reset(seed=s)` seeds copy i with s + i; `reset(seed=[...])` gives each copy its own seed.
 
     Raises:

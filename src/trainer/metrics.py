@@ -1,5 +1,7 @@
 """The log of a run: one JSON line for each step, TensorBoard, and a progress bar.
 
+`trainer.trackers` copies the lines to other libraries.
+
 A line is flushed to the disk before the run continues. A step that is repeated after a resume is
 not logged again; on a deterministic device its line would be the same.
 """
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     from trainer.episodes import Episode
+    from trainer.trackers import Tracker
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Endings of the keys whose values differ between two runs of the same seed."""
+WARNINGS = "warnings.jsonl"
+"""File of a run with its warnings."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
 _QUIET = 10.0  # seconds between two lines of progress without a terminal
 
@@ -84,10 +89,16 @@ class Metrics:
         folder: Run folder; lines are written to `metrics.jsonl`, events to `tensorboard/`.
         totals: Number of steps of each stage, for the progress bar.
         console: Console for the progress.
+        trackers: Copies of the log elsewhere; they are closed with it.
     """
 
     def __init__(
-        self, folder: Path, totals: Mapping[str, int], *, console: Console | None = None
+        self,
+        folder: Path,
+        totals: Mapping[str, int],
+        *,
+        console: Console | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -96,6 +107,7 @@ class Metrics:
         self.lines = {line["step"]: line for line in read(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
         self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._trackers = trackers
         self._totals = dict(totals)
         self._bars: dict[str, Any] = {}
         self._said = -math.inf
@@ -118,6 +130,8 @@ class Metrics:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
         self._writer.close()
+        for tracker in self._trackers:
+            tracker.close()
 
     def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
         """Write and show the line of `step`, the step number `done` of its stage."""
@@ -132,10 +146,20 @@ class Metrics:
         for name, value in values.items():
             self._writer.add_scalar(f"{stage}/{name}", value, step)
         self._writer.flush()
+        for tracker in self._trackers:
+            tracker.log(step, {f"{stage}/{name}": value for name, value in values.items()})
 
     def say(self, text: str) -> None:
         """Print a line of text above the progress bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def warning(self, step: int, text: str) -> None:
+        """Print a warning and write it to `WARNINGS`, unless this step wrote it before."""
+        self.say(f"warning: step {step}: {text}")
+        path, line = self.path.with_name(WARNINGS), json.dumps({"step": step, "text": text})
+        written = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        if line not in written:
+            append_line(path, line)
 
     def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
         def fixed(record: Mapping[str, Any]) -> str:
@@ -203,14 +227,17 @@ class Silent:
     def say(self, text: str) -> None:
         """Print nothing."""
 
+    def warning(self, step: int, text: str) -> None:
+        """Print and write nothing."""
+
 
 def describe(played: Sequence[Episode]) -> dict[str, float]:
     """Statistics of the rollouts of a step.
 
-    `distinct_actions` is the mean number of different actions in a group; `dead_groups` and
-    `identical_groups` are the shares of groups with equal outcomes and with equal replies. The
-    mean reward of each verifier is under its own name, and `partner_return` is the mean outcome of
-    the other side of conversations.
+    `reply_tokens` is the mean length of a reply, `distinct_actions` the mean number of different
+    actions in a group; `dead_groups` and `identical_groups` are the shares of groups with equal
+    outcomes and with equal replies. The mean reward of each verifier is under its own name, and
+    `partner_return` is the mean outcome of the other side of conversations.
     """
     groups: dict[int, list[Episode]] = {}
     for episode in played:
@@ -226,6 +253,7 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "valid": float(np.mean([step.valid for step in steps])),
         "return": float(np.mean([e.outcome + sum(s.reward for s in e.steps) for e in played])),
         "turns": len(steps) / len(played),
+        "reply_tokens": float(np.mean([len(step.reply_ids) for step in steps])),
         "truncated": float(np.mean([episode.truncated for episode in played])),
         "entropy": float(entropies.mean()) if len(entropies) else 0.0,
         "distinct_actions": float(np.mean([len(found) for found in actions])),

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from concurrent.futures import wait
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -31,7 +31,7 @@ import credit
 from agent_envs import endpoint
 from agent_envs.vector import in_thread, waits
 from trainer import episodes as recorded
-from trainer import evaluate, failures, memory, parallel, report, sft, sharding
+from trainer import evaluate, failures, memory, parallel, provenance, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
@@ -55,6 +55,7 @@ from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
 from trainer.rollout import draw_tasks
 from trainer.stopping import Stop, Stopped, handled
+from trainer.trackers import Tracker
 from trainer.update import update_mask
 
 if TYPE_CHECKING:
@@ -155,15 +156,23 @@ def _free(key: str) -> bool:
 
 
 def train(
-    recipe: Recipe, folder: Path, *, resume: bool = False, console: Console | None = None
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    track: Sequence[str] = (),
 ) -> None:
     """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
+
+    `track` names libraries that get a copy of the log, see `trainer.trackers`.
 
     Raises:
         RunError: The folder or the recipe cannot be used.
         LockedError: Another process trains in the folder.
         CheckpointError: A checkpoint cannot be written, or all existing ones are damaged.
         LimitError: Too many environments failed.
+        TrackerError: A library of `track` refused to start.
         RankError: Another process of the run failed.
         Stopped: A signal stopped the run, after a checkpoint.
     """
@@ -181,7 +190,9 @@ def train(
             run.go(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        with Metrics(folder, totals, console=console) as log:
+        trackers = [Tracker(name, folder, asdict(recipe)) for name in track]
+        with Metrics(folder, totals, console=console, trackers=trackers) as log:
+            provenance.write(folder, run.tasks, run.panel)
             run.go(log)
             report.write(folder)
 
@@ -462,9 +473,10 @@ class _Run:
 
         if failed:
             parallel.first(write)
-            self.log.say(
-                f"warning: step {self.step}: the environment failed in {len(failed)} of the "
-                f"{part}s, see {folder}; the first, {failed[0]}"
+            self.log.warning(
+                self.step,
+                f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
+                f"{failed[0]}",
             )
 
     def _recorded(self) -> list[Episode]:
@@ -585,7 +597,7 @@ class _Run:
         said = contended(Clock.now().since(before), torch.get_num_threads())
         if said:
             self.contended = True
-            self.log.say(f"warning: step {self.step}: {said}")
+            self.log.warning(self.step, said)
 
     def _watched(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values unchanged; warn if learning seems to have stalled."""
@@ -609,5 +621,5 @@ class _Run:
         return values
 
     def _warn(self, text: str) -> None:
-        self.log.say(f"warning: step {self.step}: {text}")
+        self.log.warning(self.step, text)
         self.recent.clear()

@@ -526,7 +526,7 @@ class OneTask(Planted):
 
 
 class Entropy(Planted):
-    wrong = r"reset\(seed=7\), then reset\(\): .* the second time"
+    wrong = r"reset\(seed=7\), then reset\(\)(, reset\(\))*: .* the second time"  # by chance
 
     def reset(self, *, seed=None, options=None):
         if seed is None and not options:

@@ -138,3 +138,14 @@ def test_durations():
     assert [metrics.duration(x) for x in (0, 59.4, 60, 725, 3600, 90061)] == [
         "0 s", "59 s", "1:00", "12:05", "1:00:00", "25:01:01",
     ]  # fmt: skip
+
+
+def test_a_warning_is_shown_and_kept_once(tmp_path):
+    console = plain()
+    for _ in range(2):  # the second time after a resume
+        with Metrics(tmp_path, {"rl": 10}, console=console) as log:
+            log.warning(3, "groups are dead")
+            log.warning(4, "groups are dead")
+    assert console.file.getvalue().count("warning: step 3: groups are dead") == 2
+    kept = (tmp_path / metrics.WARNINGS).read_text().splitlines()
+    assert [json.loads(line)["step"] for line in kept] == [3, 4]

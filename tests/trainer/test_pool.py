@@ -13,6 +13,7 @@ from trainer import parallel, recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
 from trainer.engines import EngineError
 from trainer.engines.factory import make_engine
+from trainer.failures import FailedError
 from trainer.policy import Policy
 from trainer.pool import divided
 from trainer.recipes import RecipeError
@@ -47,7 +48,8 @@ class Odd(AgentEnv):
             if "once" in kill.read_text():
                 kill.unlink()
             os._exit(1)
-        if (here / "fail").is_file():
+        fail = here / "fail"
+        if fail.is_file() and task_id in (fail.read_text() or task_id):
             raise ValueError("odd")
         self.task = task_id
         return f"Do {task_id}.", Turn("Go on.", anchor=task_id)
@@ -182,10 +184,29 @@ class TestRay:
         with pytest.raises(EngineError, match=r"all 2 actors of Ray died.*--resume"):
             setting(2)
 
-    def test_an_error_of_the_environment_is_the_trainers(self, setting, where):
+    def test_an_error_of_the_environment_is_told_with_its_task(self, setting, where):
         (where / "fail").touch()
         with pytest.raises(ValueError, match=r"^odd$"):
+            setting(0)
+        with pytest.raises(FailedError, match=r"^task 'odd/\d' .*: ValueError: odd \(.*odd\.py:23"):
             setting(2)
+
+    @pytest.mark.usefixtures("where")
+    def test_a_run_goes_on_without_what_failed(self, tiny_folder, tmp_path, monkeypatch, where):
+        (where / "fail").write_text("odd/2 odd/4")
+        standin = Standin(Policy.load(str(tiny_folder)))
+        options = ["env.id=odd:Odd", "env.max_turns=3", "sampling.decode=free", "run.steps=2",
+                   "sft.steps=0", "engine.name=vllm",
+                   f'engine.urls=["{standin.url}"]', "sampling.failures=0.9"]  # fmt: skip
+        for actors in (0, 2):
+            loaded = short(tiny_folder, *options, f"sampling.actors={actors}")
+            train(loaded, tmp_path / str(actors), console=quiet())
+        assert figures(tmp_path / "0") == figures(tmp_path / "2")
+        told = [sorted(path.name for path in (tmp_path / actors / "failures").iterdir())
+                for actors in ("0", "2")]  # fmt: skip
+        assert told[0] == told[1]
+        assert told[0]
+        standin.close()
 
     def test_a_cluster_without_room(self, setting):
         message = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"

@@ -1,4 +1,4 @@
-"""The report: a whole page from a run folder, escaped, readable on a phone."""
+"""The report: a whole page from a run folder, escaped, readable on a phone, in light and dark."""
 
 from __future__ import annotations
 
@@ -9,90 +9,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer import episodes, recipe, report
-from trainer.episodes import Episode, Step
-from trainer.evaluate import Evaluation
+from agent_envs.panels import Panel
+from trainer import provenance, recipe, report
+from trainer.report import pace
 
-KINDS = ["pick_and_place_simple", "pick_clean_then_place_in_recep", "look_at_obj_in_light"]
+from .run_folders import run_folder
+
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
-PLAY = [
-    ("go to shelf 1", "You arrive at shelf 1. On the shelf 1, you see a mug 2, and a pen 1.", 0.25),
-    ("take mug 1 from shelf 1", "Nothing happens.", 0.25),
-    ("take mug 2 from shelf 1", "You pick up the mug 2 from the shelf 1.", 0.5),
-    ("go to desk 1", "You arrive at desk 1. On the desk 1, you see a desklamp 1.", 0.5),
-    ("go to shelf 1", "You arrive at shelf 1. On the shelf 1, you see a pen 1.", 0.5),
-    ("go to desk 1", "You arrive at desk 1. On the desk 1, you see a desklamp 1.", 0.5),
-    ("put mug 2 in/on desk 1", "You put the mug 2 in/on the desk 1.", 1.0),
-]
 
 
-def episode(*, success: bool, group: int = 0, text: str = "") -> Episode:
-    room = "You are in the middle of a room. Looking quickly around you, you see a bed 1, " + (
-        ", ".join(f"a drawer {n}" for n in range(1, 18)) + ", and a shelf 1.\n\n"
-    )
-    seen = f"{room * 2}Your task is to: put some mug on desk.{text}"
-    steps = []
-    for action, answer, progress in PLAY if success else PLAY[:5]:
-        step = Step(seen, f"<think>{text}</think><action>{action}</action>", action, [1], [2])
-        step.valid = answer != "Nothing happens."
-        step.invalid_reason = "" if step.valid else "unknown"
-        step.reward = 0.0 if step.valid else -0.1
-        step.progress, step.anchor = progress, f"{action.split()[-2]}{progress}"
-        steps.append(step)
-        seen = answer
-    return Episode(
-        f"embedded/train/pick/{group}",
-        "put some mug on desk." + text,
-        group,
-        7,
-        "history",
-        steps,
-        success=success,
-        outcome=float(success),
-        task_type=KINDS[0],
-        truncated=not success,
-    )
-
-
-def evaluation(solved: int) -> Evaluation:
-    ids = [f"task/{n}" for n in range(60)]
-    return Evaluation(
-        split="valid_unseen",
-        source="embedded",
-        panel_hash="f00dcafe" * 4,
-        decoding="greedy",
-        task_ids=ids,
-        task_types=[KINDS[n % 3] for n in range(60)],
-        success=[n < solved for n in range(60)],
-        returns=[float(n < solved) for n in range(60)],
-        turns=[9] * 60,
-        valid=0.6 + solved / 200,
-        repeated=0.2,
-    )
-
-
-def run_folder(folder, *, text: str = ""):
-    """A run of 5 + 40 steps as `train` leaves it."""
-    recipe.save(
-        recipe.parse({"name": "alfworld-mgr-pocket", "about": f"A short run.{text}"}),
-        folder / "config.toml",
-    )
-    lines = [{"step": s, "stage": "sft", "loss": 2.0 / s} for s in range(1, 6)]
-    for step in range(6, 46):
-        share = 0.3 + 0.012 * (step - 6) + 0.05 * np.sin(step)
-        line = {"success": share, "episodes": 128, "valid": 0.6 + share / 3, "return": share - 0.1}
-        line |= {"entropy": 0.9 - share / 2, "dead_groups": share / 2}
-        lines.append({"step": step, "stage": "rl", **line})
-    text_lines = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "metrics.jsonl").write_text(text_lines)
-    for step, solved in ((5, 20), (25, 30), (45, 44)):
-        evaluation(solved).save(folder / "eval" / f"step_{step}.json")
-    for step in (6, 45):
-        played = [episode(success=True, text=text), episode(success=False, text=text)]
-        episodes.write(folder / "episodes" / f"step_{step}.parquet", played)
-        credit = np.linspace(-0.5, 1.0, sum(len(e.steps) for e in played))
-        np.save(folder / "episodes" / f"step_{step}.npy", credit)
-    return folder
+CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+const over = (colour, under) => {  // a CSS colour painted over [r, g, b]
+  canvas.fillStyle = `rgb(${under})`; canvas.fillRect(0, 0, 1, 1);
+  canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+};
+const ground = e => over(getComputedStyle(e).backgroundColor,
+  e.parentElement ? ground(e.parentElement) : [255, 255, 255]);
+const light = rgb => rgb.map(x => x / 255)
+  .map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+const found = [];
+for (const e of document.querySelectorAll("main *")) {
+  const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  if (!own || e.closest("defs")) continue;
+  const under = ground(e.closest("svg") || e), style = getComputedStyle(e);
+  const ink = e.closest("svg") ? style.fill : style.color;
+  const [high, low] = [light(over(ink, under)), light(under)].sort((a, b) => b - a);
+  found.push([e.textContent.trim().slice(0, 40), (high + 0.05) / (low + 0.05)]);
+}
+return found;
+"""
+"""JavaScript: [text, contrast with its background] of every element with text of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +51,14 @@ def page(tmp_path_factory):
 
 def test_the_page_is_whole_and_self_contained(page):
     text = page.read_text()
-    assert text.count("<svg") == 7  # success, valid, return, entropy, dead groups, loss, types
+    # success, types, valid, return, entropy, dead groups, loss, credit by turn of two steps
+    assert text.count("<svg") == 9
     outside = [part for part in text.split('"') if part.startswith(("http:", "https:", "//"))]
     assert {part for part in outside if not part.startswith("http://www.w3.org/")} == set()
     assert "<script" not in text
     # 20 of 60 at the start, 44 at the end, none lost: p = 2 / 2^24
-    numbers = ("33%", "73%", "+24 −0", "exact p = 1.2e-07")
-    for part in (*numbers, "put mug 2 in/on desk 1", "state 1 again"):
+    numbers = ("33%", "73%", "+24 −0", "exact p = 1.2e-07", "<b>45 of ")
+    for part in (*numbers, "put mug 2 in/on desk 1", "state 1 again", "S1 ×2", "■ turn limit"):
         assert part in text
 
 
@@ -133,42 +83,6 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
 def test_no_run_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.toml is missing"):
         report.write(tmp_path)
-
-
-def test_shades_are_relative_to_the_largest_and_mark_it():
-    # largest is 2: strengths 0.55 * (1/2, 2/2, 0/2)
-    one, two, none = report.shades(np.array([0.5, -1.0, 0.0]) * 2)
-    assert one.style == "background:rgba(27,120,55,0.275)"
-    assert two.style == "background:rgba(118,42,131,0.550)"
-    assert none.style.endswith(",0.000)")
-    assert [one.decisive, two.decisive, none.decisive] == [False, True, False]
-
-
-def test_equal_credit_has_no_decisive_turn():
-    assert not any(cell.decisive for cell in report.shades(np.full(4, 0.7)))
-    assert not any(cell.decisive for cell in report.shades(np.zeros(3)))
-
-
-def test_samples_show_both_ends_of_one_group(tmp_path):
-    played = [
-        episode(success=False, group=0),
-        episode(success=False, group=1),
-        episode(success=True, group=1),
-    ]
-    episodes.write(tmp_path / "step_3.parquet", played)
-    np.save(tmp_path / "step_3.npy", np.arange(17.0))  # turns: 5 + 5 + 7
-    shown, _ = report.samples(tmp_path)
-    assert [(s.episode.group, s.episode.success) for s in shown] == [(1, True), (1, False)]
-    assert [turn.shade.credit for turn in shown[0].turns] == [10, 11, 12, 13, 14, 15, 16]
-    assert [turn.shade.credit for turn in shown[1].turns] == [5, 6, 7, 8, 9]
-
-
-def test_samples_without_credit_are_not_shaded(tmp_path):
-    episodes.write(tmp_path / "step_3.parquet", [episode(success=True)])
-    (only,), _ = report.samples(tmp_path)
-    assert {turn.shade.credit for turn in only.turns} == {None}
-    assert [turn.state for turn in only.turns] == [1, 1, 2, 3, 2, 3, 4]
-    assert [turn.again for turn in only.turns] == [False, True, False, False, True, True, False]
 
 
 @pytest.fixture(scope="module")
@@ -198,16 +112,16 @@ needs_browser = [
 class TestInABrowser:
     pytestmark = needs_browser
 
-    @pytest.mark.parametrize("width", [320, 390, 768, 1280])
+    @pytest.mark.parametrize("width", [320, 1280])
     def test_nothing_is_wider_than_the_screen(self, browser, tmp_path, width):
         path = report.write(run_folder(tmp_path, text=" a_very_long_word" * 3 + "x" * 400))
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         browser.get(path.as_uri())
-        for shown in browser.find_elements("tag name", "details"):
-            browser.execute_script("arguments[0].open = true", shown)
+        browser.execute_script("document.querySelectorAll('details').forEach(e => e.open = true)")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         wide = "return [...document.querySelectorAll('main *')].filter(e => !e.closest('svg')"
+        wide += " && !e.parentElement.closest('.scroll')"  # the group is moved within its frame
         wide += f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML)"
         assert browser.execute_script(wide) == []
         size = "return getComputedStyle(document.querySelector('.act')).fontSize"
@@ -216,19 +130,48 @@ class TestInABrowser:
     def test_hostile_text_is_shown_and_not_run(self, browser, tmp_path):
         path = report.write(run_folder(tmp_path, text=ATTACK))
         browser.get(path.as_uri())
+        browser.execute_script("document.querySelectorAll('details').forEach(e => e.open = true)")
         assert browser.title == "alfworld-mgr-pocket – run report"
-        assert "<script>" in browser.find_element("tag name", "main").text
-        assert browser.find_elements("css selector", "script, img") == []
+        shown = browser.find_element("css selector", ".group").text
+        assert shown.count("<script>") >= 12  # observation and reply of every turn
+        assert browser.find_elements("css selector", "script, img, [onerror]") == []
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []
 
-    def test_the_shades_are_drawn(self, browser, page):
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_text_can_be_read_in_light_and_dark(self, browser, page, scheme):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         browser.get(page.as_uri())
-        script = "return [...document.querySelectorAll('details[open] .act')]"
-        script += ".map(e => getComputedStyle(e).backgroundColor)"
-        colours = browser.execute_script(script)
-        assert colours[0] == "rgba(118, 42, 131, 0.55)"
-        assert colours[-1].startswith("rgba(27, 120, 55")
-        assert len(set(colours)) == 7
+        browser.execute_script("document.querySelectorAll('details').forEach(e => e.open = true)")
+        ratios = browser.execute_script(CONTRAST)
+        assert len(ratios) > 100
+        assert [(text, ratio) for text, ratio in ratios if ratio < 4.5] == []  # WCAG 2, AA
+
+    def test_credit_is_a_colour(self, browser, page):
+        browser.get(page.as_uri())
+        script = "return [...document.querySelectorAll('.group td[style]')]"
+        script += ".map(e => [e.className, e.style.getPropertyValue('--s'),"
+        script += " getComputedStyle(e).backgroundColor])"
+        cells = browser.execute_script(script)
+        # credit is -0.5, ..., 1 in steps of 3/22; the page has two such groups
+        assert [name for name, _, _ in cells].count("down") == 8
+        assert {name for name, strength, _ in cells if float(strength) > 0.5} == {"up"}
+        assert len({colour for _, _, colour in cells}) == len(cells) / 2 == 12
+
+    def test_the_keyboard_reaches_and_opens_everything(self, browser, page):
+        browser.get(page.as_uri())
+        reached = []
+        for _ in range(12):
+            browser.switch_to.active_element.send_keys("\ue004")  # Tab
+            focus = "const e = document.activeElement; return [e.tagName, e.className,"
+            focus += " getComputedStyle(e).outlineStyle, !!e.closest('.group')]"
+            reached.append(browser.execute_script(focus))
+        assert [one[0] for one in reached[:3]] == ["A", "A", "A"]
+        assert ["DIV", "scroll", "solid", False] in reached
+        tag, _, outline, in_group = reached[-1]
+        assert (tag, outline, in_group) == ("SUMMARY", "solid", True)
+        browser.switch_to.active_element.send_keys(" ")
+        assert browser.execute_script("return document.activeElement.parentElement.open")
 
 
 DAMAGE = {
@@ -296,3 +239,51 @@ def test_a_damaged_config_is_named(content, tmp_path):
     (folder / "config.toml").write_bytes(content)
     with pytest.raises(ValueError, match=r"config\.toml is (damaged|incomplete): .*restore it"):
         report.write(folder)
+
+
+def lines(count, **more):
+    return [
+        {"step": n + 1, "stage": "rl", "time": 100.0 * n, "seconds": 90.0, **more}
+        for n in range(count)
+    ]
+
+
+def test_pace_of_a_run_that_goes_on():
+    log = lines(4, episodes=9, failed=0.1, skipped=1.0, tokens=50, tokens_per_second=5.0)
+    log[2]["time"] = log[2]["time"] + 5000  # stopped for a while, which is no pace
+    log[3]["time"] = log[3]["time"] + 5000
+    now = pace(log, 10)
+    assert (now.step, now.total, now.spent, now.left) == (
+        4,
+        10,
+        "6:00",
+        "10:00",
+    )  # 6 steps of 100 s
+    assert (now.tokens, now.speed, now.episodes, now.skipped) == (200, 5.0, 36, 4)
+    assert now.failed == 4  # 9 are left of the 10 that were tried in each step
+
+
+def test_a_finished_run_has_no_time_left():
+    assert pace(lines(4), 4).left == ""
+    assert pace([], 4) is None
+
+
+def test_warnings_failures_and_hashes_are_shown(tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "warnings.jsonl").write_text('{"step": 7, "text": "others use <b>"}\n{"st')
+    failure = {
+        "part": "episode",
+        "task_id": "t/9",
+        "turn": 3,
+        "error": "boom",
+        "traceback": "Trace",
+    }
+    (folder / "failures").mkdir()
+    (folder / "failures" / "step_9_episode_0.json").write_text(json.dumps({"step": 9} | failure))
+    (folder / "failures" / "step_9_episode_1.json").write_text("{}")
+    panel = Panel("train", ("a", "b"))
+    provenance.write(folder, panel, Panel("test", ("c",)))
+    with pytest.warns(UserWarning, match="step_9_episode_1"):
+        text = report.write(folder).read_text()
+    for part in ("Step 7: others use &lt;b&gt;", "1 failure of an environment", "boom", panel.hash):
+        assert part in text

@@ -14,7 +14,10 @@ import pytest
 
 from trainer import cli, recipe, recipes, study
 from trainer.recipes import RecipeError
-from trainer.study import StudyError
+from trainer.study import figures as drawn
+from trainer.study import runs
+from trainer.study.results import BASELINE, collect, interval, paired, samples_to
+from trainer.study.runs import StudyError
 
 from .conftest import figures
 
@@ -65,8 +68,8 @@ def brief(tiny_folder, soon):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", os.pathsep.join([HERE, *sys.path]))
             patch.syspath_prepend(HERE)
-            patch.setattr(study, "subprocess", processes)
-            study.run("household", methods, 1, out, [*options, *more], curve=curve)
+            patch.setattr(runs, "subprocess", processes)
+            runs.run("household", methods, 1, out, [*options, *more], curve=curve)
 
     return run
 
@@ -87,7 +90,7 @@ def test_every_method_has_the_same_budget(name):
     assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in runs}) == 1
     shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
     assert all(one == shared[0] for one in shared)
-    assert study.BASELINE in found
+    assert BASELINE in found
 
 
 @pytest.mark.long
@@ -108,7 +111,7 @@ def test_a_study_goes_on_where_it_stopped(brief, done):
 
 @pytest.mark.long
 def test_results_tables_and_figure(done):
-    results = study.collect(METHODS, 1, done, level=0.0)
+    results = collect(METHODS, 1, done, level=0.0)
     study.save(results, done, level=0.0, seeds=1, curve="entropy")
     told = json.loads((done / "study.json").read_text())
     assert [line["method"] for line in told] == ["grpo", "mgr"]
@@ -116,15 +119,15 @@ def test_results_tables_and_figure(done):
     assert told[1]["versus_p"] is not None
     text = (done / "study.md").read_text()
     assert text.startswith("| method | start | success |")
-    assert text.count("\n") == 4
-    assert "entropy in training" in (done / "study.svg").read_text()
+    assert text.count("\n") == 9  # two tables of four lines
+    assert "Entropy of a token, nats in training" in (done / "study.svg").read_text()
 
 
 @pytest.mark.long
 def test_a_figure_that_was_not_logged_is_named(done):
-    results = study.collect(METHODS, 1, done, level=0.0)
+    results = collect(METHODS, 1, done, level=0.0)
     with pytest.raises(StudyError, match=r"logged no 'validity'; they logged .*valid"):
-        study.figure(results, done, 1, "validity")
+        drawn.figure(results, done, 1, "validity")
 
 
 def test_an_unknown_study_is_named():
@@ -135,7 +138,7 @@ def test_an_unknown_study_is_named():
 @pytest.mark.long
 def test_an_unfinished_run_is_named(done):
     with pytest.raises(StudyError, match="seed_1 is not finished; start the study again"):
-        study.collect(METHODS, 2, done, level=0.5)
+        collect(METHODS, 2, done, level=0.5)
 
 
 @pytest.mark.long
@@ -153,7 +156,7 @@ def test_a_level_that_is_no_success_is_refused_before_anything_runs(monkeypatch,
     monkeypatch.chdir(tmp_path)
     arguments = ["agent-envs", "study", "household", "--level", level]
     monkeypatch.setattr(sys, "argv", arguments)
-    monkeypatch.setattr(study, "run", lambda *_, **__: pytest.fail("started a study"))
+    monkeypatch.setattr(runs, "run", lambda *_, **__: pytest.fail("started a study"))
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 2
@@ -162,36 +165,36 @@ def test_a_level_that_is_no_success_is_refused_before_anything_runs(monkeypatch,
 
 @pytest.mark.long
 def test_a_run_that_fails_is_named(tmp_path, soon, monkeypatch):
-    monkeypatch.setattr(study, "subprocess", soon)
+    monkeypatch.setattr(runs, "subprocess", soon)
     with pytest.raises(StudyError, match=r"1 of 1 runs failed; see .*grpo/seed_0/log\.txt"):
-        study.run("household", ["grpo"], 1, tmp_path, ["policy.model=/no/such/model"])
+        runs.run("household", ["grpo"], 1, tmp_path, ["policy.model=/no/such/model"])
 
 
 def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(RecipeError, match="household has no method 'mrg', did you mean 'mgr'"):
-        study.run("household", ["mrg"], 1, tmp_path / "out", [])
+        runs.run("household", ["mrg"], 1, tmp_path / "out", [])
     with pytest.raises(RecipeError, match=r"no option 'run\.step'; did you mean 'run\.steps'"):
-        study.run("household", ["mgr"], 1, tmp_path / "out", ["run.step=1"])
+        runs.run("household", ["mgr"], 1, tmp_path / "out", ["run.step=1"])
     assert not (tmp_path / "out").exists()
 
 
 def test_interval_covers_tasks_and_seeds():
     rng = np.random.default_rng(0)
-    low, high = study.interval((rng.random((5, 400)) < 0.6).astype(float))
+    low, high = interval((rng.random((5, 400)) < 0.6).astype(float))
     assert low < 0.6 < high
     assert 0.03 < high - low < 0.15
     apart = np.repeat([[0.0], [1.0]], 400, axis=1)  # seeds that disagree altogether
-    assert study.interval(apart) == (0.0, 1.0)
-    assert study.interval(np.ones((3, 7))) == (1.0, 1.0)
+    assert interval(apart) == (0.0, 1.0)
+    assert interval(np.ones((3, 7))) == (1.0, 1.0)
 
 
 def test_paired_test_of_tasks():
     rng = np.random.default_rng(1)
     one = (rng.random((5, 120)) < 0.5).astype(float)
-    assert study.paired(one, one) == 1.0
+    assert paired(one, one) == 1.0
     better = np.maximum(one, rng.random((5, 120)) < 0.3)
-    assert study.paired(better, one) < 0.001
-    assert study.paired(better, one) == study.paired(one, better)
+    assert paired(better, one) < 0.001
+    assert paired(better, one) == paired(one, better)
 
 
 def test_rollouts_to_a_level():
@@ -199,5 +202,5 @@ def test_rollouts_to_a_level():
         return {"stage": stage, "success": success, "episodes": 10}
 
     log = [line(1.0, "sft"), *(line(x / 10) for x in range(10))]
-    assert study.samples_to(log, 0.4) == 70.0  # .2 to .6 are the first five of mean .4
-    assert study.samples_to(log, 0.95) is None
+    assert samples_to(log, 0.4) == 70.0  # .2 to .6 are the first five of mean .4
+    assert samples_to(log, 0.95) is None

@@ -1,14 +1,15 @@
 """The command line: all commands, and the options of `agent-envs` itself."""
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+from agent_envs import __version__
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
 from trainer.cli.audit import audit
+from trainer.cli.compare import compare
 from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
@@ -26,6 +27,7 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
+app.command()(compare)
 app.command()(truth)
 app.command()(recipes)
 app.command()(play)
@@ -38,10 +40,7 @@ app.add_typer(retrieval.app, name="retrieval")
 
 def _print_version(given: bool) -> None:
     if given:
-        try:
-            typer.echo(f"agent-envs {version('agent-envs')}")
-        except PackageNotFoundError:
-            typer.echo("agent-envs (not installed, run from a folder)")
+        typer.echo(f"agent-envs {__version__}")
         raise typer.Exit
 
 

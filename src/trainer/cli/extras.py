@@ -8,9 +8,11 @@ PACKAGES = {
     "cli": ("rich", "tomlkit", "typer"),
     "report": ("jinja2", "matplotlib", "pyarrow", "pydantic", "scipy"),
     "train": ("peft", "safetensors", "tensorboard", "torch", "transformers"),
+    "wandb": ("wandb",),
+    "trackio": ("trackio",),
 }
 """Import names of what each extra adds."""
-INCLUDES = {"cli": (), "report": (), "train": ("cli", "report")}
+INCLUDES = {"cli": (), "report": (), "train": ("cli", "report"), "wandb": (), "trackio": ()}
 """Other extras that an extra installs as well."""
 
 

@@ -20,6 +20,16 @@ Options = Annotated[
 ]
 
 
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="[wandb|trackio]",
+        help="Copy the log there as well, may be repeated; TensorBoard is always written.",
+        show_default=False,
+    ),
+]
+
 DEFAULT = "alfworld mgr pocket"
 READ = (
     *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
@@ -60,9 +70,11 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
     ] = False,
+    track: Track = None,
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
+    trackers = _trackers(track)
     from trainer import recipes as shipped
 
     options = [word for word in recipe if "=" in word and not Path(word).exists()]
@@ -79,7 +91,7 @@ def train(
     check_out(folder, folder=True)
     page = console()
     try:
-        run(chosen, folder, resume=resume, console=page)
+        run(chosen, folder, resume=resume, console=page, track=trackers)
     except KeyboardInterrupt as error:
         if os.environ.get("RANK", "0") == "0":
             page.print(
@@ -90,6 +102,17 @@ def train(
         raise typer.Exit(getattr(error, "code", 130)) from None
     if os.environ.get("RANK", "0") == "0":
         _summary(folder, page)
+
+
+def _trackers(names: Sequence[str] | None) -> list[str]:
+    """The libraries to copy the log to, each once, if they are known and installed."""
+    from agent_envs.panels import one_of
+    from trainer.trackers import NAMES
+
+    for name in names or ():
+        one_of("--track", name, NAMES)
+        require_extra(name, f"--track {name}")
+    return list(dict.fromkeys(names or ()))
 
 
 def evaluate(
@@ -214,23 +237,25 @@ def study(
             metavar="PATH",
         ),
     ] = None,
+    track: Track = None,
 ) -> None:
-    """Compare methods over several seeds with equal budgets: one table, one figure."""
+    """Compare methods over several seeds with equal budgets: tables and one figure."""
     require_extra("train", "study")
+    trackers = _trackers(track)
     from trainer import recipes as shipped
-    from trainer import study as studies
     from trainer.checkpoint import check_out
+    from trainer.study import results, runs, save, tables
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
     chosen = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
     check_out(out, folder=True)
-    studies.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve)
-    results = studies.collect(chosen, seeds, out, level=level)
-    studies.save(results, out, level=level, seeds=seeds, curve=curve)
+    runs.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
+    found = results.collect(chosen, seeds, out, level=level)
+    save(found, out, level=level, seeds=seeds, curve=curve)
     page = console()
-    page.print(studies.table(results, level=level))
+    page.print(tables.table(found, level=level))
     page.print(f"figure  {out / 'study.svg'}", highlight=False)
 
 
@@ -245,7 +270,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 def _summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
     from trainer.evaluate import table
-    from trainer.report import evaluations_of
+    from trainer.report.records import evaluations_of
 
     found = evaluations_of(folder)
     if found:

@@ -78,7 +78,8 @@ def test_the_base_installation_says_what_to_install():
 def test_help_needs_only_the_command_lines_packages_and_loads_no_environment():
     pages = ["--help", "--version", "retrieval --help", "retrieval index --help"]
     pages += [
-        f"{name} --help" for name in ("train", "eval", "study", "report", "play", "audit", "assets")
+        f"{name} --help"
+        for name in ("train", "eval", "study", "report", "compare", "play", "assets")
     ]
     answers, loaded = without(WITH_CLI_ONLY, *pages)
     assert all(code == 0 and out and not said for code, out, said in answers)
@@ -107,6 +108,7 @@ def test_a_call_names_the_extra_it_needs_in_a_line():
         "eval pocket": "train",
         "study wiki": "train",
         "report runs/none": "report",
+        "compare runs/none runs/none": "report",
         "retrieval serve": "search",
     }
     answers, _ = without(WITH_CLI_ONLY, *extras)
@@ -117,9 +119,11 @@ def test_a_call_names_the_extra_it_needs_in_a_line():
         assert "\n" not in line
 
 
-def test_report_needs_no_torch(trained):
-    [(code, out, _)], loaded = without(PACKAGES["train"], f"report {trained}")
+def test_report_and_compare_need_no_torch(trained):
+    commands = f"report {trained}", f"compare {trained} {trained}"
+    [(code, out, _), compared], loaded = without(PACKAGES["train"], *commands)
     assert (code, out.strip()) == (0, str(trained / "report.html"))
+    assert (compared[0], compared[2]) == (0, "")
     assert "matplotlib" in loaded
 
 
@@ -143,7 +147,7 @@ def test_the_packages_are_those_of_the_extras():
 
 
 def test_what_is_installed_is_not_missing():
-    for extra in PACKAGES:
+    for extra in ("cli", "report", "train"):  # [dev] leaves the trackers out
         require_extra(extra, "this test")
 
 

@@ -17,6 +17,7 @@ COMMANDS = [
     "eval",
     "study",
     "report",
+    "compare",
     "truth",
     "recipes",
     "play",

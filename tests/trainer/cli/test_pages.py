@@ -20,12 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from trainer import attribution, build, cli, study, train
+from trainer import attribution, build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
 from trainer.pretrained import POCKETS
 from trainer.stopping import Stop
+from trainer.study import runs
+from trainer.trackers import NAMES
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -100,11 +102,11 @@ class Start:
         self.models = text_model, vision_model
         self.asked = []
 
-    def train(self, recipe, folder, *, resume, console):
+    def train(self, recipe, folder, *, resume, console, track=()):
         train.check_folder(recipe, folder, resume=resume)
         self.asked.append(train._Run(small(recipe, *self.models), folder, Stop()))
 
-    def study(self, name, methods, seeds, out, options, *, jobs, curve=""):
+    def study(self, name, methods, seeds, out, options, *, jobs, curve="", track=()):
         loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]
         self.train(loaded[0], out, resume=False, console=None)
         raise Started
@@ -131,7 +133,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     """What stands for the long parts while a command runs in an empty folder."""
     start = Start(tiny_folder, vision_folder)
     monkeypatch.setattr(train, "train", start.train)
-    monkeypatch.setattr(study, "run", start.study)
+    monkeypatch.setattr(runs, "run", start.study)
     monkeypatch.setattr("trainer.doctor.examine", start.doctor)
     monkeypatch.setattr("trainer.truth.run.measure", start.truth)
     monkeypatch.setattr("trainer.truth.run.source_of", Path)
@@ -147,6 +149,8 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     recorded.mkdir(parents=True)
     (recorded / "step_1.parquet").touch()
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
+    for name in NAMES:  # found, and not imported
+        (tmp_path / f"{name}.py").touch()
     own = {"drawers.py": "environments.md", "mine.py": "recipes.md", "mine.toml": "recipes.md"}
     holds = {"drawers.py": "class Drawers", "mine.py": "PROMPT =", "mine.toml": "mine:PROMPT"}
     for name, page in own.items():
@@ -163,7 +167,9 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
 def filled(command, run, tiny_folder):
     """The words of a command with something real in the place of what a reader would put there."""
     places = {
-        r"runs/study/household/istar/seed_0|runs/pocket-mine|(?<!--out )runs/one|\bRUN\b": str(run),
+        r"runs/study/household/istar/seed_0|runs/pocket-mine|\bRUN\b": str(run),
+        r"(?<!--out )runs/(one|two)": str(run),
+        r"--step \d+": "--step 2",  # the run has evaluations of steps 2 and 3
         r"/folder/of/a/model": str(tiny_folder),
         r"=/folder\b(?!/)": f"={tiny_folder}",
         r"data=/folder/of/games|data=/data/appworld": "data=embedded",

@@ -145,3 +145,20 @@ def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder
     assert f"stub at {url} gave no answer on the conversation" in said
     assert "refused" in said
     assert "Traceback (" not in said
+
+
+def test_compare_of_a_run_with_itself(trained, call):
+    code, out, _ = call("compare", trained, trained)
+    assert code == 0
+    assert "second - first: +0.0 points" in out
+    assert "The options of the runs are the same." in out
+    code, _, said = call("compare", trained, trained / "nowhere")
+    assert code == 1
+    assert "holds no run" in said
+
+
+def test_a_run_knows_where_it_comes_from(trained):
+    found = json.loads((trained / "provenance.json").read_text())
+    assert found["evaluation"]["count"] == 3
+    lines = (trained / "metrics.jsonl").read_text().splitlines()
+    assert 0 < json.loads(lines[-1])["reply_tokens"] <= 8

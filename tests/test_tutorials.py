@@ -1,0 +1,72 @@
+"""The blocks of each tutorial run in order in one empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
+COMMAND = [sys.executable, "-c", "from trainer.cli import main; main()"]
+
+
+def run(command, folder):
+    child = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(["", *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    return child.stdout
+
+
+def play(page, folder):
+    """What each block of a page printed; blocks that name a file are written to it."""
+    said = []
+    text = (TUTORIALS / page).read_text(encoding="utf-8")
+    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        if name := re.match(r"# file: (\S+)\n", block):
+            (folder / name[1]).write_text(block)
+        elif kind == "python":
+            said.append(run([sys.executable, "-W", "error", "-c", block], folder))
+        elif kind == "sh":
+            for line in block.splitlines():
+                program, *arguments = shlex.split(line)
+                start = COMMAND if program == "agent-envs" else [sys.executable]
+                said.append(run([*start, *arguments], folder))
+    return said
+
+
+def test_first_agent(tmp_path):
+    step, measured, model = play("first_agent.md", tmp_path)
+    assert "False unknown" in step
+    wanderer, explorer = re.findall(r"success (\d+)%", measured)
+    assert int(wanderer) < int(explorer)
+    assert model == "look True\n"
+
+
+@pytest.mark.long
+def test_own_trainer(tmp_path):
+    (printed,) = play("own_trainer.md", tmp_path)
+    success = dict(line.split() for line in printed.splitlines())
+    assert success.keys() == {"reinforce", "grpo", "gigpo", "rtmc"}
+    assert float(success["gigpo"]) > 0.6  # a policy that draws doors at random: one in three
+
+
+@pytest.mark.long
+def test_own_world(tmp_path):
+    check, audit, ranking, trained = play("own_world.md", tmp_path)
+    assert check == ""
+    assert audit.startswith("contract of Patrol\nkept\n")
+    assert "patrol:Gain" in ranking
+    assert list(tmp_path.glob("runs/*/report.html")), trained

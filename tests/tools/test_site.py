@@ -1,0 +1,100 @@
+"""The parts of the documentation site that need no Sphinx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.site import environments, measured, methods, picture
+from tools.site.check import problems
+from tools.site.html import clipped, markdown, plain, table
+
+ROOT = Path(__file__).parents[2]
+
+pytest.importorskip("pyarrow", reason="truths are Parquet files")
+
+
+def test_the_committed_picture_is_what_the_code_draws():
+    drawn = picture.draw(picture.worked())
+    assert (ROOT / "docs" / "episode.svg").read_text(encoding="utf-8") == drawn, (
+        "run python -m tools.site.picture"
+    )
+
+
+def test_the_picture_says_in_words_what_it_shows():
+    truth = picture.worked()
+    rows = [row for row in range(len(truth.turns)) if truth.turns.trajectory[row] == 110]
+    words = picture.alternative(truth, rows)
+    assert "An episode of 9 turns, 1 of them invalid" in words
+    assert "+0.76, is that of turn 6, go to sinkbasin 1" in words
+
+
+def test_texts_of_agents_are_shown_and_not_run():
+    shown = table("<b>", ["turn"], [[plain("<script>alert(1)</script>\n\nnext")]])
+    assert "<script>" not in shown
+    assert "<b>" not in shown
+    assert "\n\n" not in shown  # an empty line would end HTML inside Markdown
+    assert clipped("abcdef", 4) == "abcd … (2 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a < b", r"a \< b"),
+        ("`a < b` < c", r"`a < b` \< c"),
+        ("``x ` <y>`` <z>", r"``x ` <y>`` \<z>"),
+        ("a ```python block, <think>, `b`", r"a ```python block, \<think>, `b`"),
+    ],
+)
+def test_angles_are_text_outside_of_code(text, shown):
+    assert markdown(text) == shown
+
+
+def test_every_environment_has_a_page():
+    assert measured.LINKS.keys() == environments.registered().keys()
+    for name in environments.registered():
+        lines = measured.of_environment(name)
+        assert sum("met again in" in line for line in lines) >= 1, name
+
+
+def test_sections_that_refer_to_another_environment():
+    parts = {"Action": "As `Sokoban`'s.", "Data": "As `Sokoban`'s; with images.", "Ends": "Soon."}
+    assert environments.inherited(parts) == {"Action": "Sokoban-v0"}
+
+
+def test_every_method_has_a_worked_episode():
+    truth = picture.worked()
+    for method in methods.all_methods():
+        section = methods.worked(method, truth)
+        assert section.count("<table>") == 2, method.title
+        assert section.count("<tr>") == 2 + 9 + 15, method.title  # heads, a success, a failure
+
+
+def test_a_table_that_is_not_there():
+    with pytest.raises(ValueError, match=r"no table that starts with '\| moon \|'"):
+        measured.rows("audit.md", "| moon |")
+
+
+def test_costs_are_those_of_the_method_and_its_variants():
+    assert any("has_turnrd_film" in line for line in measured.cost(["has"]))
+    assert not any("`gigpo`" in line for line in measured.cost(["has"]))
+    assert measured.cost(["kevin"]) == ["Not measured.", ""]
+
+
+def test_what_is_wrong_with_a_site(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top">A</h1><a href="b.html#here">b</a><a href="gone.html">c</a>'
+        '<a href="#nowhere">d</a><a href="https://example.org">e</a><img src="p.png">'
+        '<script src="https://cdn.example.org/x.js"></script>'
+    )
+    (tmp_path / "b.html").write_text('<p id="here">B</p><a href="a.html#top">a</a>')
+    (tmp_path / "p.png").write_bytes(b"")
+    (tmp_path / "s.css").write_text("@import url(https://fonts.example.org/f.css)")
+    assert problems(tmp_path) == [
+        "a.html: #nowhere has no such heading",
+        "a.html: gone.html does not exist",
+        "a.html: image without alt: p.png",
+        "a.html: loads https://cdn.example.org/x.js",
+        "s.css: loads from another host",
+    ]

