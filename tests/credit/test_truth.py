@@ -165,15 +165,15 @@ def test_the_true_advantage_is_ranked_first_and_its_opposite_last():
         "true": lambda turns, rng: truth.advantage,
         "opposite": lambda turns, rng: -truth.advantage,
     }
-    ranked = benchmark.scored(truth, estimators)
-    scores, differences, left, failed = ranked
+    found = benchmark.scored(truth, estimators)
+    scores, differences, left, failed = found
     ranked = sorted(scores, key=lambda name: scores[name].pearson.value)
     assert (ranked[-1], ranked[0]) == ("true", "opposite")
     assert scores["true"].sign.value == 1.0
     assert differences["grpo"].pearson.value == 0.0
     assert differences["true"].pearson.low > 0 > differences["opposite"].pearson.high
     assert left == failed == {}
-    assert "true" in benchmark.table(truth, ranked).splitlines()[2]
+    assert "true" in benchmark.table(truth, found).splitlines()[2]
 
 
 def test_the_perfect_critic_is_the_outcome_minus_the_value():
