@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer import evaluate, recipe
-from trainer.report import evaluations_of
+from trainer.report.records import evaluations_of
 from trainer.train import train
 from trainer.update import Update
 

@@ -1,4 +1,4 @@
-"""`python -m tools.site [FOLDER]`: write the pages, run Sphinx strictly, check the site.
+"""Write the pages of the documentation site, run Sphinx strictly, and check the site.
 
 The sources are put together in FOLDER (build/site) / source: a copy of docs/, what is written from
 the code, and the pages that lie elsewhere in the repository. The site is in FOLDER / html.
@@ -6,6 +6,7 @@ the code, and the pages that lie elsewhere in the repository. The site is in FOL
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -47,7 +48,10 @@ def stage(source: Path) -> None:
 
 def main() -> None:
     """Build the site, or exit with what is wrong."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site").resolve()
+    parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
+    built = ROOT / "build" / "site"
+    parser.add_argument("folder", nargs="?", type=Path, default=built, help="build/site by default")
+    folder = parser.parse_args().folder.resolve()
     stage(folder / "source")
     sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-n"]
     doctrees = ["-d", str(folder / "doctrees"), "-E"]

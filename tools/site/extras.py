@@ -1,12 +1,13 @@
-"""The table of extras: what each is for, how large it is, and how long it takes to install.
+"""Measure the size and the time of installing each extra.
 
-`python -m tools.site.extras NAME ...` measures extras ("base" for none) and keeps the figures in
-docs/extras.json. Each is installed in a new virtual environment without pip's cache; size and time
-are those of everything that pip brings along, without the interpreter and pip itself.
+The figures go to docs/extras.json. Each extra is installed in a new virtual environment without
+pip's cache; size and time are those of everything that pip brings along, without the interpreter
+and pip itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -98,7 +99,12 @@ def _megabytes(folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    for extra in sys.argv[1:] or names():
+    parser = argparse.ArgumentParser(prog="python -m tools.site.extras", description=__doc__)
+    parser.add_argument("extra", nargs="*", help='"base" for none; by default all')
+    chosen = parser.parse_args().extra or names()
+    if unknown := set(chosen) - set(names()):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(names())}")
+    for extra in chosen:
         figures = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
         figures[extra] = measure(extra)
         MEASURED.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -1,11 +1,11 @@
 """The command line: all commands, and the options of `agent-envs` itself."""
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
-from agent_envs import __version__
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
 from trainer.cli.audit import audit
@@ -40,7 +40,10 @@ app.add_typer(retrieval.app, name="retrieval")
 
 def _print_version(given: bool) -> None:
     if given:
-        typer.echo(f"agent-envs {__version__}")
+        try:
+            typer.echo(f"agent-envs {version('agent-envs')}")
+        except PackageNotFoundError:
+            typer.echo("agent-envs (not installed, run from a folder)")
         raise typer.Exit
 
 

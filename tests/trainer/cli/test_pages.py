@@ -235,6 +235,10 @@ def python_of(words):
 def extras_of(words):
     """What is installed of us has these extras."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if "-c" in words:
+        at = words.index("-c")
+        assert (ROOT / words[at + 1]).is_file()
+        del words[at : at + 2]
     asked = re.findall(r"(?:agent-envs|\.)(?:\[([\w,-]+)\])?$", words[-1])
     assert asked, words
     assert {name for names in asked for name in names.split(",") if name} <= known.keys()

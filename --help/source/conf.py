@@ -1,0 +1,69 @@
+"""Settings of Sphinx; `python -m tools.site` puts the sources together and runs it."""
+
+import re
+
+from sphinx.ext.autodoc._dynamic._mock import _MockObject
+
+from agent_envs import __version__
+
+# `Tensor | None` in signatures, where torch is not installed. Sphinx's stand-in lacks it.
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # noqa: ARG005
+
+project = "agent-envs"
+author = "the agent-envs contributors"
+copyright = f"2026, {author}"  # noqa: A001
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
+
+myst_heading_anchors = 4
+
+autodoc_mock_imports = ["torch"]
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+default_role = "literal"  # docstrings have code in single backquotes
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+# Types of other packages have no pages here, and the site is built offline. Links between pages,
+# to headings and to files are checked.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+html_theme = "furo"
+html_title = f"agent-envs {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def _as_markup(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, PLR0917, ARG001
+    """Make reStructuredText of plain text with code in backquotes and lists of `name: text`."""
+    blocks = "\n".join(lines).split("\n\n")
+    lines[:] = "\n\n".join(map(_block, blocks)).split("\n")
+
+
+def _block(text):  # noqa: ANN001, ANN202
+    parts = re.split(r"(`[^`]*`)", text)
+    escaped = "".join(
+        part
+        if part.startswith("`")
+        else re.sub(r"(?m)(?!^\* )([*|])|(?<=\w)_(?!\w)", r"\\\g<0>", part)
+        for part in parts
+    )
+    if not re.match(r"[^:\n]{1,40}: \S", text) or "\n    " not in text:
+        return escaped
+    items = re.sub(r"(?m)^(?=\S)", "* ", escaped)
+    return re.sub(r"(?m)^    ", "  ", items)
+
+
+def setup(app):  # noqa: ANN001, ANN201, D103
+    app.connect("autodoc-process-docstring", _as_markup, priority=400)
