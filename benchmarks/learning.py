@@ -182,8 +182,7 @@ def estimators() -> dict[str, Estimate]:
         return lambda sampled, rng: method(sampled.turns, rng)
 
     return {TRUE: lambda sampled, _: sampled.truth} | {
-        name: of(method) for name, method in benchmark.methods().items()
-        if name != "stapo"
+        name: of(method) for name, method in benchmark.methods().items() if name != "stapo"
     }
 
 

@@ -64,7 +64,7 @@ def tables() -> str:
     """Correlation, gradients and costs of all files, as Markdown."""
     files = sorted(TRUTHS.glob("*.parquet"))
     truths = {path.stem: Truth.load(path) for path in files}
-    scored = {name: benchmark.scored(one, benchmark.methods())[:2] for name, one in truths.items()}
+    scored = {name: benchmark.scored(one, benchmark.methods()) for name, one in truths.items()}
     names = [name.removesuffix("_start") for name in truths if name.endswith("_start")]
     parts = [
         _scores(scored, names, "pearson"),
@@ -78,7 +78,7 @@ def tables() -> str:
 def _scores(scored: dict[str, Any], names: list[str], what: str) -> str:
     """One score of each method before and after training, the best first."""
     found: dict[str, dict[str, Any]] = {}
-    for truth, (scores, differences) in scored.items():
+    for truth, (scores, differences, *_) in scored.items():
         for method in scores:
             own, apart = getattr(scores[method], what), getattr(differences[method], what)
             found.setdefault(method, {})[truth] = own.value, apart

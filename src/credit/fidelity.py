@@ -44,9 +44,9 @@ class Fidelity:
         gradient: Signal-to-noise ratio of the policy gradient, as a share of that with the true
             advantage; None without sketches. The signal is the slope of the advantage on the true
             one, the noise is the standard deviation of the gradient between groups. An unbiased
-            estimator with 0.5 needs 4 times the groups for a gradient of the same accuracy. The noise
-            of the true advantage is freed of the error of the measured one, whose errors are taken
-            as independent between turns.
+            estimator with 0.5 needs 4 times the groups for a gradient of the same accuracy. The
+            noise of the true advantage is freed of the error of the measured one, whose errors are
+            taken as independent between turns.
         reliability: ρ of the measured truth.
         turns: Number of turns.
         groups: Number of groups.

@@ -97,4 +97,4 @@ def student(freedom: int) -> float:
         sum(c * z ** (2 * k + 1) for k, c in enumerate(factors)) / divisor
         for factors, divisor in _SERIES
     )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))

@@ -74,10 +74,10 @@ def scores(files: dict[str, Truth]) -> dict[str, dict[str, tuple[str, str, str]]
     """By method and truth: the correlation, the difference to GRPO, and what it means."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     for name, truth in files.items():
-        absolute, difference, _ = benchmark.scored(truth, benchmark.methods())
-        for row, one in absolute.items():
-            apart = difference[row].pearson
-            mark = "better" if apart.low > 0 else "worse" if apart.high < 0 else "no difference"
+        ranked = benchmark.scored(truth, benchmark.methods())
+        for row, one in ranked.scores.items():
+            apart = ranked.differences[row].pearson
+            mark = ("no difference", "better", "worse")[apart.apart]
             shown = f"{one.pearson.value:.2f} [{one.pearson.low:.2f}, {one.pearson.high:.2f}]"
             found.setdefault(row, {})[name] = (shown, f"{apart.value:+.2f}", mark)
     return found
@@ -132,13 +132,13 @@ def bias(method: Method) -> str:
 
 def worked(method: Method, truth: Truth) -> str:
     """The section with what the method credits in two episodes of one task."""
-    found, lacking = benchmark.advantages(truth, method.estimators())
+    found, lacking, failed = benchmark.advantages(truth, method.estimators())
     left = lacking
     if lacking:
-        found, left = benchmark.advantages(completed(truth), method.estimators())
+        found, left, failed = benchmark.advantages(completed(truth), method.estimators())
     found.pop(benchmark.CRITIC)
-    if left:
-        raise ValueError(f"no worked episode of {method.title}: {left}")
+    if left or failed:
+        raise ValueError(f"no worked episode of {method.title}: {left | failed}")
     shown = dict(list(found.items())[:COLUMNS])
     goal = truth.turns.goal[EPISODES[0]]
     about = (

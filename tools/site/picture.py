@@ -61,7 +61,7 @@ def draw(truth: Truth) -> str:
     """The picture as SVG."""
     turns = truth.turns
     rows = [row for row in range(len(turns)) if turns.trajectory[row] == EPISODES[0]]
-    found, _ = benchmark.advantages(truth, {name: credit.make(name) for name in READS})
+    found, *_ = benchmark.advantages(truth, {name: credit.make(name) for name in READS})
     columns = {TRUE: truth.advantage, **{name: found[name] for name in READS}}
     height = TOP + ROW * len(rows) + 10
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
