@@ -1,14 +1,16 @@
-"""Trainings that are killed again and again, and a disk that fills up: what is lost.
+"""Trainings that are killed again and again, a full disk, a clock that jumps: what is lost.
 
     python benchmarks/kills.py [--signals 14] [--only critic]
     python benchmarks/kills.py --disk
+    python benchmarks/kills.py --clock
 
 Each kind of training is ended by 5 SIGKILL for every 2 SIGTERM, at random moments, and continued
 every time; its log and weights are compared with those of a run that nothing ended. `--disk` trains
-on a full disk, and continues when there is room; it needs root.
+on a full disk, and continues when there is room; it needs root. `--clock` trains while every look
+at the clock of the day, in all Python processes, finds another hour.
 """
 
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN003, ANN201
 from __future__ import annotations
 
 import argparse
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 
 sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
@@ -42,9 +44,15 @@ KINDS = {
     "worker processes": ["gigpo", "env.processes=2"],
     "two processes": ["mgr"],
 }
+JUMPS = """
+import itertools, time
+
+real, hours = time.time, itertools.cycle([0, 3600, -3600])
+time.time = lambda: real() + next(hours)
+"""
 
 
-def training(kind, folder, steps):
+def training(kind, folder, steps, **variables):
     """A training of a kind, started in a session of its own, or continued."""
     method, *options = KINDS[kind]
     words = [
@@ -71,13 +79,13 @@ def training(kind, folder, steps):
         ]
     return subprocess.Popen(
         [*start, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"} | variables,
     )  # fmt: skip
 
 
-def whole(kind, folder, steps):
+def whole(kind, folder, steps, **variables):
     """Train to the end."""
-    process = training(kind, folder, steps)
+    process = training(kind, folder, steps, **variables)
     said, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(said)
@@ -129,12 +137,18 @@ def alike(one, other):
     return figures(one) == figures(other) and weights(one) == weights(other)
 
 
-def figures(folder):
-    """The lines of a log without clocks."""
+def lines_of(folder):
+    """The lines of a log."""
     from trainer import metrics
 
-    lines = metrics.read(folder / "metrics.jsonl")
-    return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
+    return metrics.read(folder / "metrics.jsonl")
+
+
+def figures(folder):
+    """The lines of a log without clocks."""
+    from trainer.metrics import CLOCKS
+
+    return [{k: v for k, v in x.items() if not k.endswith(CLOCKS)} for x in lines_of(folder)]
 
 
 def weights(folder):
@@ -165,6 +179,20 @@ def disk(steps):
             print(f"continued to the same log and weights: {alike(one, full / 'run')}")
 
 
+def clock(steps):
+    """Train with worker processes while the clock jumps by hours."""
+    with tempfile.TemporaryDirectory() as place:
+        one, jumping = Path(place) / "whole", Path(place) / "jumping"
+        whole("worker processes", one, steps)
+        (Path(place) / "sitecustomize.py").write_text(JUMPS)
+        path = os.pathsep.join([place, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        whole("worker processes", jumping, steps, PYTHONPATH=path)
+        times = [line["time"] for line in lines_of(jumping)]
+        back = sum(later < earlier for earlier, later in pairwise(times))
+        print(f"{len(times)} lines of the log, {back} of them earlier than the line before")
+        print(f"the same log and weights: {alike(one, jumping)}")
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -174,9 +202,10 @@ def main():
     parser.add_argument("--steps", type=int, default=16, help="of reinforcement learning")
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--disk", action="store_true")
+    parser.add_argument("--clock", action="store_true")
     given = parser.parse_args()
-    if given.disk:
-        disk(given.steps)
+    if given.disk or given.clock:
+        (disk if given.disk else clock)(given.steps)
         return
     for kind in [given.only] if given.only else KINDS:
         print(kills(kind, given.signals, given.steps), flush=True)
