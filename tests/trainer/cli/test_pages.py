@@ -233,8 +233,10 @@ def python_of(words):
 
 
 def extras_of(words):
-    """What is installed of us has these extras."""
+    """What is installed of us has these extras; another package is one that an extra names."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if words[-1] in {re.split(r"[^\w-]", line)[0] for lines in known.values() for line in lines}:
+        return
     if "-c" in words:
         at = words.index("-c")
         assert (ROOT / words[at + 1]).is_file()
