@@ -151,7 +151,9 @@ for step in range(1, 100_000):
 """
 
 
-@pytest.mark.parametrize("delay", [0.013, 0.057, 0.111])
+@pytest.mark.parametrize(
+    "delay", [0.013, *(pytest.param(d, marks=pytest.mark.long) for d in (0.057, 0.111))]
+)
 def test_killed_while_writing(tmp_path, delay):
     """After SIGKILL the newest checkpoint that was announced, or a newer one, is whole."""
     with subprocess.Popen(

@@ -250,8 +250,8 @@ def walks(text, row):
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize("engine", ["own", "script"])
+@pytest.mark.parametrize("context", [pytest.param("history", marks=pytest.mark.long), "turn"])
+@pytest.mark.parametrize("engine", [pytest.param("own", marks=pytest.mark.long), "script"])
 def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
     engine, context, where, tiny_folder, fails, tmp_path
 ):

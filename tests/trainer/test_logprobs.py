@@ -186,7 +186,9 @@ def wide():
     return Policy(model, tiny_tokenizer())
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
+@pytest.mark.parametrize(
+    "held", [False, pytest.param(True, marks=pytest.mark.long)], ids=["free", "held"]
+)
 @pytest.mark.parametrize("value", [
     token_logprobs,
     token_logprobs_and_entropies,

@@ -70,8 +70,9 @@ def chosen(*options):
 
 # All methods once with all weights, and adapters where there is a second model or none.
 ADAPTED = {"dpo", "istar"}
-# `make test` leaves out those without state of their own, or with that of another one here.
-LONG = {"istar of tokens", "dapo", "critic of its own"}
+# `make test` leaves out those without state of their own or with that of another one here, and HAS,
+# whose decomposer takes longest.
+LONG = {"istar of tokens", "dapo", "critic of its own", "has"}
 
 
 @pytest.mark.parametrize(

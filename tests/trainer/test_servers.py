@@ -117,6 +117,7 @@ def test_a_restarted_server_gets_the_weights_again(policy, tmp_path):
     second.close()
 
 
+@pytest.mark.long
 def test_a_server_restarted_between_two_turns_gets_the_weights_first(policy, tmp_path, monkeypatch):
     """Also if no request was on its way to the old one."""
     monkeypatch.setattr("trainer.engines.servers.RESTART", 0.0)

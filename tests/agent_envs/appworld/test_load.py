@@ -36,6 +36,7 @@ def below(pid):
     return sum(1 + below(int(child)) for child in listed)
 
 
+@pytest.mark.long
 def test_64_worlds_at_once_do_not_mix():
     ids = tasks.task_ids("train")[::4][:64]
     expected = [solve(MiniWorld(), task_id) for task_id in ids]

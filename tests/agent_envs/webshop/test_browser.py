@@ -323,10 +323,8 @@ class TestRequests:
 
 
 class TestCrashes:
-    @pytest.mark.parametrize(
-        "part",
-        [pytest.param(one, marks=() if one == "browser" else LONG) for one in PARTS],
-    )
+    @pytest.mark.long
+    @pytest.mark.parametrize("part", PARTS)
     def test_once_is_mended_and_twice_raises(self, part, quiet):
         on_site, as_text = twins(max_turns=30)
         on_site.reset(seed=3)
@@ -404,7 +402,6 @@ MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
 
 # One pair; `make long` tries all.
 HANGS = {("pages", "valid")}
-OUTLIVED = {("step", "kill")}
 
 
 class TestHangs:
@@ -553,14 +550,9 @@ class TestLife:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
 
-    @pytest.mark.parametrize(
-        ("moment", "ending"),
-        [
-            pytest.param(moment, end, marks=() if (moment, end) in OUTLIVED else LONG)
-            for moment in ("start", "step", "close", "fork")
-            for end in ("kill", "term", "int")
-        ],
-    )
+    @pytest.mark.long
+    @pytest.mark.parametrize("ending", ["kill", "term", "int"])
+    @pytest.mark.parametrize("moment", ["start", "step", "close", "fork"])
     def test_nothing_outlives_a_signal(self, moment, ending):
         outlive(moment, ending, trials=2 if moment == "start" else 1)
 

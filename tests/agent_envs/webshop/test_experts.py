@@ -55,6 +55,7 @@ def test_a_product_at_the_limit_is_too_dear():
         assert (product.asin.lower() in shopper.pick(page, results, set()).action) == opens
 
 
+@pytest.mark.long
 def test_its_share_of_real_goals(real):
     env = make(real)
     # 92 % are asked for; in strict mode each goal can be met, and it finds all of these

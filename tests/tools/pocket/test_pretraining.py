@@ -131,6 +131,7 @@ def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
     assert picked >= 20
 
 
+@pytest.mark.long
 def test_a_hasty_shopper_chooses_one_option():
     rng = np.random.default_rng(4)
     trips = [lessons.shopping(rng, mistake=0.0, forget=1.0) for _ in range(20)]
@@ -250,6 +251,7 @@ def test_a_bargain_is_driven_or_lost():
     assert all(re.fullmatch(r"I offer this: \$\d{2,3}\.|Agreed\.|.*leave.*", act) for act in offers)
 
 
+@pytest.mark.long
 def test_a_request_is_coded_and_slips_are_put_right():
     rng = np.random.default_rng(12)
     items = [lessons.coding(rng, mistake=0.5) for _ in range(20)]
@@ -293,7 +295,9 @@ def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands()
             assert tokens[at - 1] == "0"
 
 
-@pytest.mark.parametrize(("world", "tokens"), [("household", 1024), ("shop", 6144)])
+@pytest.mark.parametrize(
+    ("world", "tokens"), [("household", 1024), pytest.param("shop", 6144, marks=pytest.mark.long)]
+)
 def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
     config = replace(SMALL, world=world, tokens_per_step=tokens)
     one, two = (pretraining.chunk(config, tokenizer, 1) for _ in range(2))

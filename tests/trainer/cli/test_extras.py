@@ -119,6 +119,7 @@ def test_a_call_names_the_extra_it_needs_in_a_line():
         assert "\n" not in line
 
 
+@pytest.mark.long
 def test_report_and_compare_need_no_torch(trained):
     commands = f"report {trained}", f"compare {trained} {trained}"
     [(code, out, _), compared], loaded = without(PACKAGES["train"], *commands)

@@ -69,7 +69,10 @@ def commands():
 
 COMMANDS = commands()
 OURS = sorted(command for command in COMMANDS if command.startswith("agent-envs"))
-OTHERS = sorted(COMMANDS.keys() - set(OURS))
+OTHERS = [
+    pytest.param(command, marks=pytest.mark.long if "-m tools" in command else ())
+    for command in sorted(COMMANDS.keys() - set(OURS))
+]
 
 
 class Started(Exception):

@@ -131,7 +131,7 @@ def test_a_run_that_explodes_keeps_its_batch(call, corridor, tiny_folder, tmp_pa
     assert str(kept) in said
 
 
-@pytest.mark.parametrize("who", ["judge", "partner"])
+@pytest.mark.parametrize("who", ["judge", pytest.param("partner", marks=pytest.mark.long)])
 def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
