@@ -457,6 +457,7 @@ IDS = [
         name,
         marks=[
             pytest.mark.browser,
+            pytest.mark.long,
             pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium"),
         ]
         if name == "WebShopSite-v0"
@@ -484,10 +485,7 @@ def replies_of(env):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.long if n == "WebShopSite-v0" else ()) for n in IDS],
-)
+@pytest.mark.parametrize("name", IDS)
 def test_the_same_records_as_the_trainers_own_rollouts(name, context):
     if (name, context) == ("WikiSearch-v0", "turn"):
         pytest.skip("WikiSearch-v0 has no template of its own")
