@@ -11,7 +11,7 @@ import pytest
 
 from agent_envs.panels import Panel
 from trainer import provenance, recipe, report
-from trainer.report import pace
+from trainer.report import curves, pace
 
 from .run_folders import run_folder
 
@@ -185,6 +185,16 @@ DAMAGE = {
 }
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures take most of the time of a report."""
+    for name in ("success", "credit_by_turn"):
+        monkeypatch.setattr(curves, name, lambda *_: "")
+    monkeypatch.setattr(curves, "parts", lambda _: {})
+    monkeypatch.setattr(curves, "types", lambda _: None)
+
+
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "name", ["eval/step_4.json", "episodes/step_4.parquet", "episodes/step_4.npy"]
 )
@@ -198,6 +208,7 @@ def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
     assert f"Left out: {path}" in (folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("suffix", [".json", ".parquet", ".npy"])
 def test_a_truncated_record_is_left_out(suffix, tmp_path):
     folder = run_folder(tmp_path)
@@ -207,6 +218,7 @@ def test_a_truncated_record_is_left_out(suffix, tmp_path):
         report.write(folder)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "credit", [np.zeros((2, 2)), np.zeros(1), np.full(5, np.nan), np.array(["a"] * 5)]
 )

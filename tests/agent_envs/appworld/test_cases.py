@@ -168,8 +168,15 @@ def world():
     made.close()
 
 
+# `make test` has every fourth family; they take a second each.
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.long if place % 4 else ())
+        for place, name in enumerate(FAMILIES)
+    ],
+)
 def test_the_checker_judges_as_a_careful_person_does(world, family):
     missed, _ = wrong(world, family)
     assert not missed, "\n".join(missed)

@@ -25,7 +25,13 @@ def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
         assert solution(task.instruction) == family.solution(task.plan)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.long if place % 4 else ())
+        for place, name in enumerate(FAMILIES)
+    ],
+)
 def test_each_turn_is_valid_and_does_no_harm(family):
     env = gym.make("AppWorld-v0", split="all").unwrapped
     for seed in range(20):

@@ -400,19 +400,10 @@ class TestCrashes:
 MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
 
 
-# One pair; `make long` tries all.
-HANGS = {("pages", "valid")}
-
-
 class TestHangs:
-    @pytest.mark.parametrize(
-        ("part", "moment"),
-        [
-            pytest.param(part, moment, marks=() if (part, moment) in HANGS else LONG)
-            for part in ("driver", "browser", "pages", "all")
-            for moment in ("valid", "invalid", "reset")
-        ],
-    )
+    @LONG
+    @pytest.mark.parametrize("moment", ["valid", "invalid", "reset"])
+    @pytest.mark.parametrize("part", ["driver", "browser", "pages", "all"])
     def test_a_step_ends_in_time_and_the_next_episode_works(self, env, part, moment):
         acts = {
             "valid": lambda: env.step("search[lamp]"),
@@ -602,6 +593,7 @@ class TestLife:
         start.close()
         live.close()
 
+    @LONG
     def test_a_forked_child_has_its_own(self, env):
         env.reset(seed=3)
         vector = agent_envs.make_vec(
