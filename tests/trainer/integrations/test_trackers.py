@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sqlite3
+import time
 
 import pytest
 
@@ -27,6 +28,7 @@ def logged(name, folder):
         for step in steps:
             tracker.log(step, {"rl/success": step / 10})
         tracker.close()
+        time.sleep(1.1)  # wandb names a folder by the second, and would write into the same one
 
 
 def test_wandb_offline(tmp_path, monkeypatch):
