@@ -61,3 +61,11 @@ def test_block_runs(block, tmp_path):
 
 def test_every_page_shows_something_that_runs():
     assert {param.id.partition(":")[0] for param in BLOCKS} == set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_has_a_place_that_was_never_filled(page):
+    text = re.sub(r"```.*?```|`[^`]*`|\([^)]*\)", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    known = {"CHANGELOG", "CITATION", "CONTRIBUTING", "REINFORCE"}
+    assert not re.findall(r"@@|TODO|FIXME", text)
+    assert not set(re.findall(r"\b[A-Z]{8,}\b", text)) - known

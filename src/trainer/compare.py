@@ -14,6 +14,7 @@ import numpy as np
 
 from trainer import evaluate, provenance
 from trainer.evaluate import PanelError
+from trainer.printable import printable
 from trainer.report import records
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def table(first: Side, second: Side) -> Group:
     for kind in [*one.by_type, None] if len(one.by_type) > 1 else [None]:
         rates = [x.overall if kind is None else x.by_type.get(kind) for x in (one, other)]
         label = "success" if kind is None else kind or "no type"
-        made.add_row(label, *(_short(rate) for rate in rates))
+        made.add_row(printable(label), *(_short(rate) for rate in rates))
     made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
     made.add_row("valid turns", *(f"{x.valid:.1%}" for x in (one, other)))
     made.add_row("turns a task", *(f"{np.mean(x.turns):.1f}" for x in (one, other)))
@@ -193,7 +194,9 @@ def table(first: Side, second: Side) -> Group:
         f"solved by the first alone: {_named(one, other, won=False)}",
         *notes(first, second),
     ]
-    return Together("\n".join(head), made, "\n".join(said), *_settings(first, second))
+    return Together(
+        printable("\n".join(head)), made, printable("\n".join(said)), *_settings(first, second)
+    )
 
 
 def _short(rate: evaluate.Interval | None) -> str:
@@ -219,5 +222,5 @@ def _settings(first: Side, second: Side) -> list[Any]:
     for name in ("option", "first", "second"):
         made.add_column(name, overflow="fold")
     for row in found:
-        made.add_row(*row)
+        made.add_row(*map(printable, row))
     return ["", made]

@@ -21,6 +21,7 @@ from rich.text import Text
 
 import agent_envs
 from trainer.assignment import made
+from trainer.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -249,4 +250,4 @@ def _ending(info: Mapping[str, Any], done: bool) -> Text:
 
 def _plain(text: str, style: str = "") -> Text:
     """`text` without markup; control characters are replaced."""
-    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text), style=style)
+    return Text(printable(text), style=style)

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainer import drawing, evaluate, metrics, provenance
 from trainer.checkpoint import write_text
+from trainer.printable import printable
 from trainer.report import curves, records, rollouts
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
     damaged += wrong
     source = files("trainer.report")
     style = drawing.palette(":root") + (source / "page.css").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
-        (source / "page.html.j2").read_text(encoding="utf-8")
-    )
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_shown
+    ).from_string((source / "page.html.j2").read_text(encoding="utf-8"))
     with mpl.rc_context(drawing.STYLE):
         shown, wrong = _episodes(folder / "episodes")
         shown |= {
@@ -176,3 +177,8 @@ def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
         if credit is not None:
             shown["turns"].append((step, curves.credit_by_turn(played, credit)))
     return shown, damaged
+
+
+def _shown(value: Any) -> Any:
+    """What the page shows of a value; text that is markup stays."""
+    return printable(value) if type(value) is str else value
