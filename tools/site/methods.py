@@ -244,20 +244,21 @@ def write(folder: Path) -> None:
     files = truths()
     found = scores(files)
     methods = all_methods()
-    lines = ["# Credit methods", "", "| method | names | mean correlation |", "|---|---|---|"]
+    lines = ["# Credit methods", "", "| method | names | correlation, to GRPO |", "|---|---|---|"]
     for method in methods:
         text = page(method, files[SHIPPED], found)
         (folder / f"{method.slug}.md").write_text(text, encoding="utf-8")
         names = ", ".join(f"`{name}`" for name in method.names)
         means = [
-            f"{row} {sum(float(one[0].split()[0]) for one in of.values()) / len(of):.2f}"
+            f"{row} {np.mean([float(one[1]) for one in of.values()]):+.2f} ({len(of)})"
             for row, of in found.items()
-            if row in method.names
+            if row in method.names and row != benchmark.BASELINE
         ]
         lines.append(f"| [{method.title}]({method.slug}.md) | {names} | {', '.join(means)} |")
     about = (
-        "The last column is the mean correlation with the true advantage over the truths that the "
-        "method can read. [Measured credit](../measured_credit.md) describes them. Models "
+        "The last column is the difference to GRPO's correlation with the true advantage, the mean "
+        "over the truths that the method can read (their number is in brackets). "
+        "[Measured credit](../measured_credit.md) describes them. Models "
         "that are learned beside a policy are on the page [methods](../methods.md)."
     )
     lines += ["", about, ""]
