@@ -38,6 +38,7 @@ html_theme = "furo"
 html_title = f"agent-envs {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("drawers.js", {"defer": "defer"})]
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "a11y-high-contrast-light"

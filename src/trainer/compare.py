@@ -157,11 +157,12 @@ def notes(first: Side, second: Side) -> list[str]:
 def _remedy(made: Provenance | None) -> str:
     """What to do about an evaluation that cannot be read, by the version that wrote it."""
     own = provenance.own_version()
-    if made is None or made.versions[-1] == own:
+    if made and made.versions[-1] == own:
         return "; it is damaged: evaluate the run again"
+    by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
     return (
-        f"; agent-envs {made.versions[-1]} wrote it, and this is {own}: read it with the version "
-        f"that wrote it, or evaluate the run again"
+        f"{by}, and this is {own}: read it with the version that wrote it, or evaluate the run "
+        f"again"
     )
 
 
