@@ -18,6 +18,10 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
 
 myst_heading_anchors = 4
+myst_html_meta = {
+    "description": "Gymnasium environments for language-model agents, turn-level credit "
+    "assignment for any trainer, and a compact reference trainer."
+}
 
 autodoc_mock_imports = ["torch"]
 autodoc_member_order = "groupwise"
