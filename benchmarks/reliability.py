@@ -306,19 +306,27 @@ def retrieval():
         process = subprocess.Popen([*command, port], stdout=subprocess.PIPE, text=True)
         return process, next(line.split()[1] for line in process.stdout if "serving" in line)
 
-    kept = start("0")
+    kept, timer = start("0"), None
 
     def away(seconds):
+        nonlocal timer
         kept[0].kill()
         kept[0].wait()
-        threading.Timer(seconds, back).start()
+        timer = threading.Timer(seconds, back)
+        timer.start()
 
     def back():
         nonlocal kept
         kept = start(str(urlsplit(kept[1]).port))
 
-    yield kept[1], away
-    kept[0].kill()
+    try:
+        yield kept[1], away
+    finally:
+        if timer is not None:
+            timer.cancel()
+            timer.join()  # it may be starting a server
+        kept[0].kill()
+        kept[0].wait()
 
 
 def served(what, env, told, meanwhile):

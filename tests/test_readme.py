@@ -63,7 +63,10 @@ def test_every_page_shows_something_that_runs():
     assert {param.id.partition(":")[0] for param in BLOCKS} == set(PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES)
+WRITTEN = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", WRITTEN)
 def test_no_page_has_a_place_that_was_never_filled(page):
     text = re.sub(r"```.*?```|`[^`]*`|\([^)]*\)", "", (ROOT / page).read_text(), flags=re.DOTALL)
     known = {"CHANGELOG", "CITATION", "CONTRIBUTING", "REINFORCE"}

@@ -12,6 +12,7 @@ from .conftest import quiet
 from .run_folders import evaluation, run_folder
 
 WILD = "live\u202eevil\x1b[2Jbell\x07end"
+MANY = "\U0001f469\u200d\U0001f680 \u05d0\u05d1 \ue000"
 TAME = "live\ufffdevil\ufffd[2Jbell\ufffdend"
 
 
@@ -25,7 +26,7 @@ TAME = "live\ufffdevil\ufffd[2Jbell\ufffdend"
         ("\u2066x\u2069", "\ufffdx\ufffd"),
         # no-break and wide spaces, joined emoji, right-to-left letters, a private character
         ("a\u00a0b\u3000c", "a\u00a0b\u3000c"),
-        ("\U0001f469\u200d\U0001f680 \u05d0\u05d1 \ue000", "\U0001f469\u200d\U0001f680 \u05d0\u05d1 \ue000"),
+        (MANY, MANY),
     ],
 )  # fmt: skip
 def test_what_acts_is_replaced(text, shown):
