@@ -18,6 +18,10 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
 
 myst_heading_anchors = 4
+myst_html_meta = {
+    "description": "Gymnasium environments for language-model agents, turn-level credit "
+    "assignment for any trainer, and a compact reference trainer."
+}
 
 autodoc_mock_imports = ["torch"]
 autodoc_member_order = "groupwise"
@@ -38,6 +42,7 @@ html_theme = "furo"
 html_title = f"agent-envs {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("drawers.js", {"defer": "defer"})]
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "a11y-high-contrast-light"

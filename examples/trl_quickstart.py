@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer learns household games with MGR on a CPU: pip install 'agent-envs[trl]'.
+"""TRL's GRPOTrainer learns household games with MGR on a CPU: pip install '.[trl]'.
 
 torchrun --nproc-per-node 2 examples/trl_quickstart.py  # or: python examples/trl_quickstart.py
 """

@@ -31,7 +31,7 @@ def run(command, folder):
 
 
 def play(page, folder):
-    """What each block of a page printed; blocks that name a file are written to it."""
+    """What each block of a page printed, which a block of text repeats; a named file is written."""
     said = []
     text = (TUTORIALS / page).read_text(encoding="utf-8")
     for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
@@ -39,6 +39,8 @@ def play(page, folder):
             (folder / name[1]).write_text(block)
         elif kind == "python":
             said.append(run([sys.executable, "-W", "error", "-c", block], folder))
+        elif kind == "text":
+            assert said[-1] == block
         elif kind == "sh":
             for line in block.splitlines():
                 program, *arguments = shlex.split(line)

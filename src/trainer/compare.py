@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from trainer.evaluate import Evaluation, Paired
+    from trainer.provenance import Provenance
 
 _TASKS = 5  # most tasks that are named
 _OPEN = ("env.options.", "env.wrappers.", "credit.options.", "engine.options.")
@@ -67,11 +68,7 @@ def side(folder: Path, step: int | None = None) -> Side:
     known, total = dict(found), records.total_steps(tree)
     made = provenance.read(folder)
     if damaged and (not known or step not in known):
-        by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
-        raise CompareError(
-            f"{damaged[0]}{by}, and this is {provenance.own_version()}: read it with the version "
-            f"that wrote it, or evaluate the run again"
-        )
+        raise CompareError(f"{damaged[0]}{_remedy(made)}")
     if not known:
         raise CompareError(
             f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
@@ -155,6 +152,18 @@ def notes(first: Side, second: Side) -> list[str]:
             count = len(evaluation.failed)
             found.append(f"{count} tasks of the {name} count as not solved: they failed.")
     return found
+
+
+def _remedy(made: Provenance | None) -> str:
+    """What to do about an evaluation that cannot be read, by the version that wrote it."""
+    own = provenance.own_version()
+    if made and made.versions[-1] == own:
+        return "; it is damaged: evaluate the run again"
+    by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
+    return (
+        f"{by}, and this is {own}: read it with the version that wrote it, or evaluate the run "
+        f"again"
+    )
 
 
 def table(first: Side, second: Side) -> Group:

@@ -221,7 +221,8 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     for name in ("", "before", "now") if before else ("", "success"):
         made.add_column(name, no_wrap=True)
     earlier = before.by_type if before else {}
-    for kind, interval in result.by_type.items():
+    typed = any(result.by_type)
+    for kind, interval in result.by_type.items() if typed else ():
         made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
     made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
     made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")

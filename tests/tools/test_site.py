@@ -63,6 +63,16 @@ def test_sections_that_refer_to_another_environment():
     assert environments.inherited(parts) == {"Action": "Sokoban-v0"}
 
 
+def test_arguments_show_their_defaults():
+    class Walk:
+        def __init__(self, rooms, steps: int = 3, *, mode: str = "a") -> None: ...
+
+    shown = environments.arguments(
+        "rooms: How many.\nsteps, mode: Others.", environments.defaults(Walk)
+    )
+    assert shown == "* **rooms**: How many.\n* **steps, mode** (default `3`, `'a'`): Others."
+
+
 def test_every_method_has_a_worked_episode():
     truth = picture.worked()
     for method in methods.all_methods():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from trainer import compare, recipe
+from trainer import compare, provenance, recipe
 from trainer.compare import CompareError, difference, side
 from trainer.evaluate import PanelError
 
@@ -149,6 +149,23 @@ def test_an_evaluation_of_another_version_is_refused(runs):
     path = runs[0] / "eval" / "step_45.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"wins": 3}))
     with pytest.raises(CompareError, match=r"step_45\.json .*'wins'.* and this is \d"):
+        side(runs[0], 45)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (provenance.own_version(), "it is damaged: evaluate the run again"),
+        ("9.0", "agent-envs 9.0 wrote it, and this is"),
+    ],
+)
+def test_a_damaged_evaluation_is_named_by_the_version_that_wrote_it(version, said, runs):
+    (runs[0] / "eval" / "step_45.json").write_text("{")
+    tasks = {"split": "train", "source": "embedded", "count": 1, "hash": "a"}
+    made = {"versions": [version], "python": "3.11", "packages": {}}
+    text = json.dumps(made | {"training": tasks, "evaluation": tasks})
+    (runs[0] / provenance.FILE).write_text(text)
+    with pytest.raises(CompareError, match=said):
         side(runs[0], 45)
 
 

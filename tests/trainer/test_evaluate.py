@@ -90,6 +90,11 @@ def test_by_type():
     }
 
 
+def test_tasks_without_a_type_have_one_row_of_success():
+    made = evaluate.table(evaluation([1, 0], task_types=["", ""])).renderables[0]
+    assert list(made.columns[0].cells) == ["overall", "valid turns"]
+
+
 def test_a_file_holds_the_whole_evaluation(tmp_path):
     made = evaluation([True, False])
     made.save(tmp_path / "step_1.json")

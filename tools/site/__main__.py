@@ -23,6 +23,8 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages outside of docs/ by their name in the site."""
+WRITTEN = {"README.md#environments": "environments/index.md"}
+"""Parts of such pages whose place a page of the site takes, which is written from the code."""
 
 
 def stage(source: Path) -> None:
@@ -35,10 +37,11 @@ def stage(source: Path) -> None:
         text = re.sub(r"\]\((\w+\.py)\)", r"](examples/\1)", text)
         (source / name).write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "examples", source / "examples", ignore=shutil.ignore_patterns("*.md"))
-    for page in source.glob("*.md"):
+    for page in source.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
-        for path, name in ELSEWHERE.items():
-            text = text.replace(f"](../{path}", f"]({name}")
+        up = "../" * (len(page.relative_to(source).parts) - 1)
+        for path, name in (ELSEWHERE | WRITTEN).items():
+            text = text.replace(f"]({up}../{path}", f"]({up}{name}")
         page.write_text(text, encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
     source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")

@@ -133,8 +133,7 @@ def pictures(name: str, steps: list[Step], images: Path) -> str:
         scale = max(1, 240 // max(picture.size))
         size = (picture.width * scale, picture.height * scale)
         picture.resize(size, Image.Resampling.NEAREST).save(file, optimize=True)
-        text = step.info.get("text") or f"the board after turn {turn}"
-        alt = clipped(" ".join(str(text).split()), 200).replace("[", "(").replace("]", ")")
+        alt = f"turn {turn} of the episode as a picture" if turn else "the first picture"
         lines.append(f"![{alt}](images/{file.name})")
     return "\n".join(lines) + "\n"
 
@@ -153,7 +152,9 @@ def page(name: str, images: Path) -> str:
         lines += [f"{titles}: as in [{same}]({same}.md).", ""]
     for title in [*ORDER, *(parts.keys() - set(ORDER))]:
         if title in parts.keys() - elsewhere.keys():
-            body = arguments(parts[title]) if title in {"Args", "Raises"} else parts[title]
+            body = parts[title]
+            if title in {"Args", "Raises"}:
+                body = arguments(body, defaults(env_class) if title == "Args" else {})
             heading = {"Args": "Arguments"}.get(title, title)
             lines += [f"## {heading}", "", markdown(body), ""]
     return "\n".join([*lines, *measured.of_environment(name)])
@@ -190,9 +191,21 @@ def goal(steps: list[Step]) -> str:
     return f'<blockquote class="goal"><strong>goal</strong> {text}</blockquote>'
 
 
-def arguments(text: str) -> str:
-    """The entries of a section as a list."""
-    return re.sub(r"^([\w, ]+):\s+", r"* **\1**: ", text, flags=re.MULTILINE)
+def defaults(env_class: type) -> dict[str, str]:
+    """The defaults of the arguments of an environment, by name, as Python shows them."""
+    known = inspect.signature(env_class).parameters.values()
+    return {one.name: repr(one.default) for one in known if one.default is not one.empty}
+
+
+def arguments(text: str, given: dict[str, str]) -> str:
+    """The entries of a section as a list, each with the defaults of the names in it."""
+
+    def entry(found: re.Match[str]) -> str:
+        values = [given[name] for name in found[1].split(", ") if name in given]
+        shown = f" (default {', '.join(f'`{value}`' for value in values)})" if values else ""
+        return f"* **{found[1]}**{shown}: "
+
+    return re.sub(r"^([\w, ]+):\s+", entry, text, flags=re.MULTILINE)
 
 
 def write(folder: Path) -> None:

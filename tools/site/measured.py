@@ -72,7 +72,7 @@ LINKS = {
 LINKS["VisualSokoban-v0"] = LINKS["Sokoban-v0"]
 OF_STUDY = {
     "has": ("has_progressive", "has_turnrd", "has_turnrd_film"),
-    "mgr": ("mgr", "mgr_critic"),
+    "mgr": ("mgr", "mgr_critic", "mgr_no_gate", "mgr_no_repetition"),
 }
 """Rows of a study that are variants of a method."""
 

@@ -71,10 +71,13 @@ def truths() -> dict[str, Truth]:
 
 
 def scores(files: dict[str, Truth]) -> dict[str, dict[str, tuple[str, str, str]]]:
-    """By method and truth: the correlation, the difference to GRPO, and what it means."""
+    """By method and truth: the correlation, or why there is none, and the difference to GRPO."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     for name, truth in files.items():
         ranked = benchmark.scored(truth, benchmark.methods())
+        for row, why in ranked.left.items():
+            reason = why.partition(" because ")[0]
+            found.setdefault(row, {})[name] = (f"not scored: {reason}", "", "")
         for row, one in ranked.scores.items():
             apart = ranked.differences[row].pearson
             mark = ("no difference", "better", "worse")[apart.apart]
@@ -102,7 +105,7 @@ def fidelity(method: Method, found: dict[str, dict[str, tuple[str, str, str]]]) 
     for truth in found[benchmark.CRITIC]:
         line = [plain(truth.replace("_start", ", as it is").replace("_trained", ", trained"))]
         for row in rows:
-            shown, apart, mark = found[row].get(truth, ("cannot read it", "", ""))
+            shown, apart, mark = found[row][truth]
             line += [shown, f"{apart} {mark}".strip()]
         cells.append(line)
     return "\n".join([about, table("Correlation with the truth", head, cells), ""])
@@ -244,20 +247,22 @@ def write(folder: Path) -> None:
     files = truths()
     found = scores(files)
     methods = all_methods()
-    lines = ["# Credit methods", "", "| method | names | mean correlation |", "|---|---|---|"]
+    lines = ["# Credit methods", "", "| method | names | correlation, to GRPO |", "|---|---|---|"]
     for method in methods:
         text = page(method, files[SHIPPED], found)
         (folder / f"{method.slug}.md").write_text(text, encoding="utf-8")
         names = ", ".join(f"`{name}`" for name in method.names)
-        means = [
-            f"{row} {sum(float(one[0].split()[0]) for one in of.values()) / len(of):.2f}"
-            for row, of in found.items()
-            if row in method.names
-        ]
+        differences = {
+            row: [float(apart) for _, apart, _ in found[row].values() if apart]
+            for row in found
+            if row in method.names and row != benchmark.BASELINE
+        }
+        means = [f"{row} {np.mean(of):+.2f} ({len(of)})" for row, of in differences.items()]
         lines.append(f"| [{method.title}]({method.slug}.md) | {names} | {', '.join(means)} |")
     about = (
-        "The last column is the mean correlation with the true advantage over the truths that the "
-        "method can read. [Measured credit](../measured_credit.md) describes them. Models "
+        "The last column is the difference to GRPO's correlation with the true advantage, the mean "
+        "over the truths that the method can read (their number is in brackets). "
+        "[Measured credit](../measured_credit.md) describes them. Models "
         "that are learned beside a policy are on the page [methods](../methods.md)."
     )
     lines += ["", about, ""]

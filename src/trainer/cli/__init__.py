@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from trainer.cli.extras import MissingExtraError, require_extra
 
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
 """Environment variable that turns tracebacks on."""
+_FORMAT = warnings.formatwarning
 
 
 def main() -> None:
@@ -23,6 +25,7 @@ def main() -> None:
     # Read when torch is loaded: threads that wait for each other sleep instead of spinning, which
     # takes the cores from the thread that they wait for if others use the machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = _own_warning
     try:
         require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app
@@ -35,6 +38,19 @@ def main() -> None:
             raise
         said = " ".join(str(error).split()) or type(error).__name__
         sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
+
+
+def _own_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """A warning for a person: one of ours without the line of source that it comes from."""
+    if category is UserWarning:
+        return f"agent-envs: {message}\n"
+    return _FORMAT(message, category, filename, lineno, line)
 
 
 def _of_the_user(error: Exception) -> bool:

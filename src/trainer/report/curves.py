@@ -136,7 +136,9 @@ def success(
         found = [evaluate.wilson(round(x["success"] * x["episodes"]), x["episodes"]) for x in lines]
         low, high = [x.low for x in found], [x.high for x in found]
         axes.fill_between(steps, low, high, color=MAIN, alpha=0.15, linewidth=0)
-        axes.plot(steps, _smooth([x.rate for x in found]), color=MAIN, label="training rollouts")
+        marker = "o" if len(steps) == 1 else ""  # a line needs two points
+        rates = _smooth([x.rate for x in found])
+        axes.plot(steps, rates, color=MAIN, marker=marker, label="training rollouts")
     if evaluations:
         held = [evaluation.overall for _, evaluation in evaluations]
         axes.errorbar(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib.metadata import version
 
 import pytest
@@ -129,3 +130,14 @@ def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["agent-envs", "report", str(tmp_path)])
     with pytest.raises(FileNotFoundError):
         cli.main()
+
+
+def test_a_warning_of_ours_is_a_line_without_source(monkeypatch):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = warnings.formatwarning("left out", UserWarning, "a.py", 3)
+    other = warnings.formatwarning("old", DeprecationWarning, "a.py", 3)
+    assert said == "agent-envs: left out\n"
+    assert "a.py:3: DeprecationWarning: old" in other
