@@ -4,6 +4,7 @@ for (const label of document.querySelectorAll(".nav-overlay-icon, .toc-overlay-i
   const tell = () => label.setAttribute("aria-expanded", String(box.checked));
   label.tabIndex = 0;
   label.setAttribute("role", "button");
+  label.setAttribute("aria-label", box.getAttribute("aria-label"));
   box.addEventListener("change", tell);
   tell();
   label.addEventListener("keydown", (event) => {
