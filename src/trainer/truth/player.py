@@ -1,13 +1,15 @@
 """Plays what a measurement asks for: the rollouts of groups, and rollouts from their states.
 
-Each call depends on its arguments alone, so calls can be made in any order and process.
+Each call depends on its arguments alone, so calls can be made in any order and process. A call is
+for several groups, because a turn of few rollouts takes almost as long as one of many.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from trainer.build import derive, load_policy, make_rollouts, make_sampler
 from trainer.engines.own import OwnEngine
 from trainer.truth.draws import drawn
 from trainer.truth.gradients import sketches
-from trainer.truth.states import draw, states
+from trainer.truth.states import leaving, states
 from trainer.truth.tree import Tree
 
 if TYPE_CHECKING:
@@ -26,10 +28,50 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode
     from trainer.policy import Policy
     from trainer.recipe import Recipe
-    from trainer.rollout import Task
+    from trainer.rollout import Rollouts, Start, Task
 
-ROWS = 128
-"""Rollouts played at the same time where the recipe does not say."""
+ROWS = 256
+"""Rollouts played at the same time, at most, where the recipe does not say."""
+
+
+def rows_of(recipe: Recipe) -> int:
+    """Rollouts that are played at the same time, at most."""
+    return recipe.sampling.rows or ROWS
+
+
+class Asked(NamedTuple):
+    """Rollouts from the states of one group.
+
+    Attributes:
+        task: The group's task.
+        episodes: Its rollouts.
+        expected: Of each half the expected number of rollouts at each node, [n].
+    """
+
+    task: Task
+    episodes: Sequence[Episode]
+    expected: Sequence[Array]
+
+
+def parts(sizes: Sequence[float], most: int) -> list[list[int]]:
+    """Neighbouring groups that are played together: the numbers of the groups of each part.
+
+    Parts have about as many rollouts each, and no more than `most` where groups are small. Their
+    number is even, so that two processes end at the same time.
+
+    Args:
+        sizes: Rollouts of each group.
+        most: Rollouts that are played at the same time, at most.
+    """
+    total = sum(sizes)
+    count = 2 * ceil(total / most / 2) or 1
+    found: list[list[int]] = [[] for _ in range(count)]
+    before = 0.0
+    for at, size in enumerate(sizes):
+        middle = (before + size / 2) / total if total else 0.0
+        found[min(int(count * middle), count - 1)].append(at)
+        before += size
+    return [part for part in found if part]
 
 
 class Player:
@@ -45,19 +87,28 @@ class Player:
         self.recipe, self.source, self.plain = recipe, source, plain
         policy = load_policy(recipe.policy, source).freeze()
         self.sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.sampling.temperature)
-        made = make_rollouts(recipe, recipe.env.split)
-        self.rollouts = replace(made, rows=recipe.sampling.rows or ROWS)
+        self.rollouts = make_rollouts(recipe, recipe.env.split)
 
     def play(self, tasks: Sequence[Task], purpose: str) -> list[Episode]:
         """One episode of each task; the first task's group and the purpose seed the replies."""
         if not tasks:
             return []
         seed = derive(self.recipe.run.seed, tasks[0].group, f"truth, {purpose}")
-        return self.rollouts.play(tasks, self.sampler, seed)
+        return self._waves(len(tasks)).play(tasks, self.sampler, seed)
 
-    def fresh(self, task: Task, count: int) -> list[float]:
-        """Outcomes of so many fresh rollouts of a task."""
-        return [episode.outcome for episode in self.play([task] * count, "fresh")]
+    def groups(self, tasks: Sequence[Task], count: int, purpose: str) -> list[list[Episode]]:
+        """So many episodes of each task, see `play`."""
+        played = self.play([task for task in tasks for _ in range(count)], purpose)
+        return [played[count * at : count * (at + 1)] for at in range(len(tasks))]
+
+    def fresh(self, tasks: Sequence[Task], count: int) -> list[list[float]]:
+        """Outcomes of so many fresh rollouts of each task."""
+        played = self.groups(tasks, count, "fresh")
+        return [[episode.outcome for episode in part] for part in played]
+
+    def _waves(self, count: int) -> Rollouts:
+        """Rollouts that play so many episodes in waves of equal size."""
+        return replace(self.rollouts, rows=ceil(count / ceil(count / rows_of(self.recipe))))
 
     def check(self, task: Task, episodes: Sequence[Episode]) -> None:
         """Check that the environment and its copies still do as the rollouts of a task did.
@@ -76,33 +127,31 @@ class Player:
         """The policy with weights that have gradients."""
         return load_policy(self.recipe.policy, self.source)
 
-    def draw(
-        self, task: Task, episodes: Sequence[Episode], expected: Sequence[Array], number: int
-    ) -> list[tuple[int, int, float, int]]:
-        """Rollouts from the states of a group: half, node, outcome and turns of each.
+    def draw(self, asked: Sequence[Asked], number: int) -> list[list[tuple[int, int, float, int]]]:
+        """Rollouts from the states of groups: half, node, outcome and turns of each, by group.
 
         Args:
-            task: The group's task.
-            episodes: Its rollouts.
-            expected: Of each half the expected number of rollouts at each node, [n].
+            asked: What is wanted of each group.
             number: Number of the round.
 
         Raises:
             NotReproducible: The environment, or a copy of it, does not continue as recorded.
         """
-        tree = Tree(episodes, plain=self.plain)
-        seed = derive(self.recipe.run.seed, task.group, f"truth, draws {number}")
+        seed = derive(self.recipe.run.seed, asked[0].task.group, f"truth, draws {number}")
         rng = np.random.default_rng(seed)
-        actors = states(self.rollouts, self.sampler.policy, task, tree)
-        counts = [drawn(one, rng) for one in expected]
-        both = [sum(pair) for pair in zip(*counts, strict=True)]  # they share their openings
-        found: list[tuple[int, int, float, int]] = []
-        left = counts[0]
-        made, failed = draw(self.rollouts, self.sampler, actors, tree, both, seed=seed)
-        if failed:
-            raise failed[0].raised()
-        for node, outcome, turns in made:
-            half = 0 if left[node] else 1
-            left[node] -= half == 0
-            found.append((half, node, outcome, turns))
+        places: list[tuple[int, int, int]] = []  # group, half, node
+        starts: list[Start] = []
+        for at, (task, episodes, expected) in enumerate(asked):
+            tree = Tree(episodes, plain=self.plain)
+            actors = states(self.rollouts, self.sampler.policy, task, tree)
+            for half, one in enumerate(expected):
+                nodes, begun = leaving(actors, tree, drawn(one, rng), rng)
+                places += [(at, half, node) for node in nodes]
+                starts += begun
+        found: list[list[tuple[int, int, float, int]]] = [[] for _ in asked]
+        if starts:
+            played = self._waves(len(starts)).resume(starts, self.sampler, seed)
+            for (at, half, node), start, one in zip(places, starts, played, strict=True):
+                turns = len(one.steps) - len(start.actor.episode.steps)
+                found[at].append((half, node, one.outcome, turns))
         return found

@@ -33,11 +33,11 @@ from trainer.checkpoint import Checkpoints, append_line, write_text
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
-from trainer.truth.player import Player
+from trainer.truth.player import Asked, Player, parts, rows_of
 from trainer.truth.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -212,7 +212,7 @@ class _Measurement:
             plans = draws.at_least(groups, scale, LEAST * spent / 2)
             spent += self._round(number, played, groups, plans)
             reliability = draws.reliability(groups)
-        fresh = self._asked("fresh", [(task, self.plan.fresh) for task in self.tasks])
+        fresh = self._kept("fresh", "fresh", [self.plan.fresh] * len(groups), self._of_fresh)
         self._check_again(played)
         result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
         if self.plan.gradients:
@@ -225,9 +225,9 @@ class _Measurement:
     def _episodes(self) -> list[list[Episode]]:
         path = self.out / "episodes.parquet"
         if not path.is_file():
-            calls = [([task] * self.size, "batch") for task in self.tasks]
-            made = self.players.each("play", calls)
-            recorded.write(path, [e for part in self._shown("rollouts", made, calls) for e in part])
+            sizes = [self.size] * len(self.tasks)
+            made = self._played("rollouts", "groups", sizes, self._of_batch)
+            recorded.write(path, [episode for _, part in made for episode in part])
         episodes = recorded.read(path)
         return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
 
@@ -254,12 +254,21 @@ class _Measurement:
         plans: Sequence[Sequence[Array]],
     ) -> int:
         """Play one round of both halves; the turns that it took."""
-        calls = [
-            (task, played[at], [plan[at] for plan in plans], number)
+        asked = [
+            Asked(task, played[at], [plan[at] for plan in plans])
             for at, task in enumerate(self.tasks)
         ]
+        sizes = [float(np.sum(one.expected)) for one in asked]
+        records = self._kept(
+            f"round {number}",
+            "draw",
+            sizes,
+            lambda part: ([asked[at] for at in part], number),
+            # what the draws were planned as, whatever later plans would be
+            lambda at: {"expected": [one.tolist() for one in asked[at].expected]},
+        )
         spent = 0
-        for at, record in enumerate(self._asked(f"round {number}", calls)):
+        for at, record in enumerate(records):
             group = groups[at]
             for half in HALVES:
                 outcomes: dict[int, list[float]] = defaultdict(list)
@@ -271,18 +280,53 @@ class _Measurement:
                 group.rounds[half].append(Round(np.array(record["expected"][half]), lists))
         return spent
 
-    def _asked(self, of: str, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Results of one call for each group, those of before included."""
-        missing = [at for at in range(len(calls)) if (of, at) not in self.kept]
-        method = "fresh" if of == "fresh" else "draw"
-        made = self.players.each(method, [calls[at] for at in missing])
-        for at, found in zip(missing, self._shown(of, made, missing), strict=True):
-            record = {"of": of, "group": at, "draws": found}
-            if of != "fresh":  # what the draws were planned as, whatever later plans would be
-                record["expected"] = [one.tolist() for one in calls[at][2]]
-            self.kept[of, at] = record
-            append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
-        return [self.kept[of, at] for at in range(len(calls))]
+    def _of_batch(self, part: Sequence[int]) -> tuple[Any, ...]:
+        return [self.tasks[at] for at in part], self.size, "batch"
+
+    def _of_fresh(self, part: Sequence[int]) -> tuple[Any, ...]:
+        return [self.tasks[at] for at in part], self.plan.fresh
+
+    def _kept(
+        self,
+        of: str,
+        method: str,
+        sizes: Sequence[float],
+        call: Callable[[list[int]], tuple[Any, ...]],
+        more: Callable[[int], dict[str, Any]] = lambda _: {},
+    ) -> list[Any]:
+        """The record of each group, those of before included; see `_played`."""
+        before = {at for at in range(len(sizes)) if (of, at) in self.kept}
+        for at, found in self._played(of, method, sizes, call, before):
+            if at not in before:
+                self.kept[of, at] = {"of": of, "group": at, "draws": found, **more(at)}
+                append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
+        return [self.kept[of, at] for at in range(len(sizes))]
+
+    def _played(
+        self,
+        of: str,
+        method: str,
+        sizes: Sequence[float],
+        call: Callable[[list[int]], tuple[Any, ...]],
+        done: Collection[int] = (),
+    ) -> Iterator[tuple[int, Any]]:
+        """Groups with their results: groups are played in parts, except parts that are all done.
+
+        Args:
+            of: What is played.
+            method: The player's method, which returns a result for each group of a part.
+            sizes: Rollouts of each group.
+            call: Arguments of the method for a part.
+            done: Groups whose result is known.
+        """
+        wanted = [
+            part for part in parts(sizes, rows_of(self.recipe)) if any(at not in done for at in part)
+        ]
+        made = self.players.each(method, [call(part) for part in wanted])
+        task = self.bar.add_task(of, total=sum(map(len, wanted)))
+        for part, results in zip(wanted, made, strict=True):
+            yield from zip(part, results, strict=True)
+            self.bar.advance(task, len(part))
 
     def _shown(self, of: str, made: Iterator[Any], calls: Sequence[Any]) -> Iterator[Any]:
         task = self.bar.add_task(of, total=len(calls))

@@ -35,10 +35,12 @@ class Drawn(NamedTuple):
 def states(rollouts: Rollouts, policy: Policy, task: Task, tree: Tree) -> list[Actor]:
     """A running episode in each state of a tree; each is a copy of the one before it, taken on.
 
+    None of them is in the pool of `rollouts`, which can be used while they are kept.
+
     Raises:
         NotReproducible: A copy did not do as recorded; the message has the first difference.
     """
-    actors = [rollouts.start(task, policy, rollouts.envs(1)[0])]
+    actors = [rollouts.start(task, policy, rollouts.envs(1)[0]).fork()]
     for node in tree.nodes[1:]:
         actor, step = actors[node.parent].fork(), tree.step(node)
         reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
@@ -78,7 +80,21 @@ def draw(
         counts: [n] number of rollouts from each node.
         seed: Seed of all of them.
     """
-    rng = np.random.default_rng(seed)
+    nodes, starts = leaving(actors, tree, counts, np.random.default_rng(seed))
+    played = rollouts.attempt_from(starts, sampler, seed)
+    failed = [one for one in played if isinstance(one, Failure)]
+    drawn = [
+        Drawn(at, one.outcome, len(one.steps) - tree.nodes[at].turn)
+        for at, one in zip(nodes, played, strict=True)
+        if not isinstance(one, Failure)
+    ]
+    return drawn, failed
+
+
+def leaving(
+    actors: Sequence[Actor], tree: Tree, counts: Sequence[int], rng: np.random.Generator
+) -> tuple[list[int], list[Start]]:
+    """The node and the start of each rollout, so many from each node; see `draw`."""
     starts, nodes = [], []
     for at, (node, count) in enumerate(zip(tree.nodes, counts, strict=True)):
         share = np.array([way.probability for way in node.leaving])
@@ -89,14 +105,7 @@ def draw(
                 actor.env.unwrapped.np_random = np.random.default_rng(rng.integers(2**63))
             starts.append(Start(actor, UNBEGUN if tree.plain else node.leaving[way].begun))
             nodes.append(at)
-    played = rollouts.attempt_from(starts, sampler, seed)
-    failed = [one for one in played if isinstance(one, Failure)]
-    drawn = [
-        Drawn(at, one.outcome, len(one.steps) - tree.nodes[at].turn)
-        for at, one in zip(nodes, played, strict=True)
-        if not isinstance(one, Failure)
-    ]
-    return drawn, failed
+    return nodes, starts
 
 
 def _noise(env: gym.Env[str, str]) -> Any:
