@@ -68,9 +68,9 @@ def tables() -> str:
     names = [name.removesuffix("_start") for name in truths if name.endswith("_start")]
     parts = [
         _scores(scored, names, "pearson"),
-        benchmark.overview(list(scored.values())),
         _scores(scored, names, "gradient"),
         _costs(truths),
+        _facts(truths, scored),
     ]
     return "\n\n".join(parts)
 
@@ -83,13 +83,17 @@ def _scores(scored: dict[str, Any], names: list[str], what: str) -> str:
             own, apart = getattr(scores[method], what), getattr(differences[method], what)
             found.setdefault(method, {})[truth] = own.value, apart
     mean = {m: np.mean([apart.value for _, apart in rows.values()]) for m, rows in found.items()}
-    lines = [f"| method | {' | '.join(names)} | mean to GRPO |", f"|---|{'---|' * len(names)}---|"]
+    counts = " above, below |" if what == "pearson" else ""
+    lines = [f"| method | {' | '.join(names)} | mean to GRPO |{counts}"]
+    lines.append(f"|---|{'---|' * len(names)}---|{'---|' if counts else ''}")
     for method in sorted(found, key=lambda m: -mean[m]):
         cells = [
             " / ".join(_cell(found[method].get(f"{name}_{state}")) for state in STATES)
             for name in names
         ]
-        lines.append(f"| {method} | {' | '.join(cells)} | {mean[method]:+.3f} |")
+        signs = [apart.apart for _, apart in found[method].values()]
+        told = f" {signs.count(1)}, {signs.count(-1)} of {len(signs)} |" if counts else ""
+        lines.append(f"| {method} | {' | '.join(cells)} | {mean[method]:+.3f} |{told}")
     return "\n".join(lines)
 
 
@@ -113,6 +117,39 @@ def _costs(truths: dict[str, Truth]) -> str:
             f" | {one.reliability_score} | {about['turns played for each turn']:.1f} "
             f"| {apart:+.3f} ± {error:.3f} ({about['fresh rollouts']}) |"
         )
+    return "\n".join(lines)
+
+
+def _facts(truths: dict[str, Truth], scored: dict[str, Any]) -> str:
+    """Counts and means that the text of docs/measured_credit.md quotes."""
+    apart = [
+        one.pearson.apart
+        for ranked in scored.values()
+        for method, one in ranked.differences.items()
+        if method != benchmark.BASELINE
+    ]
+    null, most = {}, {}
+    for name, truth in truths.items():
+        null[name] = float(np.mean(np.abs(truth.advantage) < 0.05 * np.ptp(truth.turns.outcome)))
+        squares = np.sort(truth.advantage**2)[::-1].cumsum()
+        most[name] = float((np.searchsorted(squares, 0.8 * squares[-1]) + 1) / len(squares))
+    lines = [
+        (
+            f"{len(truths)} truths, {len(apart)} differences to {benchmark.BASELINE}, "
+            f"{np.count_nonzero(apart)} with a star"
+        ),
+        f"null turns: {np.mean([*null.values()]):.0%} on average",
+        *(
+            f"  {name}: {null[name]:.1%}; 80% of the squared advantage on {most[name]:.1%}"
+            for name in truths
+        ),
+        "credit on null turns, mean over truths:",
+    ]
+    shares: dict[str, list[float]] = {}
+    for ranked in scored.values():
+        for method, one in ranked.scores.items():
+            shares.setdefault(method, []).append(one.null_share.value)
+    lines += [f"  {method}: {np.mean(each):.0%} ({len(each)})" for method, each in shares.items()]
     return "\n".join(lines)
 
 

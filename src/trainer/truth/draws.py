@@ -23,6 +23,12 @@ HALVES = (0, 1)
 LEAST = 0.05
 """Least expected number of rollouts of a state: a rare one is drawn with this probability."""
 _DOUBT, _ENDLESS = 0.1, 1e9
+GROWTH = 2.5
+"""A round plays at most this many times the turns of all rounds before it."""
+LEAST_GROWTH = 0.1
+"""A round plays at least this many times the turns of all rounds before it."""
+SURE = 0.7
+"""Part of the turns that seem to be missing which a round plays, so that few are too many."""
 PRIOR = 2.0
 """Rollouts that the mean of all states counts for in the spread of one."""
 
@@ -184,6 +190,30 @@ def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[A
         scale = 1.2 * scale + 1e-3
 
 
+def following(
+    groups: Sequence[Group], reliability: float, spent: float, most: float
+) -> list[list[Array]]:
+    """Expected rollouts of each node in the next round, of both halves.
+
+    Args:
+        groups: The groups.
+        reliability: What is to be reached.
+        spent: Turns of a half so far.
+        most: Turns of a half at most, with those so far.
+    """
+    needed = scale_cost(groups, scale_for(groups, reliability, most))
+    limit = min(most, (1 + GROWTH) * spent, spent + SURE * max(needed - spent, 0.0))
+    return at_least(groups, scale_for(groups, reliability, limit), LEAST_GROWTH * spent)
+
+
+def scale_cost(groups: Sequence[Group], scale: float) -> float:
+    """Turns of a half, with those so far, that `planned` takes at a scale."""
+    typical = typical_variance(groups, HALVES)
+    best = [scale * _best(group, group.spread(HALVES, typical)) for group in groups]
+    had = [group.expected(0) for group in groups]
+    return cost(groups, [np.maximum(one, two) for one, two in zip(best, had, strict=True)])
+
+
 def cost(groups: Sequence[Group], expected: Sequence[Array]) -> float:
     """Turns that so many rollouts are expected to take."""
     pairs = zip(groups, expected, strict=True)
@@ -197,15 +227,16 @@ def scale_for(groups: Sequence[Group], reliability: float, most: float) -> float
     variance = float(np.var(mean(groups)))
     signal = max(variance - noise, _DOUBT * variance)  # one round may be mostly noise
     goal = signal * (1 / reliability - 1)
-    best = [_best(group, group.spread(HALVES, typical)) for group in groups]
+    spreads = [group.spread(HALVES, typical) for group in groups]
+    best = [_best(group, spread) for group, spread in zip(groups, spreads, strict=True)]
+    before = [group.expected(0) for group in groups]
+    turns = sum(len(group.advantage_weights[1]) for group in groups)
 
     def left(scale: float) -> float:
-        total = turns = 0.0
-        for group, one in zip(groups, best, strict=True):
-            number = np.maximum(scale * one, group.expected(0)).clip(LEAST)
-            square = group.spread(HALVES, typical) ** 2
-            total += float(group.influence @ (square / (2 * number)))
-            turns += len(group.advantage_weights[1])
+        total = 0.0
+        for group, one, spread, had in zip(groups, best, spreads, before, strict=True):
+            number = np.maximum(scale * one, had).clip(LEAST)
+            total += float(group.influence @ (spread**2 / (2 * number)))
         return excess * total / turns
 
     low, high = 0.0, 1.0

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ROWS = 256
 """Rollouts played at the same time, at most, where the recipe does not say."""
+WAVES = 3
+"""Such waves of rollouts from states that one call plays: each has states of similar turns."""
 
 
 def rows_of(recipe: Recipe) -> int:
@@ -53,20 +55,19 @@ class Asked(NamedTuple):
     expected: Sequence[Array]
 
 
-def parts(sizes: Sequence[float], most: int) -> list[list[int]]:
+def parts(sizes: Sequence[float], rollouts: float, most: int) -> list[list[int]]:
     """Neighbouring groups that are played together: the numbers of the groups of each part.
 
-    Parts have about as many rollouts each, and no more than `most` where groups are small. Their
-    number is even, so that two processes end at the same time.
+    Parts have much the same size. Their number is even, so that two processes end at the same time.
 
     Args:
-        sizes: Rollouts of each group.
-        most: Rollouts that are played at the same time, at most.
+        sizes: Expected turns of each group, in any unit.
+        rollouts: Expected rollouts of all groups.
+        most: Rollouts of a part, at most, where groups are small.
     """
-    total = sum(sizes)
-    count = 2 * ceil(total / most / 2) or 1
+    count = 2 * ceil(rollouts / most / 2) or 1
+    total, before = sum(sizes), 0.0
     found: list[list[int]] = [[] for _ in range(count)]
-    before = 0.0
     for at, size in enumerate(sizes):
         middle = (before + size / 2) / total if total else 0.0
         found[min(int(count * middle), count - 1)].append(at)
@@ -149,9 +150,12 @@ class Player:
                 places += [(at, half, node) for node in nodes]
                 starts += begun
         found: list[list[tuple[int, int, float, int]]] = [[] for _ in asked]
+        turn = [len(start.actor.episode.steps) for start in starts]
+        order = sorted(range(len(starts)), key=turn.__getitem__)
         if starts:
-            played = self._waves(len(starts)).resume(starts, self.sampler, seed)
-            for (at, half, node), start, one in zip(places, starts, played, strict=True):
-                turns = len(one.steps) - len(start.actor.episode.steps)
-                found[at].append((half, node, one.outcome, turns))
+            alike = [starts[i] for i in order]  # conversations of a wave are similar in length
+            played = self._waves(len(starts)).resume(alike, self.sampler, seed)
+            for i, one in zip(order, played, strict=True):
+                at, half, node = places[i]
+                found[at].append((half, node, one.outcome, len(one.steps) - turn[i]))
         return found

@@ -33,11 +33,11 @@ from trainer.checkpoint import Checkpoints, append_line, write_text
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
-from trainer.truth.player import Asked, Player, parts, rows_of
+from trainer.truth.player import WAVES, Asked, Player, parts, rows_of
 from trainer.truth.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
-GROWTH = 2.5
-"""A round plays at most this many times the turns of all rounds before it."""
-LEAST = 0.25
-"""A round plays at least this many times the turns of all rounds before it."""
 
 
 class TruthError(ValueError):
@@ -207,12 +203,17 @@ class _Measurement:
         number = 0
         while reliability < self.plan.reliability and spent < self.plan.most * turns:
             number += 1
-            most = min(self.plan.most * turns, (1 + GROWTH) * spent) / 2
-            scale = draws.scale_for(groups, self.plan.reliability, most)
-            plans = draws.at_least(groups, scale, LEAST * spent / 2)
+            plans = draws.following(
+                groups, self.plan.reliability, spent / 2, self.plan.most * turns / 2
+            )
             spent += self._round(number, played, groups, plans)
             reliability = draws.reliability(groups)
-        fresh = self._kept("fresh", "fresh", [self.plan.fresh] * len(groups), self._of_fresh)
+        fresh = self._kept(
+            "fresh",
+            "fresh",
+            self._whole(self.plan.fresh),
+            lambda part: ([self.tasks[at] for at in part], self.plan.fresh),
+        )
         self._check_again(played)
         result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
         if self.plan.gradients:
@@ -225,8 +226,12 @@ class _Measurement:
     def _episodes(self) -> list[list[Episode]]:
         path = self.out / "episodes.parquet"
         if not path.is_file():
-            sizes = [self.size] * len(self.tasks)
-            made = self._played("rollouts", "groups", sizes, self._of_batch)
+            made = self._played(
+                "rollouts",
+                "groups",
+                self._whole(self.size),
+                lambda part: ([self.tasks[at] for at in part], self.size, "batch"),
+            )
             recorded.write(path, [episode for _, part in made for episode in part])
         episodes = recorded.read(path)
         return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
@@ -258,11 +263,10 @@ class _Measurement:
             Asked(task, played[at], [plan[at] for plan in plans])
             for at, task in enumerate(self.tasks)
         ]
-        sizes = [float(np.sum(one.expected)) for one in asked]
         records = self._kept(
             f"round {number}",
             "draw",
-            sizes,
+            _parts_of(asked, groups, WAVES * rows_of(self.recipe)),
             lambda part: ([asked[at] for at in part], number),
             # what the draws were planned as, whatever later plans would be
             lambda at: {"expected": [one.tolist() for one in asked[at].expected]},
@@ -280,48 +284,43 @@ class _Measurement:
                 group.rounds[half].append(Round(np.array(record["expected"][half]), lists))
         return spent
 
-    def _of_batch(self, part: Sequence[int]) -> tuple[Any, ...]:
-        return [self.tasks[at] for at in part], self.size, "batch"
-
-    def _of_fresh(self, part: Sequence[int]) -> tuple[Any, ...]:
-        return [self.tasks[at] for at in part], self.plan.fresh
+    def _whole(self, count: int) -> list[list[int]]:
+        """Parts for so many whole rollouts of each task."""
+        sizes = [count] * len(self.tasks)
+        return parts(sizes, sum(sizes), rows_of(self.recipe))
 
     def _kept(
         self,
         of: str,
         method: str,
-        sizes: Sequence[float],
+        wanted: list[list[int]],
         call: Callable[[list[int]], tuple[Any, ...]],
         more: Callable[[int], dict[str, Any]] = lambda _: {},
     ) -> list[Any]:
-        """The record of each group, those of before included; see `_played`."""
-        before = {at for at in range(len(sizes)) if (of, at) in self.kept}
-        for at, found in self._played(of, method, sizes, call, before):
-            if at not in before:
+        """The record of each group; parts whose records are all there are not played again."""
+        before = set(self.kept)
+        missing = [part for part in wanted if any((of, at) not in before for at in part)]
+        for at, found in self._played(of, method, missing, call):
+            if (of, at) not in before:
                 self.kept[of, at] = {"of": of, "group": at, "draws": found, **more(at)}
                 append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
-        return [self.kept[of, at] for at in range(len(sizes))]
+        return [self.kept[of, at] for at in range(len(self.tasks))]
 
     def _played(
         self,
         of: str,
         method: str,
-        sizes: Sequence[float],
+        wanted: list[list[int]],
         call: Callable[[list[int]], tuple[Any, ...]],
-        done: Collection[int] = (),
     ) -> Iterator[tuple[int, Any]]:
-        """Groups with their results: groups are played in parts, except parts that are all done.
+        """Each group with its result.
 
         Args:
             of: What is played.
             method: The player's method, which returns a result for each group of a part.
-            sizes: Rollouts of each group.
+            wanted: Groups that are played together.
             call: Arguments of the method for a part.
-            done: Groups whose result is known.
         """
-        wanted = [
-            part for part in parts(sizes, rows_of(self.recipe)) if any(at not in done for at in part)
-        ]
         made = self.players.each(method, [call(part) for part in wanted])
         task = self.bar.add_task(of, total=sum(map(len, wanted)))
         for part, results in zip(wanted, made, strict=True):
@@ -380,6 +379,15 @@ class _Measurement:
             about=about,
         )
         return Result(truth, episodes)
+
+
+def _parts_of(asked: Sequence[Asked], groups: Sequence[Group], most: int) -> list[list[int]]:
+    """Parts for rollouts from states, with so many at most where groups are small."""
+    expected = [np.sum(one.expected, 0) for one in asked]
+    turns = [
+        float(number @ group.tree.remaining) for number, group in zip(expected, groups, strict=True)
+    ]
+    return parts(turns, float(sum(number.sum() for number in expected)), most)
 
 
 def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
