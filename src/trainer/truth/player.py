@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
     from trainer.rollout import Rollouts, Start, Task
 
-ROWS = 256
+ROWS = 128
 """Rollouts played at the same time, at most, where the recipe does not say."""
-WAVES = 3
+WAVES = 6
 """Such waves of rollouts from states that one call plays: each has states of similar turns."""
 
 
