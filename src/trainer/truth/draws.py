@@ -25,12 +25,16 @@ LEAST = 0.05
 _DOUBT, _ENDLESS = 0.1, 1e9
 GROWTH = 2.5
 """A round plays at most this many times the turns of all rounds before it."""
-LEAST_GROWTH = 0.1
+LEAST_GROWTH = 0.05
 """A round plays at least this many times the turns of all rounds before it."""
-SURE = 0.7
+CAUTION = 0.85
 """Part of the turns that seem to be missing which a round plays, so that few are too many."""
-PRIOR = 2.0
-"""Rollouts that the mean of all states counts for in the spread of one."""
+PRIOR = 1.0
+"""Rollouts that the states before it count for in the spread of one."""
+DESCENT = 0.3
+"""Weight in the spread of a state of the rollouts of the states one turn after it."""
+NEVER_SURE = 0.1
+"""Part of the variance of a state that is the typical one, also where all outcomes are equal."""
 
 
 @dataclass
@@ -86,34 +90,50 @@ class Group:
         return float(np.mean(drawn)) if drawn else 0.0
 
     def leaving(self, half: int) -> Array:
-        """Value of leaving at each node, as this half says: [n]."""
-        baseline = self.baseline(half)
-        found = np.stack([one.estimate(baseline) for one in self.rounds[half]])
+        """Value of leaving at each node, as this half says, without bias: [n].
+
+        Where there was a rollout, it is baseline + (mean − baseline) / P(there is one), else the
+        baseline.
+        """
+        baseline, (count, total, _) = self.baseline(half), self._sums([half])
         expected = np.stack([one.expected for one in self.rounds[half]])
-        total = expected.sum(0)
-        share = np.divide(expected, total, out=np.zeros_like(expected), where=total > 0)
-        value: Array = (share * found).sum(0)
+        some = 1 - np.prod(1 - expected.clip(0, 1), axis=0)
+        excess = np.where(count > 0, total / count.clip(1) - baseline, 0.0)
+        value: Array = baseline + np.divide(excess, some, out=np.zeros_like(some), where=some > 0)
         return value
+
+    def _sums(self, halves: Sequence[int]) -> tuple[Array, Array, Array]:
+        """Number, sum and sum of squares of the outcomes at each node: [n] each."""
+        found = np.zeros((3, len(self.tree.nodes)))
+        for half in halves:
+            for one in self.rounds[half]:
+                for node, outcomes in enumerate(one.outcomes):
+                    for outcome in outcomes:
+                        found[:, node] += 1.0, outcome, outcome**2
+        return found[0], found[1], found[2]
 
     def spread(self, halves: Sequence[int], typical: float) -> Array:
         """Standard deviation of an outcome after leaving at each node: [n].
+
+        A node has few outcomes, so those of the nodes near it are read too: of its descendants with
+        a weight of DESCENT for each turn between, and of its ancestors as PRIOR outcomes. A part
+        NEVER_SURE of the variance is `typical`, whatever was seen.
 
         Args:
             halves: Halves whose rollouts are read.
             typical: Variance of the outcome at one node, over all groups.
         """
-        lists = [
-            [x for half in halves for one in self.rounds[half] for x in one.outcomes[node]]
-            for node in range(len(self.tree.nodes))
-        ]
-        every = [x for one in lists for x in one]
-        middle = float(np.mean(every)) if every else 0.0
-        count = np.array([len(one) for one in lists])
-        mean = (np.array([sum(one) for one in lists]) + PRIOR * middle) / (count + PRIOR)
-        square = np.array(
-            [sum((x - m) ** 2 for x in one) for one, m in zip(lists, mean, strict=True)]
-        )
-        return np.sqrt((square + PRIOR * typical) / (count + PRIOR))
+        sums = np.stack(self._sums(halves))
+        every = sums.sum(1)
+        for at in reversed(range(1, len(self.tree.nodes))):
+            sums[:, self.tree.nodes[at].parent] += DESCENT * sums[:, at]
+        means = np.empty((2, len(self.tree.nodes)))
+        for at, node in enumerate(self.tree.nodes):
+            before = every[1:] / max(every[0], 1.0) if at == 0 else means[:, node.parent]
+            means[:, at] = (sums[1:, at] + PRIOR * before) / (sums[0, at] + PRIOR)
+        variance = np.maximum(means[1] - means[0] ** 2, 0.0)
+        found: Array = np.sqrt((1 - NEVER_SURE) * variance + NEVER_SURE * typical)
+        return found
 
     def expected(self, half: int) -> Array:
         """Expected number of rollouts so far at each node: [n]."""
@@ -182,12 +202,33 @@ def planned(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
 
 
 def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[Array]]:
-    """`planned` of both halves at this scale, or at one that takes so many turns a half."""
-    while True:
-        plans = [planned(groups, half, scale) for half in HALVES]
-        if min(cost(groups, plan) for plan in plans) >= turns or scale > _ENDLESS:
-            return plans
-        scale = 1.2 * scale + 1e-3
+    """`planned` of both halves at this scale, or at the least one that takes so many turns a half.
+
+    Args:
+        groups: The groups.
+        scale: The least scale.
+        turns: Turns of a half, the mean of both.
+    """
+
+    def plans(scale: float) -> tuple[list[list[Array]], bool]:
+        made = [planned(groups, half, scale) for half in HALVES]
+        return made, sum(cost(groups, plan) for plan in made) >= 2 * turns
+
+    made, enough = plans(scale)
+    if enough:
+        return made
+    low, high = scale, 2 * scale + 1e-3
+    while not enough and high < _ENDLESS:
+        made, enough = plans(high)
+        low, high = (low, high) if enough else (high, 2 * high)
+    for _ in range(12):
+        middle = (low + high) / 2
+        tried, enough = plans(middle)
+        if enough:
+            made, high = tried, middle
+        else:
+            low = middle
+    return made
 
 
 def following(
@@ -202,7 +243,7 @@ def following(
         most: Turns of a half at most, with those so far.
     """
     needed = scale_cost(groups, scale_for(groups, reliability, most))
-    limit = min(most, (1 + GROWTH) * spent, spent + SURE * max(needed - spent, 0.0))
+    limit = min(most, (1 + GROWTH) * spent, spent + CAUTION * max(needed - spent, 0.0))
     return at_least(groups, scale_for(groups, reliability, limit), LEAST_GROWTH * spent)
 
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,7 +31,8 @@ from trainer.checkpoint import Checkpoints, append_line, write_text
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
-from trainer.truth.player import WAVES, Asked, Player, parts, rows_of
+from trainer.truth.player import WAVES, Asked, parts, rows_of
+from trainer.truth.players import Players
 from trainer.truth.tree import Tree
 
 if TYPE_CHECKING:
@@ -145,7 +144,10 @@ def measure(
     check_continued(recipe, "a truth")
     torch.set_num_threads(recipe.run.threads or 1)
     _check_folder(recipe, out, plan, source)
-    with _Players(recipe, source, plan, jobs or cores()) as players, _bar(console) as bar:
+    with (
+        Players(recipe, source, jobs or cores(), plain=plan.plain) as players,
+        _bar(console) as bar,
+    ):
         return _Measurement(out, plan, players, bar).run()
 
 
@@ -176,7 +178,7 @@ def _check_draws(record: dict[str, Any]) -> None:
 
 
 class _Measurement:
-    def __init__(self, out: Path, plan: Plan, players: _Players, bar: Progress) -> None:
+    def __init__(self, out: Path, plan: Plan, players: Players, bar: Progress) -> None:
         self.out, self.plan, self.players, self.bar = out, plan, players, bar
         self.recipe = recipe = players.recipe
         self.size = recipe.sampling.rollouts
@@ -414,47 +416,6 @@ def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, f
         "standard error of it": float(np.sqrt(max(between, within))),
         "fresh rollouts": int(count.sum()),
     }
-
-
-_player: Player
-
-
-def _load(recipe: Recipe, source: Path | None, plain: bool) -> None:
-    global _player  # noqa: PLW0603 - one for each process
-    torch.set_num_threads(recipe.run.threads or 1)
-    _player = Player(recipe, source, plain=plain)
-
-
-def _call(method: str, arguments: tuple[Any, ...]) -> Any:
-    return getattr(_player, method)(*arguments)
-
-
-class _Players:
-    """Players in worker processes, or one in this process."""
-
-    def __init__(self, recipe: Recipe, source: Path | None, plan: Plan, jobs: int) -> None:
-        self.recipe, self.source = recipe, source
-        start = recipe, source, plan.plain
-        self._pool: ProcessPoolExecutor | None = None
-        if jobs == 1:
-            _load(*start)
-        else:
-            context = get_context("spawn")
-            self._pool = ProcessPoolExecutor(jobs, context, initializer=_load, initargs=start)
-
-    def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """The result of each call, in order."""
-        if self._pool is None:
-            return (_call(method, arguments) for arguments in calls)
-        futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
-        return (future.result() for future in futures)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
 
 def _bar(console: Console | None) -> Progress:

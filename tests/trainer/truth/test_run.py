@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +22,7 @@ from trainer.recipes import RecipeError
 from trainer.rollout import Start, Task
 from trainer.truth import run as measuring
 from trainer.truth.gradients import SIZE
-from trainer.truth.player import Player
+from trainer.truth.player import Player, parts
 from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
 from trainer.truth.states import states
@@ -105,6 +107,20 @@ def test_kept_draws_are_weighted_by_what_was_expected_of_them(small, tmp_path, m
     after = measure(small(), tmp_path, PLAN, jobs=1).truth
     np.testing.assert_array_equal(after.advantage, before.advantage)
     np.testing.assert_array_equal(after.error, before.error)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rollouts", "made"),
+    [
+        ([5, 5, 5, 5], 20, [[0, 1], [2, 3]]),  # all fit into one part; there are two
+        ([5, 5, 5, 5], 60, [[0], [1], [2], [3]]),
+        ([30, 2, 2, 2], 36, [[0], [1, 2, 3]]),  # the middle of the first is in the first half
+        ([1, 1, 1], 90, [[0], [1], [2]]),  # parts without a group are none
+        ([0, 0], 0, [[0, 1]]),
+    ],
+)
+def test_groups_are_played_in_an_even_number_of_parts_of_equal_size(sizes, rollouts, made):
+    assert parts(sizes, rollouts, most=20) == made
 
 
 def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
@@ -198,6 +214,26 @@ def test_the_number_of_processes_does_not_matter(tiny_folder, tmp_path):
         measure(given, tmp_path / str(jobs), plan, jobs=jobs)
     for name in ("draws.jsonl", "episodes.parquet", "truth.json"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from multiprocessing import get_context\n"
+        "from trainer.truth.players import end_with_parent\n"
+        "def work():\n"
+        "    end_with_parent()\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    get_context('spawn').Process(target=work).start()\n"
+    )
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout.readline() == "ready\n"
+        started.kill()
+        assert started.stdout.read() == ""  # returns when the last process that holds it is gone
 
 
 @pytest.mark.parametrize(

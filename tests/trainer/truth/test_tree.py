@@ -193,6 +193,26 @@ def test_the_scale_reaches_the_reliability_or_the_cost():
     assert draws.reliability(groups) > 0.8
 
 
+def test_a_round_grows_within_its_limits_and_leaves_a_part_of_what_seems_missing():
+    world, rng = World(5), np.random.default_rng(2)
+    groups = [Group(Tree(world.episodes(6, rng))) for _ in range(6)]
+    measured(world, groups, rng, scale_of=20.0)
+    spent = draws.scale_cost(groups, 0.0)  # what is expected so far
+
+    def turns(reliability, most):
+        plans = draws.following(groups, reliability, spent, most)
+        return [draws.cost(groups, plan) for plan in plans]
+
+    assert max(turns(0.999, 1e6)) <= 1.1 * draws.GROWTH * spent  # halves differ in spread
+    a_little = draws.LEAST_GROWTH * spent
+    assert np.mean(turns(0.02, 1e6)) == pytest.approx(a_little, rel=0.1)  # it was reached
+    needed = draws.scale_cost(groups, draws.scale_for(groups, 0.95, 1e6))
+    assert spent < needed < (1 + draws.GROWTH) * spent
+    for one in turns(0.95, 1e6):
+        assert one == pytest.approx(draws.CAUTION * (needed - spent), rel=0.15)
+    assert max(turns(0.999, 1.5 * spent)) <= 1.1 * 0.5 * spent
+
+
 def test_without_a_tree_every_turn_has_a_node_and_all_replies_are_drawn():
     world = World(0)
     episodes = [world.episode(((0, 0), (0, 1), (1, 1)))] * 2

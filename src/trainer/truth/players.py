@@ -1,0 +1,80 @@
+"""Players in several processes. A process ends with the one that started it, however that ends."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from trainer.truth.player import Player
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from trainer.recipe import Recipe
+
+_player: Player
+
+
+class Players:
+    """Players in worker processes, or one in this process.
+
+    Args:
+        recipe, source, plain: As for `Player`.
+        jobs: Number of processes; 1 for none beside this one.
+    """
+
+    def __init__(self, recipe: Recipe, source: Path | None, jobs: int, *, plain: bool) -> None:
+        self.recipe, self.source = recipe, source
+        start = recipe, source, plain
+        self._pool: ProcessPoolExecutor | None = None
+        if jobs == 1:
+            _load(*start)
+        else:
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=start)
+
+    def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """The result of each call, in order."""
+        if self._pool is None:
+            return (_call(method, arguments) for arguments in calls)
+        futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
+        return (future.result() for future in futures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def end_with_parent() -> None:
+    """End this process at once when the one that started it has ended, also if it was killed."""
+
+    def wait() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
+def _begin(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    end_with_parent()
+    _load(recipe, source, plain)
+
+
+def _load(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    global _player  # noqa: PLW0603 - one for each process
+    torch.set_num_threads(recipe.run.threads or 1)
+    _player = Player(recipe, source, plain=plain)
+
+
+def _call(method: str, arguments: tuple[Any, ...]) -> Any:
+    return getattr(_player, method)(*arguments)
