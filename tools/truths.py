@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from credit import benchmark
+from credit.fidelity import NULL
 from credit.truth import Truth
 from trainer import recipe
 
@@ -105,8 +106,9 @@ def _cell(found: tuple[float, Any] | None) -> str:
 
 
 def _costs(truths: dict[str, Truth]) -> str:
+    last = "turns played for each turn | V(s_0) − fresh rollouts"
     lines = [
-        "| truth | turns | states | success | reliability | played for a turn | V(s_0) − fresh |",
+        f"| truth | turns | states | success | reliability | {last} |",
         "|---|---|---|---|---|---|---|",
     ]
     for one in truths.values():
@@ -128,29 +130,50 @@ def _facts(truths: dict[str, Truth], scored: dict[str, Any]) -> str:
         for method, one in ranked.differences.items()
         if method != benchmark.BASELINE
     ]
-    null, most = {}, {}
-    for name, truth in truths.items():
-        null[name] = float(np.mean(np.abs(truth.advantage) < 0.05 * np.ptp(truth.turns.outcome)))
-        squares = np.sort(truth.advantage**2)[::-1].cumsum()
-        most[name] = float((np.searchsorted(squares, 0.8 * squares[-1]) + 1) / len(squares))
-    lines = [
-        (
-            f"{len(truths)} truths, {len(apart)} differences to {benchmark.BASELINE}, "
-            f"{np.count_nonzero(apart)} with a star"
-        ),
-        f"null turns: {np.mean([*null.values()]):.0%} on average",
-        *(
-            f"  {name}: {null[name]:.1%}; 80% of the squared advantage on {most[name]:.1%}"
-            for name in truths
-        ),
-        "credit on null turns, mean over truths:",
+    kinds = [_turns(truth) for truth in truths.values()]
+    counts = f"{len(truths)} truths, {len(apart)} differences to {benchmark.BASELINE}"
+    lines = [f"{counts}, {np.count_nonzero(apart)} with a star"]
+    lines += [
+        f"{what} on average: {np.mean([one[what] for one in kinds]):.1%}" for what in kinds[0]
     ]
+    for name, one in zip(truths, kinds, strict=True):
+        told = ", ".join(f"{what} {share:.1%}" for what, share in one.items())
+        lines.append(f"  {name}: {told}, noise by halves {_by_halves(truths[name]):+.1%}")
+    lines.append("credit on null turns, mean over truths:")
     shares: dict[str, list[float]] = {}
     for ranked in scored.values():
         for method, one in ranked.scores.items():
             shares.setdefault(method, []).append(one.null_share.value)
     lines += [f"  {method}: {np.mean(each):.0%} ({len(each)})" for method, each in shares.items()]
     return "\n".join(lines)
+
+
+def _turns(truth: Truth) -> dict[str, float]:
+    """Shares of the turns of a truth."""
+    low, high = truth.turns.outcome.min(), truth.turns.outcome.max()
+    beyond = np.maximum(low - truth.value_before, truth.value_before - high) / (high - low)
+    squares = np.sort(truth.advantage**2)[::-1].cumsum()
+    return {
+        "null": float(np.mean(np.abs(truth.advantage) < NULL * (high - low))),
+        "with 80% of the squares": float(np.mean(squares < 0.8 * squares[-1]) + 1 / len(squares)),
+        "with a value out of range": float(np.mean(beyond > 0)),
+        "range beyond it, at most": max(float(beyond.max()), 0.0),
+    }
+
+
+def _by_halves(truth: Truth) -> float:
+    """How much the noise of the gradient by the halves' covariance exceeds that by the errors."""
+    sketch = np.asarray(truth.gradient)
+    of = np.unique(truth.turns.group_of_turn, return_inverse=True)[1]
+
+    def summed(advantage: Any) -> Any:
+        total = np.zeros((of.max() + 1, sketch.shape[1]))
+        np.add.at(total, of, advantage[:, None] * sketch)
+        return total - total.mean(0)
+
+    error = np.sum(truth.error[:, None] ** 2 * sketch**2)
+    by_error = np.sum(summed(truth.advantage) ** 2) - error
+    return float(np.sqrt(np.sum(summed(truth.first) * summed(truth.second)) / by_error) - 1)
 
 
 def _call(*words: object) -> None:

@@ -155,7 +155,7 @@ class Player:
         if starts:
             alike = [starts[i] for i in order]  # conversations of a wave are similar in length
             played = self._waves(len(starts)).resume(alike, self.sampler, seed)
-            for i, one in zip(order, played, strict=True):
+            for i, episode in zip(order, played, strict=True):
                 at, half, node = places[i]
-                found[at].append((half, node, one.outcome, len(one.steps) - turn[i]))
+                found[at].append((half, node, episode.outcome, len(episode.steps) - turn[i]))
         return found
