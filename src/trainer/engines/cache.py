@@ -43,7 +43,7 @@ class RaggedCache(Cache):
         T is the largest count. A token attends to the columns up to its own.
         """
         longest = max(counts)
-        self._reserve(max(self.lengths) + longest)
+        self.reserve(max(self.lengths) + longest)
         row = torch.tensor(rows)
         starts = torch.tensor([self.lengths[r] for r in rows])
         columns = starts[:, None] + torch.arange(longest)
@@ -73,10 +73,12 @@ class RaggedCache(Cache):
 
     def swap(self, one: int, other: int) -> None:
         """Exchange two rows."""
-        pair, turned = [one, other], [other, one]
         length = max(self.lengths[one], self.lengths[other])
         for held in chain(*self._held):
-            held[pair, :, :length] = held[turned, :, :length]
+            first, second = held[one, :, :length], held[other, :, :length]
+            kept = first.clone()
+            first.copy_(second)
+            second.copy_(kept)
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
 
     def update(
@@ -101,15 +103,17 @@ class RaggedCache(Cache):
             return held[: len(states), :, : self._width]
         return held[:, :, : self._width].index_select(0, self._rows)
 
-    def _reserve(self, columns: int) -> None:
+    def reserve(self, columns: int) -> None:
+        """Make room for so many tokens in each row; less at a time is slower."""
         if columns <= self._capacity:
             return
         self._capacity = max(columns, self._capacity * 3 // 2)
         for layer in self._held:
             for i, old in enumerate(layer):
-                heads, size = old.shape[1], old.shape[3]
-                layer[i] = old.new_zeros(len(self.lengths), heads, self._capacity, size)
-                layer[i][:, :, : old.shape[2]] = old[: len(self.lengths)]
+                heads, held, size = old.shape[1:]
+                layer[i] = old.new_empty(len(self.lengths), heads, self._capacity, size)
+                layer[i][:, :, :held] = old[: len(self.lengths)]
+                layer[i][:, :, held:] = 0
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Columns that rows attend to."""

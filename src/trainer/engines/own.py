@@ -286,6 +286,7 @@ class Batch:
         begins = [self._cache.lengths[place] == 0 for place in places]
         if not any(begins):
             return self._encode_each(places, feeds)
+        self._cache.reserve(max(len(feed.ids) for feed in feeds))  # not level by level
         ends: dict[int, Tensor] = {}
         if going := [i for i, begin in enumerate(begins) if not begin]:
             found = self._encode_each([places[i] for i in going], [feeds[i] for i in going])

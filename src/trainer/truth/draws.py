@@ -27,7 +27,7 @@ GROWTH = 2.5
 """A round plays at most this many times the turns of all rounds before it."""
 LEAST_GROWTH = 0.05
 """A round plays at least this many times the turns of all rounds before it."""
-CAUTION = 0.85
+CAUTION = 0.95
 """Part of the turns that seem to be missing which a round plays, so that few are too many."""
 PRIOR = 1.0
 """Rollouts that the states before it count for in the spread of one."""

@@ -144,9 +144,11 @@ class Player:
         starts: list[Start] = []
         for at, (task, episodes, expected) in enumerate(asked):
             tree = Tree(episodes, plain=self.plain)
-            actors = states(self.rollouts, self.sampler.policy, task, tree)
-            for half, one in enumerate(expected):
-                nodes, begun = leaving(actors, tree, drawn(one, rng), rng)
+            counts = [drawn(one, rng) for one in expected]
+            both = [sum(pair) for pair in zip(*counts, strict=True)]
+            actors = states(self.rollouts, self.sampler.policy, task, tree, both)
+            for half, count in enumerate(counts):
+                nodes, begun = leaving(actors, tree, count, rng)
                 places += [(at, half, node) for node in nodes]
                 starts += begun
         found: list[list[tuple[int, int, float, int]]] = [[] for _ in asked]

@@ -32,17 +32,34 @@ class Drawn(NamedTuple):
     turns: int
 
 
-def states(rollouts: Rollouts, policy: Policy, task: Task, tree: Tree) -> list[Actor]:
+def states(
+    rollouts: Rollouts,
+    policy: Policy,
+    task: Task,
+    tree: Tree,
+    counts: Sequence[int] | None = None,
+) -> list[Actor]:
     """A running episode in each state of a tree; each is a copy of the one before it, taken on.
 
     None of them is in the pool of `rollouts`, which can be used while they are kept.
+
+    Args:
+        rollouts: Plays them.
+        policy: The policy that gave the replies of the tree.
+        task: The task of the tree.
+        tree: The tree.
+        counts: [n] number of rollouts from each node; where there are none, the episode itself may
+            be taken on instead of a copy, and is then that of a later state.
 
     Raises:
         NotReproducible: A copy did not do as recorded; the message has the first difference.
     """
     actors = [rollouts.start(task, policy, rollouts.envs(1)[0]).fork()]
-    for node in tree.nodes[1:]:
-        actor, step = actors[node.parent].fork(), tree.step(node)
+    for at, node in enumerate(tree.nodes[1:], 1):
+        parent = tree.nodes[node.parent]
+        kept = counts is None or counts[node.parent] or parent.children[-1] != at
+        actor = actors[node.parent].fork() if kept else actors[node.parent]
+        step = tree.step(node)
         reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
         before = _noise(actor.env)
         actor.take(replace(reply, version=step.version), {}, actor.env.step(step.reply))

@@ -143,6 +143,21 @@ def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
                 assert played.steps[turn].reply_ids[:-1] == list(last[:-1])
 
 
+def test_states_without_rollouts_need_no_copy_of_their_own(small):
+    player = Player(small(), None)
+    task = Task("sum/2", 0, 0)
+    tree = Tree(player.play([task] * 4, "batch"))
+    given = player.rollouts, player.sampler.policy, task, tree
+    every = states(*given)
+    counts = [int(at % 3 == 0) for at in range(len(tree.nodes))]
+    some = states(*given, counts)
+    assert len({id(actor) for actor in some}) < len(some) == len({id(actor) for actor in every})
+    for count, actor, other in zip(counts, some, every, strict=True):
+        if count:
+            assert actor.episode.steps == other.episode.steps
+            assert actor.prompt == other.prompt
+
+
 def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_difference(small, tmp_path):
     with pytest.raises(
         NotReproducible, match=r"sum/\d'.* (copy|rollouts) .*(anchor|observation) was"
