@@ -64,7 +64,7 @@ class Act(NamedTuple):
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers
-            fields["offer"] = game.offer(self.offer, side)
+            fields["offer"] = game.wordings[side].offer(self.offer)
         if self.accept is not None:
             fields["accept"] = self.accept
         return json.dumps(fields, ensure_ascii=False)
@@ -127,7 +127,7 @@ def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> 
         raise ValueError(f"Only who speaks offers or accepts, and this is {act.kind!r}.")
     if accept is not None and not isinstance(accept, bool):
         raise ValueError(f"accept is true or false, got {accept!r:.60}.")
-    deal = None if offer is None else game.offered(offer, side)
+    deal = None if offer is None else game.wordings[side].offered(offer)
     return act._replace(offer=deal, accept=accept)
 
 

@@ -313,7 +313,7 @@ class Sotopia(AgentEnv):
 
     def _terms(self, deal: Deal | None) -> str:
         game = self.talk.scene.game
-        return game.terms(deal, self.side) if game is not None and deal is not None else ""
+        return "" if game is None or deal is None else game.wordings[self.side].terms(deal)
 
     def _anchor(self) -> str:
         """Digest of everything that can change the effect of an act, including valid, reward, end.

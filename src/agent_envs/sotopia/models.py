@@ -105,7 +105,7 @@ def _act_schema(game: Game | None) -> dict[str, Any]:
     """The JSON schema of an act; in a game with offer and acceptance, which may be null."""
     if game is None:
         return _object(_ACT)
-    offer = _schema(game.offer(game.deals[0], 0))
+    offer = _schema(game.wordings[0].offer(game.deals[0]))
     accept = {"type": ["boolean", "null"]}
     return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
 

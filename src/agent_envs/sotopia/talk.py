@@ -177,7 +177,7 @@ class Talk(NamedTuple):
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
-        terms = self.scene.game.terms(pending.deal, viewer)
+        terms = self.scene.game.wordings[viewer].terms(pending.deal)
         accepted = pending.accepted_by == viewer
         what = f"{'You agreed to this' if accepted else 'Your proposal was accepted'}: {terms}."
         if pending.asked:
@@ -193,8 +193,9 @@ class Talk(NamedTuple):
         side, act = said
         name = "You" if side == viewer else self.scene.label(side)
         game = self.scene.game
-        terms = game.terms(act.offer, side) if game is not None and act.offer is not None else ""
-        return act.told(name, terms)
+        if game is None or act.offer is None:
+            return act.told(name)
+        return act.told(name, game.wordings[side].terms(act.offer))
 
     def script(self, viewer: int) -> list[str]:
         """The texts of all acts for a side, and the notice of pending terms at the end."""
@@ -250,7 +251,8 @@ def _named(talk: Talk, side: int, act: Act) -> Deal | None:
     game = talk.scene.game
     if act.offer is not None or game is None or act.kind != "speak":
         return act.offer
-    return game.read(act.argument, side) if any(map(str.isdigit, act.argument)) else None
+    digits = any(map(str.isdigit, act.argument))
+    return game.wordings[side].read(act.argument) if digits else None
 
 
 def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
@@ -262,12 +264,13 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
     game = talk.scene.game
     if act.kind != "speak" or game is None:
         return "talk", None, False
+    wording = game.wordings[side]
     offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
     heard = reading(
         act.argument,
-        lambda text: game.read(text, side),
+        wording.read,
         offered,
-        words="" if offered is None else game.terms(offered, side),
+        words="" if offered is None else wording.terms(offered),
         fresh=talk.fresh,
         by_asking=game.asks,
     )
