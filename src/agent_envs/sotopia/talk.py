@@ -50,6 +50,11 @@ class Pending(NamedTuple):
     free: tuple[bool, bool]
     asked: bool = False
 
+    def replaced(self, side: int, did: str, terms: Deal | None) -> bool:
+        """Whether an act of a side, by its class and terms, says something else."""
+        newer = terms is not None and terms != self.deal
+        return newer or (self.free[side] and did in _OTHERWISE)
+
 
 class Talk(NamedTuple):
     """The talk so far, immutable; `after` returns the next one.
@@ -137,8 +142,9 @@ class Talk(NamedTuple):
         A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
         proposal of its own. Leaving ends all proposals.
         """
-        closed = self.agreed is not None or self.scene.game is None or act.kind == "leave"
-        did, terms, withdraws = ("talk", None, False) if closed else _does(self, side, act)
+        over = self.agreed is not None or self.scene.game is None
+        leaves = act.kind == "leave"
+        did, terms, withdraws = ("talk", None, False) if over or leaves else _does(self, side, act)
         talk = Talk(
             self.scene,
             (*self.said, Said(side, act)),
@@ -152,25 +158,18 @@ class Talk(NamedTuple):
             accepted_by=self.accepted_by,
             ahead=max(0, self.ahead - 1),
         )
-        if self.agreed is not None or self.scene.game is None:
+        if over:
             return talk
-        if act.kind == "leave":
+        if leaves:
             return _kept(talk, side)._replace(standing=(None, None), pending=None)
-        if self.pending is not None:
-            newer = terms is not None and terms != self.pending.deal
-            otherwise = self.pending.free[side] and did in _OTHERWISE
-            if not (newer or withdraws or otherwise):
+        pending = self.pending
+        if pending is not None:
+            if not (withdraws or pending.replaced(side, did, terms)):
                 confirms = act.kind == "none" or did in ("offer", "acceptance")
-                return _kept(talk, side) if confirms else _asked(talk, side)
+                return _kept(talk, side) if confirms else _asked(talk, side, pending)
             talk = talk._replace(pending=None)
-            talk = talk if self.pending.accepted_by == side else _without(talk, side)
-        offered = talk.standing[1 - side]
-        takes = did == "acceptance" or (did == "offer" and terms == offered)
-        if takes and offered is not None:
-            return _take(talk, side, offered, firm=act.structured)
-        if did == "offer" and terms is not None:
-            return _propose(talk, side, terms, firm=act.structured)
-        return _without(talk, side) if withdraws else talk
+            talk = talk if pending.accepted_by == side else _without(talk, side)
+        return _stated(talk, side, terms, withdraws=withdraws, firm=act.structured)
 
     def notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""
@@ -204,11 +203,20 @@ class Talk(NamedTuple):
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
-def _asked(talk: Talk, side: int) -> Talk:
+def _asked(talk: Talk, side: int, pending: Pending) -> Talk:
     """The talk after a side's act that says nothing about the pending terms."""
-    assert talk.pending is not None  # noqa: S101  the caller has checked it
-    asked = talk.pending.asked or talk.pending.free[side]
-    return talk._replace(pending=talk.pending._replace(asked=asked))
+    return talk._replace(pending=pending._replace(asked=pending.asked or pending.free[side]))
+
+
+def _stated(talk: Talk, side: int, terms: Deal | None, *, withdraws: bool, firm: bool) -> Talk:
+    """The talk, without pending terms, after a side has accepted, proposed or withdrawn terms."""
+    did, offered = talk.did, talk.standing[1 - side]
+    takes = did == "acceptance" or (did == "offer" and terms == offered)
+    if takes and offered is not None:
+        return _take(talk, side, offered, firm=firm)
+    if did == "offer" and terms is not None:
+        return _propose(talk, side, terms, firm=firm)
+    return _without(talk, side) if withdraws else talk
 
 
 def _kept(talk: Talk, side: int) -> Talk:
