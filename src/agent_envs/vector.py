@@ -89,10 +89,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
                 call, result = left.popleft()
             except IndexError:  # another thread was faster
                 return
-            try:
-                result.set_result(call())
-            except BaseException as error:  # noqa: BLE001  raised below
-                result.set_exception(error)
+            _settle(result, call)
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(len(calls), _THREADS))]
     for thread in threads:
@@ -107,18 +104,22 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     result: Future[Result] = Future()
     result.set_running_or_notify_cancel()
 
-    def work() -> None:
+    def stopped() -> Result:
         try:
-            result.set_result(call())
+            return call()
         except StopIteration as error:  # asyncio's futures refuse it, and would never end
-            failed = RuntimeError(f"the call raised {error!r}")
-            failed.__cause__ = error
-            result.set_exception(failed)
-        except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
-            result.set_exception(error)
+            raise RuntimeError(f"the call raised {error!r}") from error
 
-    Thread(target=work, daemon=True).start()
+    Thread(target=_settle, args=(result, stopped), daemon=True).start()
     return result
+
+
+def _settle(result: Future[Result], call: Callable[[], Result]) -> None:
+    """Put what a call returns or raises into its result."""
+    try:
+        result.set_result(call())
+    except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
+        result.set_exception(error)
 
 
 class _Ahead(gym.Wrapper[Any, Any, Any, Any]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from agent_envs.answer_json import number
 from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint
@@ -62,9 +62,7 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     Raises:
         ValueError: an unknown partner. TypeError: neither a name nor a partner.
     """
-    if isinstance(given, (Endpoint, Mapping)) or (
-        isinstance(given, str) and given.startswith("openai:")
-    ):
+    if _is_endpoint(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
         require_methods("partner", given, "check", "begin")
@@ -86,9 +84,7 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     Raises:
         ValueError: an unknown judge. TypeError: neither a name nor a judge.
     """
-    if isinstance(given, (Endpoint, Mapping)) or (
-        isinstance(given, str) and given.startswith("openai:")
-    ):
+    if _is_endpoint(given):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
         require_methods("judge", given, "check", "judge")
@@ -99,6 +95,12 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
             "and Judges of your own"
         )
     return Rules() if given == "rules" else None
+
+
+def _is_endpoint(given: object) -> TypeGuard[str | Mapping[str, Any] | Endpoint]:
+    """Whether an option is an endpoint, its options or its address, instead of another name."""
+    address = isinstance(given, str) and given.startswith("openai:")
+    return address or isinstance(given, (Endpoint, Mapping))
 
 
 def _act_schema(game: Game | None) -> dict[str, Any]:
