@@ -76,11 +76,15 @@ def shows(raw: str) -> bool:
 
 def shown(raw: str, text: str) -> bool:
     """Whether a text has an accepted answer in whole words; codes must match as written."""
-    if common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= _CAPITALS):
+    if common(raw) or _is_code(raw):
         return _stands_alone(raw, text)
     if "/" in text or "_" in text:
         text = _PATH.sub(_one_word, text)
     return stands_in(forms(raw), forms(text))
+
+
+def _is_code(raw: str) -> bool:
+    return raw.isupper() and raw.isalpha() and len(raw) <= _CAPITALS
 
 
 def _stands_alone(raw: str, text: str) -> bool:

@@ -102,18 +102,20 @@ def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
     """
     if not isinstance(fields, dict) or "action_type" not in fields:
         raise ValueError(f"The field action_type is missing. {HOW}")
-    kind, argument = fields["action_type"], fields.get("argument", "")
+    kind = fields["action_type"]
     if kind not in KINDS:
         raise ValueError(f"{kind!r:.60} is no kind of act. {HOW}")
-    if not isinstance(argument, str):
-        # the agent's mistake, reported like the others
-        raise ValueError(  # noqa: TRY004
-            f"The argument must be text, got {argument!r:.60}. {HOW}"
-        )
-    argument = " ".join(argument.split())
+    argument = _argument(fields.get("argument", ""))
     if kind in WITH_ARGUMENT and not argument:
         raise ValueError(f"To {kind} needs an argument, which is empty. {HOW}")
     return _binding(Act(str(kind), argument), fields, game, side)
+
+
+def _argument(given: object) -> str:
+    """An argument on one line."""
+    if isinstance(given, str):
+        return " ".join(given.split())
+    raise ValueError(f"The argument must be text, got {given!r:.60}. {HOW}")
 
 
 def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:

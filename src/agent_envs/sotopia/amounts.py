@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.lexicon import Lexicon
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, no_offer
 from agent_envs.sotopia.subjects import TEXTS
@@ -23,74 +24,16 @@ _FIGURE = re.compile(
     r"(?P<named>\s?(?:dollars?|bucks?|quid|pounds?|euros?)\b)?(?!\w|[.,]?\d|\s\d{3}\b)",
     re.IGNORECASE,
 )
-_RANGE = re.compile(  # a range of amounts, none of which is an offer
-    r"\d+\s?k?\s?(?:dollars\s)?(?:-|–|−|/|or|or maybe|or even)\s?\$?\d"
-    r"|\bbetween\s(?:\w+\s){0,2}\$?\d\S*(?:\s\w+)?\sand\s\$?\d"
-    r"|(?<![\d$.,])\$?\d[\d,.]*\s?k?\s?(?:to|till|until)\s\$?\d",
-    re.IGNORECASE,
+_LEXICON = Lexicon("amounts")
+_MOVES, _SHARE, _BEFORE, _NO_AMOUNT = (
+    compiled(_LEXICON.plain(name), any_case=True)
+    for name in ("moves", "share", "before", "no_amount")
 )
-_MOVES = compiled(  # "down from $60 to $45" is $45
-    r"\b(?:go|come|came|went|move|raise|lower|drop|increase|reduce|up|down|change)\b[^.,;!?]*?"
-    r"\bfrom \$?\d[\d,.]* (?=to\b)",
-    any_case=True,
+_RANGE, _UNITS, _BEHIND = (
+    re.compile(_LEXICON.plain(name), re.IGNORECASE) for name in ("range", "units", "behind")
 )
-_SHARE = compiled(  # words before a number that make it a share of something
-    r"\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some|all"
-    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*,?\s*$"
-    r"|%(?: of)?,?\s*$",
-    any_case=True,
-)
+_PERIODS = re.compile(_LEXICON.plain("periods"))
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
-_PERIODS = re.compile(
-    r"(?:year|week|day|night|hour|minute|second|quarter|weekend|kilo(?:gram|metre)?|pound|mile|metre"
-    r"|litre|head|person|visit|trip|ride|ticket)s?"
-)
-_UNITS = re.compile(
-    r"\s?(?:%|percent\b|cents?\b|yearly\b|annually\b|weekly\b|daily\b|hourly\b|(?:note|bill|coin"
-    r"|fine"
-    r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
-)  # fmt: skip
-_BEFORE = compiled(  # a number without $ may be an amount after these
-    r"(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*\s*$|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
-    r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
-    r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
-    r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
-    r"|going"
-    r"|do|does|manage|spare|want|wanted|ask(?:ing|ed)?|above|below|beyond|over|under|only|just"
-    r"|exactly"
-    r"|(?:maximum|max|minimum|limit|price|offer|budget|bid|final|amount|sum|number|figure|most"
-    r"|least"
-    r"|highest|lowest|all|best)(?: \w+){0,4}? (?:is|of|at|was|be)|(?:it|that|this) (?:is|at|for)|of"
-    r"|or|and|even|another|afford|like|need|bidding|bid|down|up|not|no|then|counter(?:-?offer)?"
-    r"|donate|pledge|contribute|commit|chip in|sell|buy|settle|stick|stay|for like|with|me|you"
-    r"|us|ok|yes"
-    r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
-    r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
-    r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
-    r" at)\s*$",
-    any_case=True,
-)
-_NO_AMOUNT = compiled(  # a number is never an amount after these
-    r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
-    r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
-    r"|home"
-    r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
-    r"|will be"
-    r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
-    any_case=True,
-)
-_BEHIND = re.compile(  # a number without $ may be an amount before these
-    r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"
-    r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with"
-    r"|without|deal"
-    r"|i|you|we|so|not|seems?|should|could|can|shall|may|max(?:imum)?|tops|at (?:most|least|the)"
-    r"|altogether|total|straight|firm|final|right|ok|fair|plus|minus|including|when|once"
-    r"|provided|unless"
-    r"|a month|per month|monthly|each month|every month|a piece|each|from (?:me|my|us|you)|instead"
-    r"|rather|on the (?:table|spot)|out of|that|this|more|less|above|below|than|since|my|just|only"
-    r"|any|no|yes|be|does|do|are|was|looks?|feels?)\b)",
-    re.IGNORECASE,
-)
 _PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
 _SLACK = 0.05  # share of the range beyond a side's target
 _HIGHEST = 10_000_000

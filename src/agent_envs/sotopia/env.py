@@ -337,9 +337,10 @@ class Sotopia(AgentEnv):
             own = [_shown(act) for who, act in talk.said if who == side and act.argument]
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
             facts += talk.accepted_by, state
-            facts += (sorted(own if self.reward == "weighted" else set(own)),)
             if self.reward == "weighted":
-                facts += (facts_told(talk, 1 - side),)
+                facts += sorted(own), facts_told(talk, 1 - side)
+            else:
+                facts += (sorted(set(own)),)
         else:
             facts += talk.said
         return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

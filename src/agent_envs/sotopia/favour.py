@@ -72,7 +72,8 @@ _RANGE = re.compile(
 )
 
 
-class Help(NamedTuple):
+@dataclass(frozen=True)
+class Help:
     """How a side states deals: side 0 is helped, side 1 helps."""
 
     side: int

@@ -62,7 +62,7 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     Raises:
         ValueError: an unknown partner. TypeError: neither a name nor a partner.
     """
-    if _is_endpoint(given):
+    if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
         require_methods("partner", given, "check", "begin")
@@ -84,7 +84,7 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     Raises:
         ValueError: an unknown judge. TypeError: neither a name nor a judge.
     """
-    if _is_endpoint(given):
+    if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
         require_methods("judge", given, "check", "judge")
@@ -97,10 +97,8 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     return Rules() if given == "rules" else None
 
 
-def _is_endpoint(given: object) -> TypeGuard[str | Mapping[str, Any] | Endpoint]:
-    """Whether an option is an endpoint, its options or its address, instead of another name."""
-    address = isinstance(given, str) and given.startswith("openai:")
-    return address or isinstance(given, (Endpoint, Mapping))
+def _is_address(given: object) -> TypeGuard[str]:
+    return isinstance(given, str) and given.startswith("openai:")
 
 
 def _act_schema(game: Game | None) -> dict[str, Any]:

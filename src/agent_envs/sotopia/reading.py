@@ -109,6 +109,9 @@ _NAMING = frozenset(
     "propose suggest limit accept grant affirm named echo praise commit close".split()  # noqa: SIM905
 )
 _SAID = {"refuse": "refusal", "hedge": "hedge", "accept": "acceptance", "other": "unclear"}
+_UNDER_CONDITION = {"refusal": "refusal"} | dict.fromkeys(
+    ("hedge", "acceptance", "unclear", "weak"), "hedge"
+)
 _FIGURED = re.compile(r"\$?\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day")
 _HALF_A_DAY = 12
 _YES = frozenset({"accept", "affirm", "grant", "praise"})
@@ -332,10 +335,9 @@ def _conditional(clause: Clause) -> bool:
 
 def _on_condition(done: Done, kinds: set[str], said: str) -> str:
     """The class of a line with a condition: never an acceptance; "" for one without an answer."""
-    if said == "acceptance":
-        return "offer" if "propose" in kinds else "hedge"
     if said:
-        return "refusal" if said == "refusal" else "hedge"
+        offers = said == "acceptance" and "propose" in kinds
+        return "offer" if offers else _UNDER_CONDITION[said]
     trades = "propose" in kinds or any(_EXCHANGE.search(clause.text) for _, clause in done)
     return "offer" if trades else ""
 

@@ -22,6 +22,11 @@ _SILENT = ["none"] * _SILENCES
 _EXCHANGE = 3  # answered lines of a side that make a complete talk
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """Classes of lines that withdraw words."""
+_NOTICES = {
+    True: ("You agreed to this", "withdraw"),
+    False: ("Your proposal was accepted", "withdraw it"),
+}
+"""What a side is told of pending terms, by whether it accepted them."""
 _ENDLESS = 1000  # acts that can follow if there is no limit
 
 
@@ -177,11 +182,10 @@ class Talk(NamedTuple):
         if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
         terms = self.scene.game.wordings[viewer].terms(pending.deal)
-        accepted = pending.accepted_by == viewer
-        what = f"{'You agreed to this' if accepted else 'Your proposal was accepted'}: {terms}."
+        what, withdraw = _NOTICES[pending.accepted_by == viewer]
         if pending.asked:
-            return f"{what} It binds you when you agree again, do nothing or leave."
-        return f"{what} Say otherwise in your next turn to withdraw{'' if accepted else ' it'}."
+            return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
+        return f"{what}: {terms}. Say otherwise in your next turn to {withdraw}."
 
     def lines(self, side: int) -> list[str]:
         """The spoken lines of a side."""

@@ -193,6 +193,12 @@ def _effects(change: _Change) -> list[Effect]:
     if isinstance(change, Changed):
         declined = change.table == "requests" and fields.get("status") == "declined"
         return [Effect("declined request", change.where)] if declined else []
+    return _sent(change)
+
+
+def _sent(change: Added) -> list[Effect]:
+    """The effects of a new row, on those who are told of it."""
+    fields = change.fields
     if change.table == "events":
         told = {name: fields.get(name, "") for name in ("title", "start", "end", "place")}
         return [
