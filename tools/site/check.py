@@ -1,4 +1,4 @@
-"""What a finished site must be: no link to nowhere, and nothing loaded from another host."""
+"""What a finished site must be: no link to nowhere, nothing from another host, no heavy page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 LOADED_LINKS = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", "dns-prefetch"}
+SCROLLING = {"table-wrapper", "signals", "indextable", "domainindex-table"}
+"""Classes in which a table that is wider than the screen scrolls or is stacked."""
+HEAVIEST = 200_000
+"""The most bytes of a page."""
 
 
 class Page(HTMLParser):
-    """The targets, links and loaded files of a page, and images without a text."""
+    """The targets, links and loaded files of a page; its images without a text, its loose tables."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -23,6 +27,8 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.without_alt: list[str] = []
+        self.loose_tables = 0
+        self._around: list[set[str]] = []
         self.feed(text)
 
     def has(self, fragment: str) -> bool:
@@ -41,10 +47,19 @@ class Page(HTMLParser):
             self.loaded.append(given[LOADED[tag]])
         if tag == "img" and not given.get("alt"):
             self.without_alt.append(given.get("src", ""))
+        if tag in {"div", "table"}:
+            self._around.append(set(given.get("class", "").split()))
+        if tag == "table" and not SCROLLING & set().union(*self._around):
+            self.loose_tables += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note what is around the next tags."""
+        if tag in {"div", "table"} and self._around:
+            self._around.pop()
 
 
 def problems(site: Path) -> list[str]:
-    """One line for each broken link, file of another host, or image without a text."""
+    """One line for each broken link, file of another host, image without a text, and so on."""
     pages = {
         path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")
     }
@@ -53,6 +68,10 @@ def problems(site: Path) -> list[str]:
         name = path.relative_to(site.resolve())
         found += [f"{name}: image without alt: {src}" for src in page.without_alt]
         found += [f"{name}: loads {url}" for url in page.loaded if urlsplit(url).netloc]
+        if page.loose_tables:
+            found.append(f"{name}: {page.loose_tables} tables that do not scroll by themselves")
+        if (weight := path.stat().st_size) > HEAVIEST:
+            found.append(f"{name}: {weight:,} bytes, more than {HEAVIEST:,}; split it")
         for url in {*page.links, *page.loaded}:
             parts = urlsplit(url)
             if parts.scheme or parts.netloc:
