@@ -28,7 +28,7 @@ exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
-myst_dmath_allow_space = myst_dmath_allow_digits = False  # $40 is an amount
+myst_dmath_allow_space = False  # $40 and $45 are amounts
 html_math_renderer = "mathml"
 myst_html_meta = {
     "description": "Gymnasium environments for language-model agents, turn-level credit "

@@ -31,7 +31,9 @@ def slug(heading):
 
 @cache
 def fragments(page):
-    text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^( *)```.*?^\1```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     found, seen = set(re.findall(r'<a (?:id|name)="([^"]+)"', text)), {}
     for heading in re.findall(r"^#{1,6} (.*)$", text, re.MULTILINE):
         name = slug(heading)

@@ -85,21 +85,6 @@ def test_no_run_no_page(tmp_path):
         report.write(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking"):
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-dev-shm-usage")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver") or "chromedriver")
-    driver = webdriver.Chrome(options, service)
-    yield driver
-    driver.quit()
-
-
 needs_browser = [
     pytest.mark.browser,
     pytest.mark.skipif(

@@ -14,12 +14,13 @@ LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vide
 LOADED_LINKS = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", "dns-prefetch"}
 SCROLLING = {"table-wrapper", "signals", "indextable", "domainindex-table"}
 """Classes in which a table that is wider than the screen scrolls or is stacked."""
+VERBATIM = {"code", "pre", "script", "style"}
 HEAVIEST = 200_000
 """The most bytes of a page."""
 
 
 class Page(HTMLParser):
-    """The targets, links and loaded files of a page; its images without a text, its loose tables."""
+    """The targets, links and loaded files of a page, and what is wrong within it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -27,8 +28,11 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.without_alt: list[str] = []
+        self.weight = len(text.encode())
         self.loose_tables = 0
+        self.latex: list[str] = []
         self._around: list[set[str]] = []
+        self._verbatim = 0
         self.feed(text)
 
     def has(self, fragment: str) -> bool:
@@ -51,27 +55,40 @@ class Page(HTMLParser):
             self._around.append(set(given.get("class", "").split()))
         if tag == "table" and not SCROLLING & set().union(*self._around):
             self.loose_tables += 1
+        self._verbatim += tag in VERBATIM
 
     def handle_endtag(self, tag: str) -> None:
-        """Note what is around the next tags."""
+        """Note what is around the next tags and texts."""
+        self._verbatim -= tag in VERBATIM
         if tag in {"div", "table"} and self._around:
             self._around.pop()
 
+    def handle_data(self, data: str) -> None:
+        """Note commands of LaTeX, which a formula that was not converted shows."""
+        if not self._verbatim:
+            self.latex += re.findall(r"\\[a-zA-Z]{2,}", data)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the page by itself."""
+        found = [f"image without alt: {src}" for src in self.without_alt]
+        found += [f"loads {url}" for url in self.loaded if urlsplit(url).netloc]
+        found += [f"shows {command}, a formula was not converted" for command in self.latex]
+        if self.loose_tables:
+            found.append(f"{self.loose_tables} tables that do not scroll by themselves")
+        if self.weight > HEAVIEST:
+            found.append(f"{self.weight:,} bytes, more than {HEAVIEST:,}; split it")
+        return found
+
 
 def problems(site: Path) -> list[str]:
-    """One line for each broken link, file of another host, image without a text, and so on."""
+    """One line for each broken link, file of another host, or problem of a page by itself."""
     pages = {
         path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")
     }
     found = []
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
-        found += [f"{name}: image without alt: {src}" for src in page.without_alt]
-        found += [f"{name}: loads {url}" for url in page.loaded if urlsplit(url).netloc]
-        if page.loose_tables:
-            found.append(f"{name}: {page.loose_tables} tables that do not scroll by themselves")
-        if (weight := path.stat().st_size) > HEAVIEST:
-            found.append(f"{name}: {weight:,} bytes, more than {HEAVIEST:,}; split it")
+        found += [f"{name}: {wrong}" for wrong in page.problems()]
         for url in {*page.links, *page.loaded}:
             parts = urlsplit(url)
             if parts.scheme or parts.netloc:
