@@ -15,6 +15,8 @@ LOADED_LINKS = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", 
 SCROLLING = {"table-wrapper", "signals", "indextable", "domainindex-table"}
 """Classes in which a table that is wider than the screen scrolls or is stacked."""
 VERBATIM = {"code", "pre", "script", "style"}
+UNCONVERTED = r"\$[^$]*\\[a-zA-Z]+|^\\[a-zA-Z]+"
+"""A command of LaTeX in a formula that was not found, or alone, as the converter leaves it."""
 HEAVIEST = 200_000
 """The most bytes of a page."""
 
@@ -66,7 +68,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Note commands of LaTeX, which a formula that was not converted shows."""
         if not self._verbatim:
-            self.latex += re.findall(r"\\[a-zA-Z]{2,}", data)
+            self.latex += re.findall(UNCONVERTED, data)
 
     def problems(self) -> list[str]:
         """What is wrong with the page by itself."""
