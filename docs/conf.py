@@ -57,6 +57,7 @@ html_css_files = ["site.css"]
 html_js_files = [("drawers.js", {"defer": "defer"}), ("scrolling.js", {"defer": "defer"})]
 html_show_sphinx = False
 html_copy_source = False
+highlight_language = "text"  # commands and output, where a block names no language
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_exclude = ".linenos, .gp, .go"

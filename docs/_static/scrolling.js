@@ -1,5 +1,5 @@
 // What is wider than its place scrolls sideways by itself: it gets a name, and a key can reach it.
-// The style sheet shows a hint above what has the class `scrolls`.
+// The style sheet shows a hint above what has the class `scrolls`; a narrow first column stays.
 const boxes = document.querySelectorAll(
   ".table-wrapper, .signals, .math-wrapper, .picture, .highlight pre, p:has(> img[src$='.svg'])",
 );
@@ -14,6 +14,9 @@ const kind = (box) => (box.matches("pre") ? "code" : box.querySelector("table") 
 const mark = (box) => {
   const wide = box.scrollWidth > box.clientWidth + 1;
   box.classList.toggle("scrolls", wide);
+  const first = box.querySelector("tbody > tr > :first-child");
+  const narrow = first && first.offsetWidth < 0.45 * box.clientWidth;
+  box.classList.toggle("pinned", Boolean(wide && narrow));
   if (!wide || box.hasAttribute("tabindex")) return;
   box.tabIndex = 0;
   box.setAttribute("role", "region");
