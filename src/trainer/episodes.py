@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agent_envs.contract import encodable
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -178,7 +179,9 @@ def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
         for turn, step in enumerate(episode.steps):
             cells = {name: getattr(step, name) for name in _STEP}
             cells["images"] = [image._asdict() for image in step.images]
-            yield {**head, **cells, "episode": index, "turn": turn}
+            row = {**head, **cells, "episode": index, "turn": turn}
+            # Worlds of others may report text that has no UTF-8.
+            yield {k: encodable(v) if isinstance(v, str) else v for k, v in row.items()}
 
 
 def _schema() -> pa.Schema:

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON line for each step, TensorBoard, and a progress bar.
+"""The log of a run: one JSON line and one printed line for each step, TensorBoard, a progress bar.
 
 `trainer.trackers` copies the lines to other libraries.
 
@@ -37,7 +37,6 @@ CLOCKS = ("seconds", "tokens_per_second", "time")
 WARNINGS = "warnings.jsonl"
 """File of a run with its warnings."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
-_QUIET = 10.0  # seconds between two lines of progress without a terminal
 
 
 class MetricsError(ValueError):
@@ -110,13 +109,12 @@ class Metrics:
         self._trackers = trackers
         self._totals = dict(totals)
         self._bars: dict[str, Any] = {}
-        self._said = -math.inf
         self._since = time.monotonic()  # of the last line
         self._pace: dict[str, tuple[int, float]] = {}  # steps of a stage here, and their seconds
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed}/{task.total} {task.fields[shown]}"),
+            TextColumn("{task.completed}/{task.total}"),
             _Remaining(),
             console=self.console,
             disable=not self.console.is_terminal,
@@ -187,14 +185,11 @@ class Metrics:
         left = (self._totals[stage] - done) * seconds / steps
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(
-                stage, total=self._totals[stage], shown="", completed=done - 1, end=now
+                stage, total=self._totals[stage], completed=done - 1, end=now
             )
-        self._progress.update(self._bars[stage], completed=done, shown=shown, end=now + left)
-        due = time.monotonic() - self._said >= _QUIET or done == self._totals[stage]
-        if not self.console.is_terminal and due:
-            self._said = time.monotonic()
-            eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
-            self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+        self._progress.update(self._bars[stage], completed=done, end=now + left)
+        eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
+        self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
 
 
 class _Remaining(ProgressColumn):

@@ -261,7 +261,7 @@ class _Run:
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
-        self.contended, self.failed = False, 0.0
+        self.contended, self.failed, self.measured = False, 0.0, ""
 
     def go(self, log: Metrics | Silent) -> None:
         """Run all remaining steps."""
@@ -510,7 +510,7 @@ class _Run:
         parallel.first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
-        self.log.say(f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}")
+        self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
         return {
             "eval_success": result.overall.rate,
             "eval_valid": result.valid,
@@ -535,6 +535,9 @@ class _Run:
         if any(used.values()):
             values |= used
         self.log.log(self.step, stage, done, values)
+        if self.measured:  # the evaluation of a step is printed after its own line
+            self.log.say(self.measured)
+            self.measured = ""
 
     def _due(self, every: int, *always: int) -> bool:
         return self.step in always or (every > 0 and self.step % every == 0)

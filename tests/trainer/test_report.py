@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from agent_envs.panels import Panel
-from trainer import provenance, recipe, report
-from trainer.report import curves, pace
+from trainer import metrics, provenance, recipe, report
+from trainer.report import curves, pace, records
 
 from .run_folders import run_folder
 
-ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+ATTACK = (
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)></details></table></main>"
+    "{{ 7 * 7 }}&lt;b&gt;\u202egnp\u2066\x1b[2J\x07" + "x" * 5000
+)
+"""Markup, a template, marks of writing direction, control sequences and a very long word."""
 
 
 CONTRAST = """
@@ -80,24 +84,34 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
     assert "Sample episodes" not in text
 
 
+def test_a_run_that_was_cut_short_has_a_page(tmp_path):
+    folder = run_folder(tmp_path)
+    log = metrics.read(folder / "metrics.jsonl")[:6]  # one step after the warm start
+    timed = [line | {"time": 10.0 * line["step"], "kl": 0.25} for line in log]
+    lines = "".join(json.dumps(line) + "\n" for line in timed)
+    (folder / "metrics.jsonl").write_text(lines + '{"step": 7, "sta')
+    text = report.render(folder)
+    total = records.total_steps(records.read_config(folder)[1])
+    assert "not complete" in text
+    assert f"<b>6 of {total}</b>" in text
+    assert metrics.duration(10.0 * (total - 6)) + " more at this pace" in text
+    assert "Unchanged so far: KL to the reference, nats: 0.25" in text  # a value without a curve
+
+
+def test_values_of_one_step_are_listed_without_a_curve():
+    line = {"step": 4, "stage": "rl", "clip_fraction": 0.25, "grad_norm": 2.0}
+    made, constant = curves.parts([line])["Update"]
+    assert made == []
+    assert constant == ["Tokens clipped: 25.0%", "Norm of the gradient: 2"]
+
+
+def test_a_wide_group_says_that_it_scrolls(page):
+    assert "2 rollouts: scroll the table sideways" in page.read_text()
+
+
 def test_no_run_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.toml is missing"):
         report.write(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking"):
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-dev-shm-usage")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver") or "chromedriver")
-    driver = webdriver.Chrome(options, service)
-    yield driver
-    driver.quit()
 
 
 needs_browser = [
@@ -134,6 +148,8 @@ class TestInABrowser:
         assert browser.title == "alfworld-mgr-pocket – run report"
         shown = browser.find_element("css selector", ".group").text
         assert shown.count("<script>") >= 12  # observation and reply of every turn
+        assert "{{ 7 * 7 }}&lt;b&gt;\ufffdgnp\ufffd\ufffd[2J\ufffd" in shown
+        assert browser.execute_script("return document.body.children.length") == 1  # main is whole
         assert browser.find_elements("css selector", "script, img, [onerror]") == []
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []
 

@@ -101,11 +101,11 @@ def _dots(part: SubFigure, ranked: Sequence[Result]) -> None:
     values.tick_params(length=0)
     values.spines["right"].set_visible(False)
     _title(part, "Held-out success, 95% interval")
-    axes.set_xlabel(
+    compared = (
         f"○ and dashed line: {BASELINE}. Green: above it, purple: below it "
-        f"(p < {_SIGNIFICANT}, not corrected).\nOrange: before training.",
-        fontsize=8.5,
+        f"(p < {_SIGNIFICANT}, not corrected).\n"
     )
+    axes.set_xlabel(f"{compared if base is not None else ''}Orange: before training.", fontsize=8.5)
 
 
 def _colour(result: Result) -> str:
@@ -142,9 +142,8 @@ def _multiples(part: SubFigure, found: Curves, key: str) -> None:
     titles = {name: title for known in PARTS.values() for name, title in known.items()}
     name = "Success" if key == "success" else titles.get(key, key)
     _title(part, f"{name} in training, mean of {SMOOTH} steps")
-    part.supxlabel(
-        f"rollouts. Band: range of the seeds. Dashed: {BASELINE}.", fontsize=8.5, color=SOFT
-    )
+    dashed = f" Dashed: {BASELINE}." if BASELINE in found else ""
+    part.supxlabel(f"rollouts. Band: range of the seeds.{dashed}", fontsize=8.5, color=SOFT)
 
 
 def _few(count: int) -> Any:
