@@ -69,11 +69,16 @@ def call(name, *given):
     if done == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return done
+def framed(body, token=None):
+    token = world()._token if token is None else token
+    return len(body).to_bytes(4, "big") + token + body
+def world():
+    return next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
 FACTS["open"] = [n for n in range(3, 16) if libc.write(n, b"", 0) == 0]
 FACTS["own"] = FACTS["open"][0]
 for name, code in ATTEMPTS.items():
     place = dict(modules=modules, os=os, sys=sys, ctypes=ctypes, socket=socket, libc=libc,
-                 call=call, json=json, FACTS=FACTS, __name__="attack")
+                 call=call, json=json, FACTS=FACTS, framed=framed, world=world, __name__="attack")
     try:
         exec(code, place)
     except BaseException as error:
@@ -534,31 +539,26 @@ SEND = "data = {}\nfor n in range(3, 16):\n  try: os.write(n, data)\n  except OS
 WIRE = {
     "noise": "b'x' * 64",
     "a length and no more": "b'\\xff' * 4",
-    "the longest": "(4_000_000).to_bytes(4, 'big') + b'[' * 4_000_000",
-    "too long": "(4_000_001).to_bytes(4, 'big')",
-    "empty": "bytes(4)",
-    "an empty list": "b'\\0\\0\\0\\2[]'",
-    "null": "b'\\0\\0\\0\\4null'",
-    "a number": "b'\\0\\0\\0\\x015'",
-    "a text": "b'\\0\\0\\0\\x08\"output\"'",
-    "an output alone": "b'\\0\\0\\0\\x0d{\"output\": 1}'",
-    "no text": "b'\\0\\0\\0\\x02\\xff\\xff'",
-    "half a letter": "b'\\0\\0\\0\\x08\"\\\\ud800\"'",
-    "a large number": "(9000).to_bytes(4, 'big') + b'9' * 9000",
-    "not a number": "b'\\0\\0\\0\\x0e{\"call\": [NaN]}'",
-    "a call of nothing": "b'\\0\\0\\0\\x0c{\"call\": []}'",
-    "a call of numbers": "b'\\0\\0\\0\\x11{\"call\": [1,2,3]}'",
-    "a call of lists": "b'\\0\\0\\0\\x16{\"call\": [[],{},[[]]]}'.ljust(26)",
+    "the longest": "framed(b'[' * 4_000_000)",
+    "too long": "(4_000_001).to_bytes(4, 'big') + framed(b'')[4:]",
+    "empty": "framed(b'')",
+    "an empty list": "framed(b'[]')",
+    "null": "framed(b'null')",
+    "a number": "framed(b'5')",
+    "a text": "framed(b'\"output\"')",
+    "an output alone": "framed(b'{\"output\": 1}')",
+    "no text": "framed(b'\\xff\\xff')",
+    "half a letter": "framed(b'\"\\ud800\"')",
+    "a large number": "framed(b'9' * 9000)",
+    "not a number": "framed(b'{\"call\": [NaN]}')",
+    "a call of nothing": "framed(b'{\"call\": []}')",
+    "a call of numbers": "framed(b'{\"call\": [1,2,3]}')",
+    "a call of lists": "framed(b'{\"call\": [[],{},[[]]]}')",
     "a call of an inner name": (
-        "(lambda b: len(b).to_bytes(4, 'big') + b)"
-        '(b\'{"call": ["notes", "__init__", {"self": 1}]}\')'
+        "framed(b'{\"call\": [\"notes\", \"__init__\", {\"self\": 1}]}')"
     ),
-    "many calls": (
-        '(lambda b: 999 * (len(b).to_bytes(4, \'big\') + b))(b\'{"call": ["a", "b", {}]}\')'
-    ),
-    "two answers": (
-        '(lambda b: 2 * (len(b).to_bytes(4, \'big\') + b))(b\'{"output": "", "variables": ""}\')'
-    ),
+    "many calls": "999 * framed(b'{\"call\": [\"a\", \"b\", {}]}')",
+    "two answers": "2 * framed(b'{\"output\": \"\", \"variables\": \"\"}')",
 }
 LOOPS = {
     "for ever": "while True: pass",

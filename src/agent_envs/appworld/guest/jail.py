@@ -16,10 +16,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.guest import ends, syscalls
 
-MEMORY = 256 * 2**20
-CPU = 3600  # CPU seconds of a whole interpreter; its world limits each execution
 NOBODY = 65_534
 
 _MOUNT, _IPC, _USER, _PID, _NET = 0x2_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
@@ -142,14 +140,16 @@ class Cells:
 def drop() -> dict[str, str]:
     """Give up user, capabilities, keys, resources and system calls permanently."""
     for limit, value in {
-        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_AS: ends.MEMORY,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: CPU,
+        resource.RLIMIT_CPU: ends.CPU,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: 16,
         resource.RLIMIT_NPROC: 0,
     }.items():
-        resource.setrlimit(limit, (value, value))
+        _, most = resource.getrlimit(limit)
+        most = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(limit, (most, most))
     _become_nobody()
     libc = _libc()
     if hasattr(libc, "prctl"):

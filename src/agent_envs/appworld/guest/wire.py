@@ -1,4 +1,8 @@
-"""Messages between a world and its interpreter: JSON after a length of four bytes."""
+"""Messages between a world and its interpreter: four bytes of length, a token, and JSON.
+
+Each message of the world has a new random token, and the answer must return it. So the interpreter
+cannot send an answer before it was asked. Tokens are no part of messages, and are never stored.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ if TYPE_CHECKING:
     import socket
 
 LONGEST = 4_000_000  # bytes of a message
+TOKEN = 16  # bytes
 
 
-def send(channel: socket.socket, message: Any, deadline: float | None = None) -> None:
+def send(channel: socket.socket, message: Any, token: bytes, deadline: float | None = None) -> None:
     """Send `message`, before `deadline` on the monotonic clock if one is given.
 
     Raises:
@@ -23,21 +28,31 @@ def send(channel: socket.socket, message: Any, deadline: float | None = None) ->
     if len(body) > LONGEST:
         raise ValueError(f"a message of {len(body)} bytes is longer than {LONGEST}")
     _wait_until(channel, deadline)
-    channel.sendall(len(body).to_bytes(4, "big") + body)
+    channel.sendall(len(body).to_bytes(4, "big") + token + body)
 
 
-def receive(channel: socket.socket, deadline: float | None = None) -> Any:
-    """The next message, before `deadline` on the monotonic clock if one is given.
+def receive(channel: socket.socket, deadline: float | None = None) -> tuple[bytes, bytes]:
+    """The token and the JSON of the next message, before `deadline` if one is given.
 
     Raises:
         EOFError: The other side closed the socket. TimeoutError: It is late.
         ValueError: The data is not a message.
     """
-    size = int.from_bytes(_exactly(channel, 4, deadline), "big")
+    head = _exactly(channel, 4 + TOKEN, deadline)
+    size = int.from_bytes(head[:4], "big")
     if size > LONGEST:
         raise ValueError(f"a message of {size} bytes is longer than {LONGEST}")
+    return head[4:], _exactly(channel, size, deadline)
+
+
+def parsed(body: bytes) -> Any:
+    """The message of its JSON.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
     try:
-        return json.loads(_exactly(channel, size, deadline))
+        return json.loads(body)
     except RecursionError as error:
         raise ValueError("a message is nested too deeply") from error
 
