@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 _MALFORMED = "it sent what is no call"
-_NOT_DUE = "it sent a message before it was asked"
+_NOT_DUE = "it sent a message that was not asked for"
 _STARTING = 60.0  # seconds that an interpreter may take to start
 
 

@@ -17,7 +17,7 @@ import threading
 import warnings
 import weakref
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,13 +81,7 @@ class Warden:
 
     def __init__(self) -> None:
         try:
-            ours, theirs = socket.socketpair()
-            self._control = ours
-            with theirs, _empty_folder() as root:
-                self._process = _start(theirs, root)
-                self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
-                ours.settimeout(_STARTING)
-                told = ours.recv(8192)
+            told = self._started()
         except TimeoutError as error:
             raise SandboxError(
                 f"the sandbox's warden did not start within {_STARTING:g} seconds"
@@ -101,11 +95,24 @@ class Warden:
             raise _refused("a process to the sandbox's warden", report["errno"])
         if not report:
             raise SandboxError(
-                f"the sandbox's warden did not start ({sys.executable}): it ended with exit status "
-                f"{self._process.wait(_STARTING)}; its error is above"
+                f"the sandbox's warden did not start ({sys.executable}): it ended before it was "
+                "ready; its own error is on the standard error stream"
             )
         self.enforced: dict[str, bool] = report["enforced"]
         self.lacking = {layer: why for layer, why in report["refused"].items() if why}
+
+    def _started(self) -> bytes:
+        """Start it: its report."""
+        with _empty_folder() as root:
+            ours, theirs = socket.socketpair()
+            with theirs, ExitStack() as failed:
+                failed.callback(ours.close)
+                self._process = _start(theirs, root)
+                failed.pop_all()
+            self._control = ours
+            self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
+            ours.settimeout(_STARTING)
+            return ours.recv(8192)
 
     @property
     def pid(self) -> int:
