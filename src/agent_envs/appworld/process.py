@@ -12,13 +12,12 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.appworld.guest.ends import End
 from agent_envs.appworld.guest.wire import TOKEN, parsed, receive, send
 from agent_envs.appworld.sandbox import SandboxError, Warden
 
 if TYPE_CHECKING:
     import socket
-
-    from agent_envs.appworld.guest.ends import End
 
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 _MALFORMED = "it sent what is no call"
@@ -56,7 +55,7 @@ class Process:
     """
 
     def __init__(self, by: Warden, opening: dict[str, str]) -> None:
-        self._warden, self.owner = by, os.getpid()
+        self._warden, self.owner, self._end = by, os.getpid(), End(0)
         self.channel, self.number = by.start()
         self._finalizer = weakref.finalize(self, _forget, self.owner, by, self.channel, self.number)
         try:
@@ -111,10 +110,10 @@ class Process:
 
     def end(self) -> End:
         """End it: how it ended, also if it had already ended."""
-        self._finalizer.detach()
-        end = self._warden.end(self.number)
-        self.channel.close()
-        return end
+        if self._finalizer.detach() is not None:  # once: its number can become another's
+            self._end = self._warden.end(self.number)
+            self.channel.close()
+        return self._end
 
 
 def _tell(channel: socket.socket, told: dict[str, Any], token: bytes, deadline: float) -> None:

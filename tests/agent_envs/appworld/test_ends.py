@@ -59,6 +59,11 @@ OF_THE_AGENT = {
     "small objects": ("x = 1\ny = []\nwhile True: y.append(bytes(480))", LIMIT, True),
     "memory that stays full": (FULL, "Execution successful.", True),
     "a reply without room": (f"{ROOM}apis.a.b()", f"{ENDED} (out of memory: {LIMIT}).", False),
+    "a result without room": (
+        f"{ESCAPE}modules['json'].dumps = lambda *given: bytes(10**9)",
+        f"{ENDED} (out of memory: {LIMIT}).",
+        False,
+    ),
     "a crash in C with full memory": (
         f"{ESCAPE}{FULL}modules['ctypes'].string_at(1)",
         f"{ENDED} (signal SIGSEGV, out of memory: {LIMIT}).",
@@ -82,6 +87,15 @@ OF_THE_AGENT = {
         None,
     ),
     "an exit": (f"{ESCAPE}modules['os']._exit(3)", f"{ENDED} (exit status 3).", False),
+    "an exit after its result": (
+        (
+            f"{ESCAPE}for one in modules['gc'].get_objects():\n"
+            "  if type(one).__name__ == '_World':\n"
+            "    one.say({'output': '', 'variables': ''})\nmodules['os']._exit(5)"
+        ),
+        f"{ENDED} (exit status 5).",
+        False,
+    ),
     "no connection": (
         f"{ESCAPE}modules['os'].closerange(0, 16)\nwhile True: pass",
         f"{ENDED} (it closed its connection).",
