@@ -87,15 +87,6 @@ OF_THE_AGENT = {
         None,
     ),
     "an exit": (f"{ESCAPE}modules['os']._exit(3)", f"{ENDED} (exit status 3).", False),
-    "an exit after its result": (
-        (
-            f"{ESCAPE}for one in modules['gc'].get_objects():\n"
-            "  if type(one).__name__ == '_World':\n"
-            "    one.say({'output': '', 'variables': ''})\nmodules['os']._exit(5)"
-        ),
-        f"{ENDED} (exit status 5).",
-        False,
-    ),
     "no connection": (
         f"{ESCAPE}modules['os'].closerange(0, 16)\nwhile True: pass",
         f"{ENDED} (it closed its connection).",
@@ -163,6 +154,29 @@ def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
         assert interpreter.execute("print(x)", None) == "1"
         interpreter.close()
     assert len(calls) == 1
+
+
+LATE = """
+rest, os = warden.Forker._rest, warden.os
+def late(self, pid):
+    if pid in self.running:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return rest(self, pid)
+warden.Forker._rest = late
+"""
+LEAVE = """
+for one in modules["gc"].get_objects():
+    if type(one).__name__ == "_World":
+        one.say({"output": "", "variables": ""})
+modules["os"]._exit(5)
+"""
+
+
+def test_an_exit_after_the_result_fails_its_own_turn():
+    with warden_with(LATE):
+        interpreter = Interpreter(NOW, "", timeout=30)
+        assert f"{ENDED} (exit status 5)." in interpreter.execute(ESCAPE + LEAVE, None)
+        assert interpreter.journal == []
 
 
 def test_full_memory_is_an_invalid_turn():
