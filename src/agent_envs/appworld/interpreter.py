@@ -209,7 +209,8 @@ def _read(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
     try:
         if "output" in message:
             key = message["variables"]
-            return _Result(str(message["output"]), key and str(key)[:_KEY], meddles=False)
+            known = None if key is None else str(key)[:_KEY]
+            return _Result(str(message["output"]), known, meddles=False)
         if "meddles" in message:
             return None
         app, api, given = message["call"]

@@ -490,9 +490,11 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
     ("file", "part"),
     [
         ("test_sandbox.py", "by_the_kernel or nobody or ordinary_user"),
+        ("test_attacks.py", "sent_before or between or no_key"),
         pytest.param("test_attacks.py", "held or left or alone", marks=pytest.mark.long),
         pytest.param("test_sandbox.py", "test", marks=pytest.mark.long),
         pytest.param("test_attacks.py", "test", marks=pytest.mark.long),
+        pytest.param("test_ends.py", "test", marks=pytest.mark.long),
     ],
 )
 def test_all_of_this_as_an_ordinary_user(file, part):
