@@ -642,7 +642,7 @@ while True:
     talk.hear()
 """
 KEYS = {
-    "a function's globals": "modules = re.compile.__globals__['enum'].sys.modules",
+    "a function's globals": "modules = re.search.__globals__['enum'].sys.modules",
     "subclasses of object": (
         "kinds = {kind.__name__: kind for kind in object.__subclasses__()}\n"
         "modules = kinds['_wrap_close'].__init__.__globals__['sys'].modules"
@@ -657,48 +657,48 @@ KEYS = {
         "modules = frame.f_back.f_globals['sys'].modules"
     ),
     "format fields": (
-        "found, _ = string.Formatter().get_field('0.__globals__[enum].sys', (re.compile,), {})\n"
+        "found, _ = string.Formatter().get_field('0.__globals__[enum].sys', (re.search,), {})\n"
         "modules = found.modules"
     ),
     "the object of an error": (
-        "try: '{0.__globals__[enum].zz}'.format(re.compile)\n"
+        "try: '{0.__globals__[enum].zz}'.format(re.search)\n"
         "except AttributeError as error: modules = error.obj.sys.modules"
     ),
     "the object of an error, by a pattern": (
-        "try: '{0.__globals__[enum].zz}'.format(re.compile)\n"
+        "try: '{0.__globals__[enum].zz}'.format(re.search)\n"
         "except AttributeError as error:\n"
         "  match error:\n    case AttributeError(obj=found): modules = found.sys.modules"
     ),
-    "a name made by code": "modules = getattr(re.compile, '__glo' + 'bals__')['enum'].sys.modules",
+    "a name made by code": "modules = getattr(re.search, '__glo' + 'bals__')['enum'].sys.modules",
     "a mapped getattr": (
-        "modules = [*map(getattr, [re.compile], ['__glo' + 'bals__'])][0]['enum'].sys.modules"
+        "modules = [*map(getattr, [re.search], ['__glo' + 'bals__'])][0]['enum'].sys.modules"
     ),
     "a reduced getattr": (
-        "modules = functools.reduce(getattr, ['__glo' + 'bals__'], re.compile)['enum'].sys.modules"
+        "modules = functools.reduce(getattr, ['__glo' + 'bals__'], re.search)['enum'].sys.modules"
     ),
-    "attrgetter": "modules = operator.attrgetter('__globals__')(re.compile)['enum'].sys.modules",
+    "attrgetter": "modules = operator.attrgetter('__globals__')(re.search)['enum'].sys.modules",
     "methodcaller": (
-        "found = operator.methodcaller('__getattribute__', '__globals__')(re.compile)\n"
+        "found = operator.methodcaller('__getattribute__', '__globals__')(re.search)\n"
         "modules = found['enum'].sys.modules"
     ),
-    "eval": "modules = eval('re.compile.__glo' + 'bals__')['enum'].sys.modules",
-    "exec": "exec('modules = re.compile.__glo' + 'bals__[\"enum\"].sys.modules')",
+    "eval": "modules = eval('re.search.__glo' + 'bals__')['enum'].sys.modules",
+    "exec": "exec('modules = re.search.__glo' + 'bals__[\"enum\"].sys.modules')",
     "type hints": (
-        "found = []\nclass A:\n  x: 'found.append(re.compile.__glob' 'als__)'\n"
+        "found = []\nclass A:\n  x: 'found.append(re.search.__glob' 'als__)'\n"
         "typing.get_type_hints(A)\nmodules = found[0]['enum'].sys.modules"
     ),
     "a forward reference": (
-        "found = []\nhint = typing.ForwardRef('found.append(re.compile.__glob' 'als__)')\n"
+        "found = []\nhint = typing.ForwardRef('found.append(re.search.__glob' 'als__)')\n"
         "hint._evaluate(globals(), {}, recursive_guard=frozenset())\n"
         "modules = found[0]['enum'].sys.modules"
     ),
     "a match pattern": (
-        "match re.compile:\n  case object(__globals__=found): modules = found['enum'].sys.modules"
+        "match re.search:\n  case object(__globals__=found): modules = found['enum'].sys.modules"
     ),
     "a pattern's own names": (
         "kind = type('M', (type,), {'__instance' + 'check__': lambda *given: True})\n"
         "kind = kind('A', (), {'__match' + '_args__': ('__glo' + 'bals__',)})\n"
-        "match re.compile:\n  case kind(found): modules = found['enum'].sys.modules"
+        "match re.search:\n  case kind(found): modules = found['enum'].sys.modules"
     ),
     "an import of a deep module": (
         "import inspect\nmodules = inspect.unwrap.__globals__['sys'].modules"
