@@ -55,11 +55,12 @@ class Process:
     """
 
     def __init__(self, by: Warden, opening: dict[str, str]) -> None:
-        self._warden, self.owner, self._end = by, os.getpid(), End(0)
-        self.channel, self.number = by.start()
+        self._warden, self.owner = by, os.getpid()
+        self._rests, self._end = False, End(0)
+        self.channel, self.number = by.start(opening)
         self._finalizer = weakref.finalize(self, _forget, self.owner, by, self.channel, self.number)
         try:
-            told = self.ask(opening, time.monotonic() + _STARTING)
+            told = self._answer(bytes(TOKEN), time.monotonic() + _STARTING)
         except (EndedError, NonsenseError, TimeoutError) as error:
             self.end()
             raise SandboxError(
@@ -78,18 +79,26 @@ class Process:
         token = secrets.token_bytes(TOKEN)
         try:
             _tell(self.channel, told, token, deadline)
+        except ConnectionError as error:
+            raise EndedError(self.end()) from error
+        return self._answer(token, deadline)
+
+    def _answer(self, token: bytes, deadline: float) -> Any:
+        try:
             returned, body = receive(self.channel, deadline)
             if returned != token:
                 raise NonsenseError(_NOT_DUE)
             return parsed(body)
         except ValueError as error:
             raise NonsenseError from error
-        except (EOFError, ConnectionError) as error:
+        except EOFError as error:
             raise EndedError(self.end()) from error
 
     def wake(self) -> None:
-        """Let it run; if it ended, `ask` raises."""
-        self._warden.wake(self.number)
+        """Let it run, if it rests; if it ended, `ask` raises."""
+        if self._rests:
+            self._warden.wake(self.number)
+            self._rests = False
 
     def rest(self) -> None:
         """Stop it until `wake`.
@@ -99,6 +108,7 @@ class Process:
         """
         if not self._warden.rest(self.number):
             raise EndedError(self.end())
+        self._rests = True
         self.channel.settimeout(0)
         try:
             self.channel.recv(1)  # also the end of the connection: the process is there

@@ -124,8 +124,8 @@ class Warden:
         """Whether it runs and answers."""
         return not self._silent and self._process.poll() is None
 
-    def start(self) -> tuple[socket.socket, int]:
-        """A new interpreter: its socket and its number.
+    def start(self, opening: dict[str, str]) -> tuple[socket.socket, int]:
+        """A new interpreter, for a time and a seed: its socket and its number.
 
         Raises:
             SandboxError: The warden is gone, or the machine has no room for a process.
@@ -135,7 +135,7 @@ class Warden:
         except OSError as error:
             raise _refused("a socket for an interpreter", error.errno or 0) from error
         with theirs:
-            number = self._ask("start", 0, theirs)
+            number = self._ask("start", opening, theirs)
         if isinstance(number, dict):
             ours.close()
             raise _refused("a process for an interpreter", number["errno"])
@@ -181,21 +181,21 @@ class Warden:
         """End it and all its interpreters."""
         self._finalizer()
 
-    def _ask(self, what: str, number: int, given: socket.socket | None = None) -> Any:
+    def _ask(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
         try:
             with self._lock:
-                return self._told(what, number, given)
+                return self._told(what, given, sent)
         finally:
             self._clear()
 
-    def _told(self, what: str, number: int, given: socket.socket | None = None) -> Any:
+    def _told(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
         """The answer to a request; needs the lock."""
         gone = "the sandbox's warden was killed, or is not answering; reset() starts another"
         if self._silent:
             raise SandboxError(gone)
-        sent = [given.fileno()] if given else []
+        numbers = [sent.fileno()] if sent else []
         try:
-            socket.send_fds(self._control, [json.dumps({what: number}).encode()], sent)
+            socket.send_fds(self._control, [json.dumps({what: given}).encode()], numbers)
             return json.loads(self._control.recv(1024))
         except (OSError, ValueError) as error:
             self._silent = True

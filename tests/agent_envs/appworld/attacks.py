@@ -845,7 +845,7 @@ def runs_on(code: str) -> bool:
     there = own in below(warden().pid)
     state = Path(f"/proc/{own}/stat").read_text().rpartition(") ")[2][0] if there else "ended"
     interpreter.close()
-    return state not in ("T", "ended") or not ("forged" in output or "not asked for" in output)
+    return state not in ("T", "ended") or not ("forged" in output or "ended" in output)
 
 
 def below(pid: int) -> list[int]:

@@ -75,10 +75,9 @@ class _World:
         return self.hear()
 
 
-def serve(channel: socket.socket, confine: Callable[[], object]) -> None:
+def serve(channel: socket.socket, opening: dict[str, str], confine: Callable[[], object]) -> None:
     """Run code from the socket until it is closed, in a process that `confine` restricts."""
     world = _World(channel)
-    opening = world.hear()
     try:
         confine()
     except (MemoryError, OSError, ValueError) as error:

@@ -43,9 +43,9 @@ def main(control: int, root: str) -> None:
 class Forker:
     """Forks interpreters and stops them while they have nothing to do.
 
-    A request is an object with one key: `{"start": 0}`, with a socket, or "rest", "wake" or "end"
-    with the number of an interpreter. The answer is the number, or what the method returns; or
-    `{"errno": ...}` if the machine refuses a process.
+    A request is an object with one key: "start", with the time and seed of an interpreter, and its
+    socket; or "rest", "wake" or "end", with its number. The answer to "start" is the number, or
+    `{"errno": ...}` if the machine refuses a process; to others it is what the method returns.
     """
 
     def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
@@ -58,17 +58,17 @@ class Forker:
         """Answer requests until the socket is closed."""
         ways = {"rest": self._rest, "wake": self._wake, "end": self._end}
         while True:
-            message, sockets, _, _ = socket.recv_fds(self.control, 1024, 1)
+            message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
             if not message:
                 break
             self._reap()
-            ((what, pid),) = json.loads(message).items()
-            answer = self._start(sockets) if what == "start" else ways[what](pid)
+            ((what, given),) = json.loads(message).items()
+            answer = self._start(given, sockets) if what == "start" else ways[what](given)
             self.control.send(json.dumps(answer).encode())
         for pid in self.running:
             os.kill(pid, signal.SIGKILL)
 
-    def _start(self, sockets: list[int]) -> int | dict[str, int | None]:
+    def _start(self, opening: dict[str, str], sockets: list[int]) -> int | dict[str, int | None]:
         if not sockets:  # the kernel dropped it
             return {"errno": errno.EMFILE}
         (channel,) = sockets
@@ -76,7 +76,7 @@ class Forker:
         def interpret() -> None:
             self.control.close()
             os.dup2(1, 2)  # close the trainer's files
-            run.serve(socket.socket(fileno=channel), jail.drop)
+            run.serve(socket.socket(fileno=channel), opening, jail.drop)
 
         try:
             pid = _forked(self.cells, interpret)

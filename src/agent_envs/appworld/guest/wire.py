@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LONGEST = 4_000_000  # bytes of a message
 TOKEN = 16  # bytes
+_HEAD = 4 + TOKEN
 
 
 def send(channel: socket.socket, message: Any, token: bytes, deadline: float | None = None) -> None:
@@ -36,13 +37,19 @@ def receive(channel: socket.socket, deadline: float | None = None) -> tuple[byte
 
     Raises:
         EOFError: The other side closed the socket. TimeoutError: It is late.
-        ValueError: The data is not a message.
+        ValueError: The data is not one message.
     """
-    head = _exactly(channel, 4 + TOKEN, deadline)
-    size = int.from_bytes(head[:4], "big")
-    if size > LONGEST:
-        raise ValueError(f"a message of {size} bytes is longer than {LONGEST}")
-    return head[4:], _exactly(channel, size, deadline)
+    data, wanted = bytearray(), _HEAD
+    while len(data) < wanted:
+        data += _part(channel, deadline)
+        if len(data) >= _HEAD:
+            size = int.from_bytes(data[:4], "big")
+            if size > LONGEST:
+                raise ValueError(f"a message of {size} bytes is longer than {LONGEST}")
+            wanted = _HEAD + size
+    if len(data) > wanted:
+        raise ValueError("there is more than one message")
+    return bytes(data[4:_HEAD]), bytes(data[_HEAD:])
 
 
 def parsed(body: bytes) -> Any:
@@ -57,19 +64,15 @@ def parsed(body: bytes) -> Any:
         raise ValueError("a message is nested too deeply") from error
 
 
-def _exactly(channel: socket.socket, size: int, deadline: float | None) -> bytes:
-    parts = []
-    while size:
-        _wait_until(channel, deadline)
-        try:
-            part = channel.recv(min(size, 65_536))
-        except ConnectionError as error:
-            raise EOFError("the connection broke") from error
-        if not part:
-            raise EOFError("the other side is gone")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+def _part(channel: socket.socket, deadline: float | None) -> bytes:
+    _wait_until(channel, deadline)
+    try:
+        part = channel.recv(65_536)
+    except ConnectionError as error:
+        raise EOFError("the connection broke") from error
+    if not part:
+        raise EOFError("the other side is gone")
+    return part
 
 
 def _wait_until(channel: socket.socket, deadline: float | None) -> None:
