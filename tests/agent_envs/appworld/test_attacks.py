@@ -186,8 +186,11 @@ def test_no_key_is_forged(name):
 def one_of_many(channel, deadline):
     """The next message, whatever is behind it."""
     channel.settimeout(None)
-    head = channel.recv(20, socket.MSG_WAITALL)
-    return head[4:], channel.recv(int.from_bytes(head[:4], "big"), socket.MSG_WAITALL)
+    try:
+        head = channel.recv(20, socket.MSG_WAITALL)
+        return head[4:], channel.recv(int.from_bytes(head[:4], "big"), socket.MSG_WAITALL)
+    except ConnectionError as error:
+        raise EOFError from error
 
 
 def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(monkeypatch):
