@@ -22,10 +22,6 @@ HALF = 0.5**0.5
 CLOSE = 1e-4  # eps = 1e-6 is added to deviations
 
 
-def near(expected):
-    return pytest.approx(expected, abs=CLOSE)
-
-
 def made(name, turns, **options):
     return credit.make(name, **options)(turns)
 
@@ -55,21 +51,21 @@ def test_other_groups_give_a_dead_group_signal_in_reinforce_pp():
     # outcomes 1, 1 | 0, 0: mean 1/2, variance 4 (1/4) / 3 = 1/3, 0.5 / sqrt(1/3) = sqrt(3) / 2
     turns = batch([1, 1, 1, 1], [1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1])
     root = 3**0.5 / 2
-    assert made("reinforce_pp", turns) == near([root, root, -root, -root])
+    assert made("reinforce_pp", turns) == pytest.approx([root, root, -root, -root], abs=CLOSE)
 
 
 def test_lengths_do_not_weigh_in_reinforce_pp():  # 1 and 0: one value for each trajectory
-    assert made("reinforce_pp", unequal()) == near([HALF, HALF, HALF, -HALF])
+    assert made("reinforce_pp", unequal()) == pytest.approx([HALF, HALF, HALF, -HALF], abs=CLOSE)
 
 
 def test_every_turn_of_a_long_trajectory_has_the_same_grpo():
-    assert made("grpo", unequal()) == near([HALF, HALF, HALF, -HALF])
+    assert made("grpo", unequal()) == pytest.approx([HALF, HALF, HALF, -HALF], abs=CLOSE)
 
 
 def test_grpo_ignores_the_size_of_outcomes():
     # 100, 100, 400: mean 200, deviations -100, -100, 200, variance 60000 / 2, std 173.205
     turns = batch([1, 1, 1], [100.0, 100.0, 400.0], [0, 0, 0])
-    assert made("grpo", turns) == near([-0.57735, -0.57735, 1.154701])
+    assert made("grpo", turns) == pytest.approx([-0.57735, -0.57735, 1.154701], abs=CLOSE)
 
 
 def test_dr_grpo_keeps_the_size_of_outcomes():  # mean 200
@@ -93,7 +89,9 @@ def test_a_negative_outcome_in_rloo():  # -1 - 3 and 3 - (-1)
 
 def test_turn_rewards_revive_a_dead_group_in_grpo_mr():
     # 1 + (0.5 + 0.5) = 2 and 1 + 0 = 1
-    assert made("grpo_mr", dead(**implicit(0.5, 0.5, 0.0))) == near([HALF, HALF, -HALF])
+    assert made("grpo_mr", dead(**implicit(0.5, 0.5, 0.0))) == pytest.approx(
+        [HALF, HALF, -HALF], abs=CLOSE
+    )
 
 
 # the return from a turn on
@@ -118,20 +116,22 @@ def test_a_single_trajectory_has_no_turn_rloo():
 def test_a_discount_favours_the_short_trajectory_of_a_dead_group_in_kevin():
     # returns 0.5, 1 | 1: mean 5/6, deviations -1/3, 1/6, 1/6, variance (1/9 + 2/36) / 2 = 1/12
     found = made("kevin", dead(), gamma=0.5)
-    assert found == near([-(12**0.5) / 3, 12**0.5 / 6, 12**0.5 / 6])
+    assert found == pytest.approx([-(12**0.5) / 3, 12**0.5 / 6, 12**0.5 / 6], abs=CLOSE)
 
 
 def test_kevin_of_unequal_lengths():  # returns 0.25, 0.5, 1 | 0: mean 0.4375
     # deviations -0.1875, 0.0625, 0.5625, -0.4375: squares sum to 0.546875, / 3 = 0.182292
     std = (0.546875 / 3) ** 0.5
     expected = [-0.1875 / std, 0.0625 / std, 0.5625 / std, -0.4375 / std]
-    assert made("kevin", unequal(), gamma=0.5) == near(expected)
+    assert made("kevin", unequal(), gamma=0.5) == pytest.approx(expected, abs=CLOSE)
 
 
 def test_the_largest_score_in_kevin():
     # scores 2, 1 | 0, discount 0.5: max(2, 0.5) = 2, 1 | 0: mean 1, deviation 1
     turns = batch([2, 1], [1.0, 0.0], [0, 0], reward=[2.0, 0.0, 0.0])
-    assert made("kevin", turns, gamma=0.5, returns="max") == near([1.0, 0.0, -1.0])
+    assert made("kevin", turns, gamma=0.5, returns="max") == pytest.approx(
+        [1.0, 0.0, -1.0], abs=CLOSE
+    )
 
 
 # states
@@ -140,19 +140,19 @@ def test_the_largest_score_in_kevin():
 def test_a_discount_favours_the_short_way_of_a_dead_group_in_gigpo():
     # returns 0.5, 1 | 1; in state s 0.5 and 1, state t once; outcomes are equal
     found = made("gigpo", dead(anchor=["s", "t", "s"]), gamma=0.5)
-    assert found == near([-HALF, 0.0, HALF])
+    assert found == pytest.approx([-HALF, 0.0, HALF], abs=CLOSE)
 
 
 def test_a_single_trajectory_that_returns_to_a_state_in_gigpo():
     # returns 0.25, 0.5, 1; state s has 0.25 and 0.5; a group of one outcome gives 0
     turns = batch([3], [1.0], [0], anchor=["s", "s", "t"])
-    assert made("gigpo", turns, gamma=0.5) == near([-HALF, HALF, 0.0])
+    assert made("gigpo", turns, gamma=0.5) == pytest.approx([-HALF, HALF, 0.0], abs=CLOSE)
 
 
 def test_long_trajectories_weigh_more_with_the_baseline_of_steps_in_gigpo():
     # outcomes of turns 1, 1, 1, 0: mean 0.75, variance (3/16 + 9/16) / 3 = 0.25, std 0.5
     found = made("gigpo", unequal(), baseline="step")
-    assert found == near([0.5, 0.5, 0.5, -1.5])
+    assert found == pytest.approx([0.5, 0.5, 0.5, -1.5], abs=CLOSE)
 
 
 def test_two_places_with_one_anchor_are_compared_in_gigpo():
@@ -165,31 +165,35 @@ def test_two_places_with_one_anchor_are_compared_in_gigpo():
 def test_similar_texts_are_one_state_in_gigpo():
     # "a red lamp" and "a red lamb" share 9 of 10 letters: 0.9; returns 1 and 0. 2 (+-1/sqrt(2))
     turns = batch([1, 1], [1.0, 0.0], [0, 0], anchor=["a red lamp", "a red lamb"])
-    assert made("gigpo", turns, anchors="similar") == near([2 * HALF, -2 * HALF])
-    assert made("gigpo", turns) == near([HALF, -HALF])
+    assert made("gigpo", turns, anchors="similar") == pytest.approx(
+        [2 * HALF, -2 * HALF], abs=CLOSE
+    )
+    assert made("gigpo", turns) == pytest.approx([HALF, -HALF], abs=CLOSE)
 
 
 def test_stapo_has_the_advantage_of_a_weighted_gigpo():
     # returns in state s 0.5 and 1: -+1/sqrt(2), half of it; outcomes are equal
     turns = dead(anchor=["s", "t", "s"])
-    assert made("stapo", turns, gamma=0.5, omega=0.5) == near([-HALF / 2, 0.0, HALF / 2])
+    assert made("stapo", turns, gamma=0.5, omega=0.5) == pytest.approx(
+        [-HALF / 2, 0.0, HALF / 2], abs=CLOSE
+    )
 
 
 def test_rewards_revive_a_dead_group_in_hgpo():  # returns 1.5 and 1 in one state: +-1, ddof 0
     turns = batch([1, 1], [1.0, 1.0], [0, 0], anchor=["s", "s"], reward=[0.5, 0.0])
-    assert made("hgpo", turns) == near([1.0, -1.0])
+    assert made("hgpo", turns) == pytest.approx([1.0, -1.0], abs=CLOSE)
 
 
 def test_hgpo_of_unequal_lengths():  # state s: returns 0.5 and 0; t occurs once: 0
     turns = batch([2, 1], [1.0, 0.0], [0, 0], anchor=["s", "t", "s"])
-    assert made("hgpo", turns, gamma=0.5) == near([1.0, 0.0, -1.0])
+    assert made("hgpo", turns, gamma=0.5) == pytest.approx([1.0, 0.0, -1.0], abs=CLOSE)
 
 
 def test_a_history_of_equal_returns_counts_nothing_in_hgpo():
     # in c after a 1 and 1, in c after b 0 and 0: level 1 is left out. Level 0: 1, 1, 0, 0: +-1
     turns = batch([2] * 4, [1.0, 1.0, 0.0, 0.0], [0] * 4, anchor=["a", "c"] * 2 + ["b", "c"] * 2)
     found = made("hgpo", turns, gamma=1.0, levels=1)
-    assert found == near([0.0, 1.0, 0.0, 1.0, 0.0, -1.0, 0.0, -1.0])
+    assert found == pytest.approx([0.0, 1.0, 0.0, 1.0, 0.0, -1.0, 0.0, -1.0], abs=CLOSE)
 
 
 def test_rtmc_of_actions_in_one_state():
@@ -228,13 +232,13 @@ def test_a_discount_favours_the_short_way_of_a_dead_group_in_rtmc():
 def test_turn_rewards_revive_a_dead_group_in_mt_grpo():
     # first turns 3 and 0: +-1/sqrt(2); last turns have the outcome's advantage, 0
     turns = batch([2, 2], [1.0, 1.0], [0, 0], **implicit(3.0, 9.0, 0.0, 9.0))
-    assert made("mt_grpo", turns) == near([HALF, 0.0, -HALF, 0.0])
+    assert made("mt_grpo", turns) == pytest.approx([HALF, 0.0, -HALF, 0.0], abs=CLOSE)
 
 
 def test_mt_grpo_of_unequal_lengths():
     # A^O +-1/sqrt(2). First turns 0 and 1: -1/sqrt(2) + A^O = 0; the second is alone: A^O
     found = made("mt_grpo", unequal(**implicit(0.0, 1.0, 0.0, 1.0)))
-    assert found == near([0.0, HALF, HALF, -HALF])
+    assert found == pytest.approx([0.0, HALF, HALF, -HALF], abs=CLOSE)
 
 
 def test_mt_rloo_of_unequal_lengths():
@@ -258,7 +262,7 @@ def test_turns_in_one_state_are_compared_by_mt_rloo():
 
 def test_implicit_rewards_revive_a_dead_group_in_istar():  # 2 and 0: +-1/sqrt(2)
     turns = batch([1, 1], [1.0, 1.0], [0, 0], **implicit(2.0, 0.0))
-    assert made("istar", turns) == near([HALF, -HALF])
+    assert made("istar", turns) == pytest.approx([HALF, -HALF], abs=CLOSE)
 
 
 def test_the_largest_reward_of_the_batch_scales_istar():
@@ -269,7 +273,7 @@ def test_the_largest_reward_of_the_batch_scales_istar():
 
 def test_istar_of_unequal_lengths():  # rewards 1, 2 | 3: -1, 0, 1; outcomes 1, -1
     turns = batch([2, 1], [1.0, 0.0], [0, 0], **implicit(1.0, 2.0, 3.0))
-    assert made("istar", turns, base="rloo") == near([0.0, 1.0, 0.0])
+    assert made("istar", turns, base="rloo") == pytest.approx([0.0, 1.0, 0.0], abs=CLOSE)
 
 
 def test_merged_rewards_in_istar():  # 1 + 1 + 2 = 4 and 0 + 3: 4 - 3, 3 - 4
@@ -309,12 +313,16 @@ def test_a_dead_group_in_mgr():  # the global reward is 0
 
 def test_progress_revives_a_dead_group_in_has():
     # gains 0.2 and 0.4 of the first turns: -+1/sqrt(2), half of it; the second turn is alone
-    assert made("has", dead(progress=[0.2, 1.0, 0.4])) == near([-HALF / 2, 0.0, HALF / 2])
+    assert made("has", dead(progress=[0.2, 1.0, 0.4])) == pytest.approx(
+        [-HALF / 2, 0.0, HALF / 2], abs=CLOSE
+    )
 
 
 def test_lost_progress_in_has():  # gains 0.5 and -0.5 over the group: +-1/sqrt(2)
     turns = batch([2], [0.0], [0], progress=[0.5, 0.0])
-    assert made("has", turns, alpha=0.0, normalize="group") == near([HALF, -HALF])
+    assert made("has", turns, alpha=0.0, normalize="group") == pytest.approx(
+        [HALF, -HALF], abs=CLOSE
+    )
 
 
 def test_a_projection_spreads_the_excess_over_the_turns():
@@ -327,33 +335,33 @@ def test_long_trajectories_weigh_more_in_the_mean_of_empg():
     # without weights and bonus: 3 (1/sqrt(2)) - 1/sqrt(2) = sqrt(2), / 4 = 0.353553
     turns = unequal(entropy=[0.5, 0.1, 0.2, 0.9])
     found = made("empg", turns, k=0.0, zeta=0.0)
-    assert found == near([HALF - 0.353553] * 3 + [-HALF - 0.353553])
+    assert found == pytest.approx([HALF - 0.353553] * 3 + [-HALF - 0.353553], abs=CLOSE)
 
 
 def test_a_dead_group_has_the_bonus_of_empg():
     # the entropy after the first turn is the largest, 1: 0.05 / e = 0.018394; mean 0.006131
     found = made("empg", dead(entropy=[0.0, 2.0, 2.0]))
-    assert found == near([0.012263, -0.006131, -0.006131])
+    assert found == pytest.approx([0.012263, -0.006131, -0.006131], abs=CLOSE)
 
 
 def test_gains_revive_a_dead_group_in_igpo():
     # gain 0.5 - 0.2 = 0.3, outcomes 1 | 1: mean 2.3/3, deviations -1.4/3, 0.7/3, 0.7/3, ddof 0:
     # std sqrt(2.94/27) = 0.329983: -sqrt(2), 1/sqrt(2), 1/sqrt(2); the first adds the second
     found = made("igpo", dead(gold_logprob=np.log([0.2, 0.5, 0.5])))
-    assert found == near([HALF - 2**0.5, HALF, HALF])
+    assert found == pytest.approx([HALF - 2**0.5, HALF, HALF], abs=CLOSE)
 
 
 def test_igpo_of_unequal_lengths():
     # gains 0.1, 0.3: -1, 1; outcomes 1 | 0: 1, -1. To the end: -1 + 1 + 1, 1 + 1, 1 | -1
     turns = unequal(gold_logprob=np.log([0.2, 0.3, 0.6, 0.5]))
-    assert made("igpo", turns, mode="separate") == near([1.0, 2.0, 1.0, -1.0])
+    assert made("igpo", turns, mode="separate") == pytest.approx([1.0, 2.0, 1.0, -1.0], abs=CLOSE)
 
 
 def test_gains_of_log_probabilities_in_igpo():
     # gains -1 - (-2) = 1 and 0 - (-1) = 1 are equal: 0; outcomes 1, -1
     turns = unequal(gold_logprob=[-2.0, -1.0, 0.0, -3.0])
     found = made("igpo", turns, mode="separate", gain="log_prob_diff")
-    assert found == near([1.0, 1.0, 1.0, -1.0])
+    assert found == pytest.approx([1.0, 1.0, 1.0, -1.0], abs=CLOSE)
 
 
 def test_trace_of_unequal_lengths():
@@ -361,12 +369,12 @@ def test_trace_of_unequal_lengths():
     # 2 (0.5^2) to the first turn and 2 (0.5) to the second
     turns = unequal(gold_logprob=[1 - math.e**2, 1 - math.e, 0.0, 0.0])
     found = made("trace", turns, omega=1.0, horizon=2, decay=0.5, offset=1.0)
-    assert found == near([1 + 1 + 0.5, 1 + 1 + 1, 1.0, -1.0])
+    assert found == pytest.approx([1 + 1 + 0.5, 1 + 1 + 1, 1.0, -1.0], abs=CLOSE)
 
 
 def test_gains_revive_a_dead_group_in_trace():  # the gain log(e / 1) = 1, weight 0.2; A^O = 0
     turns = dead(gold_logprob=[1 - math.e, 0.0, 0.0])
-    assert made("trace", turns, offset=1.0) == near([0.2, 0.0, 0.0])
+    assert made("trace", turns, offset=1.0) == pytest.approx([0.2, 0.0, 0.0], abs=CLOSE)
 
 
 @pytest.mark.parametrize("name", ["hgpo", "igpo", "kevin", "rtmc", "trace"])
@@ -380,9 +388,9 @@ def test_a_group_of_one_trajectory_gets_zero(name):
 
 def test_entropies_of_states():  # 1 and 3 in one state: -+1/sqrt(2); a state that occurs once
     entropy, states = [1.0, 3.0, 5.0], [0, 0, 1]
-    assert stapo.normalized_entropy(entropy, states) == near([-HALF, HALF, 0.0])
+    assert stapo.normalized_entropy(entropy, states) == pytest.approx([-HALF, HALF, 0.0], abs=CLOSE)
     raw = stapo.normalized_entropy(entropy, states, singleton="raw")
-    assert raw == near([-HALF, HALF, 5.0])
+    assert raw == pytest.approx([-HALF, HALF, 5.0], abs=CLOSE)
 
 
 def test_fences_of_five_values():  # quartiles 1 and 3: 1 - 1.5 (2) and 3 + 1.5 (2)
