@@ -17,7 +17,7 @@ import torch
 import credit
 import credit.validation
 from agent_envs.imports import named, told
-from credit.turns import OPTIONAL
+from credit.columns import OPTIONAL
 from trainer import evaluate, failures, parallel
 from trainer.adapters import FULL
 from trainer.checkpoint import CheckpointError, Checkpoints
