@@ -90,7 +90,7 @@ class Policy:
         self.vision = None if images is None else Vision(images, tokenizer, model)
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
-        self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
+        self.name = name or str(model.config.name_or_path)
         _prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
         self.model = adapters.adapted(model, lora, self.name) if lora.rank else model

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+_CHANNELS = 3
 _KEPT = 4096  # images whose patches are remembered
 
 
@@ -37,7 +38,7 @@ class Picture(NamedTuple):
         Raises:
             ValueError: The array is not [height, width, 3] of uint8.
         """
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:  # noqa: PLR2004
+        if image.shape[2:] != (_CHANNELS,) or image.dtype != np.uint8:
             raise ValueError(
                 f"an image must be [height, width, 3] of uint8, got {image.shape} of {image.dtype}"
             )

@@ -12,6 +12,7 @@ import hmac
 import json
 import logging
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_envs.panels import nearest
@@ -75,6 +76,10 @@ class Limits:
         for name, value in vars(self).items():
             if not 0 < value < _LARGEST:
                 raise ValueError(f"the limit {name} must be positive, got {value}")
+
+
+LIMITS = Limits()
+"""Those of a server that is given none."""
 
 
 class Refused(Exception):
@@ -356,7 +361,7 @@ def _refuse_constant(name: str) -> NoReturn:
 async def _answer(send: Send, status: int, content: Any) -> None:
     body = json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == 401:  # noqa: PLR2004
+    if status == HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

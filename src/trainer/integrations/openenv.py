@@ -25,12 +25,13 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
+from typing_extensions import override
 
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, TextEpisode
-from trainer.integrations.gate import Gate, Limits
+from trainer.integrations.gate import LIMITS, Gate, Limits
 from trainer.options import explained
 
 check_version("openenv", "0.10")
@@ -172,7 +173,8 @@ class Session(Environment[Reply, Told, Episode]):
         """`reset` in the session's thread."""
         return await self._threaded(partial(self.reset, seed, episode_id, **task))
 
-    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+    @override
+    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """`step` in the session's thread."""
         return await self._threaded(partial(self.step, action))
 
@@ -199,22 +201,23 @@ class Session(Environment[Reply, Told, Episode]):
         else:
             split = split or next(iter(self.served.panels))
             copied, task = None, self._task(split, index, task_id)
-        with self._held():
+        with self.held():
             self._release()
             self.split, self.episode_id = split, episode_id or ""
             with self._reported("reset"):
                 self.episode = copied or self._source(split).start(task=task, seed=seed)
-                told = self._told(None)
+                told = self._told(self.episode, None)
             self.served.sessions[self.id] = self
             return told
 
-    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+    @override
+    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """Take a turn with a model's reply, or end the episode as truncated.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode runs.
         """
-        with self._held():
+        with self.held():
             if self.episode is None:
                 raise ResetNeeded(
                     "no episode runs in this session: reset first; a new connection is a new "
@@ -226,11 +229,11 @@ class Session(Environment[Reply, Told, Episode]):
                 )
             if action.stop:
                 self.episode.stop()
-                return self._told(0.0)  # the last turn was paid when it was taken
+                return self._told(self.episode, 0.0)  # the last turn was paid when it was taken
             with self._reported("step"):
                 self.episode.step(action.reply)
                 record = self.episode.records[-1]
-                return self._told(record.reward + (record.outcome or 0.0))
+                return self._told(self.episode, record.reward + (record.outcome or 0.0))
 
     @property
     def state(self) -> Episode:
@@ -318,7 +321,7 @@ class Session(Environment[Reply, Told, Episode]):
                 f"no session {fork!r:.60} has an episode; give the id that its observations have, "
                 "and fork before it is closed"
             )
-        with source._held():  # noqa: SLF001
+        with source.held():
             if source.episode is None:
                 raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
@@ -340,7 +343,7 @@ class Session(Environment[Reply, Told, Episode]):
         return await asyncio.wrap_future(result)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         """Use the episode alone."""
         try:
             with self._lock:
@@ -380,9 +383,7 @@ class Session(Environment[Reply, Told, Episode]):
             self._episodes[self.split].release(self.episode)
             self.episode = None
 
-    def _told(self, reward: float | None) -> Told:
-        played = self.episode
-        assert played is not None  # noqa: S101  for the type checker
+    def _told(self, played: TextEpisode, reward: float | None) -> Told:
         return Told(
             session=self.id,
             text=played.message,
@@ -398,7 +399,7 @@ def make_app(
     env: str,
     *,
     splits: Sequence[str] = ("train",),
-    limits: Limits = Limits(),  # noqa: B008  frozen
+    limits: Limits = LIMITS,
     token: str = "",
     **options: Any,
 ) -> Gate:
@@ -452,11 +453,11 @@ def _work(calls: SimpleQueue[_Call | None]) -> None:
             result.set_exception(error)
 
 
-async def _invalid(_: Any, error: Exception) -> Response:
+async def _invalid(_: Any, error: RequestValidationError) -> Response:
     """Answer a request of a page whose fields do not fit: one line that names them."""
     problems = [
         f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"
-        for one in error.errors()  # type: ignore[attr-defined]
+        for one in error.errors()
     ]
     return JSONResponse({"detail": "; ".join(problems)}, 422)
 

@@ -320,7 +320,6 @@ def assign(
 def _register_estimator(name: str) -> None:
     """Register a credit method as verl's advantage estimator `credit_NAME`."""
 
-    @register_adv_est(PREFIX + name)  # type: ignore[untyped-decorator]
     def estimate(
         token_level_rewards: Tensor,
         response_mask: Tensor,
@@ -342,6 +341,8 @@ def _register_estimator(name: str) -> None:
             assigned = _from_rewards(method, token_level_rewards, response_mask, index)
         assigned = assigned * response_mask  # verl's rollout correction leaves tokens out
         return assigned, assigned
+
+    register_adv_est(PREFIX + name)(estimate)
 
 
 def _from_rewards(method: credit.Estimator, rewards: Tensor, mask: Tensor, uid: Any) -> Tensor:
