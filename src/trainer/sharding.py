@@ -7,6 +7,7 @@ out: tensor, pipeline and expert parallelism.
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.distributed.tensor import DTensor
 from trainer.parallel import first, mesh, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -85,6 +86,36 @@ def like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
     there = tensor.to(parameter.device)
     return distribute_tensor(there, parameter.device_mesh, parameter.placements, src_data_rank=None)
+
+
+@torch.no_grad()
+def assign(parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]) -> None:
+    """Copy weights, whole or divided, into the parameters of the same names."""
+    for name, parameter in parameters.items():
+        parameter.copy_(like(weights[name], parameter))
+
+
+@contextmanager
+def exchanged(
+    parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
+) -> Iterator[None]:
+    """Context in which parameters have other weights, divided as they are."""
+    if any(map(is_sharded, parameters.values())):  # gathered from where they are
+        mine = {name: p.detach().clone() for name, p in parameters.items()}
+        assign(parameters, weights)
+        try:
+            yield
+        finally:
+            assign(parameters, mine)
+        return
+    current = {name: p.data for name, p in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = weights[name]
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = current[name]
 
 
 def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:

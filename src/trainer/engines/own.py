@@ -9,7 +9,7 @@ batch, and with them the last bits of its sums, are the same in every run.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from trainer.engines import UNBEGUN, Begun, Reply
 from trainer.engines.cache import RaggedCache
 from trainer.engines.gather import Gather
 from trainer.engines.prefixes import LEAST, levels
+from trainer.engines.writer import Feed, Trie, Writer, draw, trie
+from trainer.logprobs import NEVER
 from trainer.sampling import FORM, Decoding
 
 if TYPE_CHECKING:
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 
 _CHUNK = {"cpu": 1024}  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
 _WIDE = 65536
-_NEVER = -1e9
-
-Trie: TypeAlias = "dict[int, Trie]"
 
 
 class OwnEngine:
@@ -183,12 +182,12 @@ class Batch:
             None if admissible is None else self._trie(admissible[i]) for i in range(len(rows))
         ]
         places = self._retain(rows)
-        at: dict[int, _Writer] = {}
+        at: dict[int, Writer] = {}
         for i, place in enumerate(places):
             feed = [*self._pending[place], *new_ids[i]]
             pictures = tuple(images[i]) if images else ()
             first = begun[i] if begun else UNBEGUN
-            at[place] = _Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures, first)
+            at[place] = Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures, first)
             at[place].reply.version = self.version
         writers = [at[place] for place in range(len(places))]
         asked = [at[place] for place in places]
@@ -241,12 +240,8 @@ class Batch:
             raise ValueError(
                 'decode="admissible" needs actions, the environment lists none; use decode="free"'
             )
-        root: Trie = {}
-        for action in actions:
-            node = root
-            for token in self.policy.chat.reply(FORM.format(thought="", action=action)):
-                node = node.setdefault(token, {})
-        return root
+        replies = (FORM.format(thought="", action=action) for action in actions)
+        return trie(map(self.policy.chat.reply, replies))
 
     def _retain(self, rows: Sequence[int]) -> list[int]:
         """Drop all other rows and move the last kept ones to their places; the places of `rows`."""
@@ -263,7 +258,7 @@ class Batch:
         place_of = {row: place for place, row in enumerate(self._rows)}
         return [place_of[row] for row in rows]
 
-    def _to_front(self, active: list[int], writers: list[_Writer]) -> list[int]:
+    def _to_front(self, active: list[int], writers: list[Writer]) -> list[int]:
         """Exchange places so that the active ones are the first, in order; their new places."""
         for place, row in enumerate(active):
             if place != row:
@@ -273,7 +268,7 @@ class Batch:
         self._front = len(active)
         return list(range(self._front))
 
-    def _encode(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+    def _encode(self, places: list[int], feeds: list[Feed]) -> Tensor:
         """Encode `feeds` [A]; logits after the last token of each: [A, V]."""
         counts = [len(feed.ids) for feed in feeds]
         for place, count in zip(places, counts, strict=True):
@@ -299,7 +294,7 @@ class Batch:
         return torch.stack([ends[i] for i in range(len(places))])
 
     def _encode_parts(
-        self, parts: list[Part], places: list[int], feeds: list[_Feed], ends: dict[int, Tensor]
+        self, parts: list[Part], places: list[int], feeds: list[Feed], ends: dict[int, Tensor]
     ) -> None:
         """Encode parts of openings, and note the logits after each in `ends`."""
         for row, source, start, end in parts:
@@ -311,18 +306,17 @@ class Batch:
         written = [part for part in parts if part.end > part.start]
         if written:
             some = [
-                _Feed(feeds[row].ids[start:end], feeds[row].images)
-                for row, _, start, end in written
+                Feed(feeds[row].ids[start:end], feeds[row].images) for row, _, start, end in written
             ]
             logits = self._encode_each([places[part.row] for part in written], some)
             ends.update(zip([part.row for part in written], logits, strict=True))
 
-    def _encode_each(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+    def _encode_each(self, places: list[int], feeds: list[Feed]) -> Tensor:
         counts = [len(feed.ids) for feed in feeds]
         if max(counts) == 1 and 2 * len(places) > self._front:
             fed = dict(zip(places, feeds, strict=True))
             # Encoding idle rows, too, costs less than copying the others.
-            idle = _Feed((0,), ())
+            idle = Feed((0,), ())
             first = list(range(self._front))
             logits = self._forward(first, [fed.get(i, idle) for i in first])
             logits = logits if len(places) == self._front else logits[places]
@@ -348,14 +342,14 @@ class Batch:
             parts[-1].append(i)
         return [sorted(part) for part in parts]
 
-    def _forward(self, places: list[int], feeds: list[_Feed]) -> Tensor:
+    def _forward(self, places: list[int], feeds: list[Feed]) -> Tensor:
         """Encode one chunk: [A] -> [A, V]."""
         policy = self.policy
         counts = [len(feed.ids) for feed in feeds]
         longest = max(counts)
         columns, mask = self._cache.aim(places, counts, policy.device)
         if self._additive:
-            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, _NEVER)
+            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, NEVER)
         ids = torch.tensor([[*feed.ids, *[0] * (longest - len(feed.ids))] for feed in feeds])
         keep = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
         pictures = [image for feed in feeds for image in feed.images]
@@ -371,132 +365,33 @@ class Batch:
             use_cache=True,
         )
 
-    def _positions(self, places: list[int], feeds: list[_Feed], longest: int) -> Tensor:
+    def _positions(self, places: list[int], feeds: list[Feed], longest: int) -> Tensor:
         """Positions of feeds for a vision-language model: -> [3, A, T]."""
         positions = torch.zeros(3, len(feeds), longest, dtype=torch.long)
         for row, (place, feed) in enumerate(zip(places, feeds, strict=True)):
             positions[:, row, : len(feed.ids)] = self._placed(feed) + self._next[place]
         return positions
 
-    def _placed(self, feed: _Feed) -> Tensor:
+    def _placed(self, feed: Feed) -> Tensor:
         """Positions of a feed, counted from 0: -> [3, T]."""
         vision = self.policy.vision
         if vision is not None and feed.images:
             return vision.places(feed.ids, feed.images)
         return torch.arange(len(feed.ids)).expand(3, -1)
 
-    def _spread(self, feed: _Feed) -> int:
+    def _spread(self, feed: Feed) -> int:
         """Number of positions of a feed."""
         return int(self._placed(feed).max()) + 1 if feed.images else len(feed.ids)
 
-    def _draw(self, logits: Tensor, writers: list[_Writer]) -> None:
+    def _draw(self, logits: Tensor, writers: list[Writer]) -> None:
         """Draw the next token of each writer from its logits [A, V]."""
-        temperature = self.decoding.temperature
-        allowed = [writer.allowed for writer in writers]
-        scores = logits / temperature if temperature not in {0, 1} else logits
-        scores = _excluding(_only(scores, allowed), [writer.without for writer in writers])
-        logprob = scores.log_softmax(-1)
-        p = logprob.exp()
-        entropy = -torch.linalg.vecdot(p, logprob)
-        if not torch.isfinite(entropy).all():
-            raise FloatingPointError(
-                f"the logits of {self.policy.name!r} are NaN or infinite; resume from an "
-                "earlier checkpoint"
-            )
-        if temperature == 0:
-            token = scores.argmax(-1, keepdim=True)
-        else:
-            u = torch.tensor([[writer.rng.random()] for writer in writers], device=p.device)
-            total = p.cumsum(-1)
-            token = torch.searchsorted(total, u.clamp(max=1 - 1e-6) * total[:, -1:], right=True)
-        chosen = logprob.gather(-1, token)[:, 0].tolist()
+        drawn = draw(logits, writers, self.decoding.temperature, model=self.policy.name)
         ends, most = self.policy.chat.ends, self.decoding.max_reply_tokens
-        drawn = zip(writers, token[:, 0].tolist(), chosen, entropy.tolist(), strict=True)
-        for writer, one, logprob_of_one, spread in drawn:
-            writer.write(one, logprob_of_one, spread)
+        for writer, token, logprob, entropy in zip(writers, *drawn, strict=True):
+            writer.write(token, logprob, entropy)
             if writer.node is None:
-                writer.done = one in ends or len(writer.reply.ids) >= most
+                writer.done = token in ends or len(writer.reply.ids) >= most
 
 
 def _swap(held: list[Any], one: int, other: int) -> None:
     held[one], held[other] = held[other], held[one]
-
-
-def _only(scores: Tensor, allowed: list[list[int] | None]) -> Tensor:
-    """Scores [A, V] with all but the allowed tokens masked; None allows all."""
-    pairs = [(row, token) for row, tokens in enumerate(allowed) for token in tokens or ()]
-    if not pairs:
-        return scores
-    rows, tokens = torch.tensor(pairs, device=scores.device).T
-    masked = torch.full_like(scores, _NEVER)
-    masked[rows, tokens] = scores[rows, tokens]
-    return masked
-
-
-def _excluding(scores: Tensor, without: list[tuple[int, ...]]) -> Tensor:
-    """Scores [A, V] without the tokens that a row cannot have next."""
-    pairs = [(row, token) for row, tokens in enumerate(without) for token in tokens]
-    if not pairs:
-        return scores
-    rows, tokens = torch.tensor(pairs, device=scores.device).T
-    masked = scores.clone()
-    masked[rows, tokens] = -torch.inf
-    if not (masked > _NEVER).any(-1).all():
-        raise ValueError("the next token of a reply is forbidden to be any; leave some")
-    return masked.clamp(min=_NEVER)
-
-
-class _Feed(NamedTuple):
-    """Tokens to encode next, and their images."""
-
-    ids: tuple[int, ...]
-    images: tuple[Picture, ...]
-
-
-class _Writer:
-    """One reply being sampled: tokens to encode next, and its node in the trie of actions."""
-
-    def __init__(
-        self,
-        feed: list[int],
-        rng: np.random.Generator,
-        node: Trie | None = None,
-        images: tuple[Picture, ...] = (),
-        begun: Begun = UNBEGUN,
-    ) -> None:
-        self.feed = [*feed, *begun.ids]
-        self.without = begun.without  # tokens that the next one cannot be
-        self.rng = rng
-        self.images = images
-        self.node = node
-        self.done = False
-        self.reply = Reply(allowed=None if node is None else [])
-        for token in begun.ids:
-            self.reply.add(token, 0.0, 0.0, None)
-        self._force()
-
-    @property
-    def allowed(self) -> list[int] | None:
-        return None if self.node is None else list(self.node)
-
-    def taken(self) -> _Feed:
-        """The tokens and images to encode now; images are only given once."""
-        feed, self.images = _Feed(tuple(self.feed), self.images), ()
-        return feed
-
-    def write(self, token: int, logprob: float, entropy: float) -> None:
-        self.reply.add(token, logprob, entropy, self.allowed)
-        self.feed = [token]
-        self.without = ()
-        if self.node is not None:
-            self.node = self.node[token]
-            self._force()
-
-    def _force(self) -> None:
-        """Append tokens while only one is allowed; they are encoded together."""
-        while self.node is not None and len(self.node) == 1:
-            ((token, after),) = self.node.items()
-            self.reply.add(token, 0.0, 0.0, [token])
-            self.feed.append(token)
-            self.node = after
-        self.done = self.node is not None and not self.node
