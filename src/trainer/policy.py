@@ -25,7 +25,7 @@ from trainer.pretrained import read_tensors
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor
@@ -154,7 +154,7 @@ class Policy:
         if self.dtype != torch.bfloat16:
             raise ValueError(
                 "update.optimizer='adamw8bit-sr' stores matrices in bfloat16, so their products "
-                "must be in it: set policy.dtype='bfloat16'"
+                f"must be in it, got {self.dtype}: set policy.dtype='bfloat16'"
             )
         self._shrink(trained=True)
 
@@ -201,7 +201,7 @@ class Policy:
         With LoRA it is another adapter of the same model, called `name`; else a second model.
         """
         other = copy.copy(self)
-        other._reference = None  # noqa: SLF001 - same class
+        other.forget_reference()
         if self.adapted:
             adapters.add(self.model, name, like=self.adapter)
             other.adapter = name
@@ -221,7 +221,7 @@ class Policy:
         if not self.parameters():
             return self
         other = copy.copy(self)
-        other._reference = None  # noqa: SLF001 - same class
+        other.forget_reference()
         other.model = copy.deepcopy(self.model)
         return other.freeze()
 
@@ -418,6 +418,10 @@ class Policy:
         """
         self._reference = self.weights()
 
+    def forget_reference(self) -> None:
+        """Have no reference, or the model without its adapter."""
+        self._reference = None
+
     @contextmanager
     def as_reference(self) -> Iterator[None]:
         """Context in which the policy is its reference.
@@ -450,8 +454,12 @@ class Policy:
         `load` reads the folder. So does transformers, or peft if the base of the adapter is a
         folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
         """
-        whole = _on_cpu(self.model.named_parameters()) if self.sharded and not self.adapted else {}
-        reference = _on_cpu((self._reference or {}).items())
+        whole = (
+            sharding.gathered(self.model.named_parameters())
+            if self.sharded and not self.adapted
+            else {}
+        )
+        reference = sharding.gathered((self._reference or {}).items())
         parallel.first(lambda: self._write(folder, whole, reference))
 
     def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
@@ -478,29 +486,17 @@ class Policy:
             ValueError: The weights are damaged, or belong to another architecture.
         """
         if self.adapted:
-            from peft import set_peft_model_state_dict
-
             state = read_tensors(folder / "adapter_model.safetensors")
-            found: Any = set_peft_model_state_dict(self.model, state)
-            missing = [key for key in found.missing_keys if "lora_" in key]
+            missing, unexpected = adapters.restore(self.model, state)
         else:
-            found = self.model.load_state_dict(
-                read_tensors(folder / "model.safetensors"), strict=False
-            )
-            tied = self.model.all_tied_weights_keys
-            missing = [key for key in found.missing_keys if key not in tied]
-        if missing or found.unexpected_keys:
+            state = read_tensors(folder / "model.safetensors")
+            missing, unexpected = transformer.restore(self.model, state)
+        if missing or unexpected:
             raise ValueError(
                 f"{folder} holds another architecture than this policy: "
-                f"missing {missing[:3]}, unexpected {found.unexpected_keys[:3]}"
+                f"missing {missing[:3]}, unexpected {unexpected[:3]}"
             )
         kept = folder / REFERENCE
         self._reference = None
         if kept.is_file():
             self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
-
-
-def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Whole tensors for process 0 to write, gathered one after the other."""
-    whole = ((name, sharding.full(tensor.detach())) for name, tensor in tensors)
-    return {name: tensor.cpu() for name, tensor in whole if parallel.rank() == 0}

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from trainer.parallel import first, mesh, size
+from trainer.parallel import first, mesh, rank, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,9 @@ def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, 
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
     if not hasattr(FSDPModule, "set_force_sum_reduction_for_comms"):
-        raise ImportError("several processes need torch >= 2.9; pip install -U torch")
+        raise ImportError(
+            f"several processes need torch >= 2.9, got {torch.__version__}; pip install -U torch"
+        )
     how: dict[str, Any] = {
         "mesh": mesh(),
         "ignored_params": set(whole),
@@ -74,6 +76,12 @@ def part(tensor: Tensor) -> Tensor:
 def full(tensor: Tensor) -> Tensor:
     """The whole tensor; all processes call this at the same time."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def gathered(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Whole tensors in CPU memory of process 0, gathered one by one; none in the others."""
+    whole = ((name, full(tensor.detach())) for name, tensor in tensors)
+    return {name: tensor.cpu() for name, tensor in whole if rank() == 0}
 
 
 def like(tensor: Tensor, parameter: Tensor) -> Tensor:

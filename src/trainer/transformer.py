@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
@@ -64,6 +64,13 @@ def untrained(model: Any, device: torch.device | str) -> Any:
         made = kind(model.config).float()
     made.tie_weights()
     return made
+
+
+def restore(model: Any, weights: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Set the weights of a model; returns the missing and the unexpected names."""
+    found = model.load_state_dict(weights, strict=False)
+    tied = model.all_tied_weights_keys
+    return [name for name in found.missing_keys if name not in tied], found.unexpected_keys
 
 
 def run(

@@ -225,6 +225,18 @@ class TextEpisode:
         copied.records = [*self.records]
         return copied
 
+    def check_text(self) -> None:
+        """Check that the model reads only text next.
+
+        Raises:
+            ValueError: It has images.
+        """
+        if self.images:
+            raise ValueError(
+                f"the environment of {self.task_id!r} shows images, and this adapter plays text; "
+                "use the environment's text observation, or agent-envs train"
+            )
+
     def _check_running(self) -> None:
         if self.done:
             raise ResetNeeded(f"the episode of {self.task_id!r} has ended; start another one")

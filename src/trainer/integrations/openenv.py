@@ -7,21 +7,14 @@ checks of callers and messages, `trainer.integrations.serving` runs the server.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-import struct
-import zlib
-from base64 import b64encode
-from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from queue import SimpleQueue
 from secrets import token_urlsafe
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
@@ -30,6 +23,7 @@ from typing_extensions import override
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from trainer.integrations import check_version
+from trainer.integrations.call_thread import CallThread
 from trainer.integrations.episode import Episodes, TextEpisode
 from trainer.integrations.gate import LIMITS, Gate, Limits
 from trainer.options import explained
@@ -53,9 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agent_envs.panels import Panel
-    from trainer.vision import Picture
 
-_Call = tuple[Callable[[], "Told"], Future["Told"]]
 _log = logging.getLogger(__name__)
 
 
@@ -165,18 +157,18 @@ class Session(Environment[Reply, Told, Episode]):
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
         self._closing = False
-        self._calls: SimpleQueue[_Call | None] | None = None
+        self._thread = CallThread("session")
 
     async def reset_async(
         self, seed: int | None = None, episode_id: str | None = None, **task: Any
     ) -> Told:
         """`reset` in the session's thread."""
-        return await self._threaded(partial(self.reset, seed, episode_id, **task))
+        return await self._thread.result(partial(self.reset, seed, episode_id, **task))
 
     @override
     async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """`step` in the session's thread."""
-        return await self._threaded(partial(self.step, action))
+        return await self._thread.result(partial(self.step, action))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -258,8 +250,7 @@ class Session(Environment[Reply, Told, Episode]):
         While a step runs, they are closed when it ends.
         """
         self._closing = True
-        if self._calls is not None:
-            self._calls.put(None)
+        self._thread.close()
         self._close_free()
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -332,16 +323,6 @@ class Session(Environment[Reply, Told, Episode]):
     def _source(self, split: str) -> Episodes:
         return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
 
-    async def _threaded(self, call: Callable[[], Told]) -> Told:
-        """The result of a call in the session's thread, which does not hold up an exit."""
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            Thread(target=_work, args=(self._calls,), name="session", daemon=True).start()
-        result: Future[Told] = Future()
-        result.set_running_or_notify_cancel()
-        self._calls.put((call, result))
-        return await asyncio.wrap_future(result)
-
     @contextmanager
     def held(self) -> Iterator[None]:
         """Use the episode alone."""
@@ -387,7 +368,7 @@ class Session(Environment[Reply, Told, Episode]):
         return Told(
             session=self.id,
             text=played.message,
-            images=[_url(picture) for picture in played.images],
+            images=[picture.url for picture in played.images],
             turn=len(played.records),
             record=played.records[-1].to_dict() if played.records else None,
             reward=reward,
@@ -443,16 +424,6 @@ def _line(error: Exception) -> str:
     return encodable(" ".join(said.split()))
 
 
-def _work(calls: SimpleQueue[_Call | None]) -> None:
-    """Make calls one after another, until there is None."""
-    while (given := calls.get()) is not None:
-        call, result = given
-        try:
-            result.set_result(call())
-        except BaseException as error:  # noqa: BLE001  raised where the result is awaited
-            result.set_exception(error)
-
-
 async def _invalid(_: Any, error: RequestValidationError) -> Response:
     """Answer a request of a page whose fields do not fit: one line that names them."""
     problems = [
@@ -460,15 +431,3 @@ async def _invalid(_: Any, error: RequestValidationError) -> Response:
         for one in error.errors()
     ]
     return JSONResponse({"detail": "; ".join(problems)}, 422)
-
-
-def _url(picture: Picture) -> str:
-    """A picture as PNG in a data URL."""
-    rows = b"".join(b"\0" + row.tobytes() for row in picture.array)
-    size = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    image = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
-    return f"data:image/png;base64,{b64encode(image).decode()}"

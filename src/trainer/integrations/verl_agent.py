@@ -159,7 +159,9 @@ class EpisodeManager(EnvironmentManagerBase):
         """What the model reads next: text, images and anchors of all episodes."""
         shown = [episode.images for episode in self._played]
         if any(len(images) > 1 for images in shown):
-            raise ValueError("verl-agent shows one image a turn; choose history=1")
+            raise ValueError(
+                f"verl-agent shows one image a turn, got {max(map(len, shown))}; choose history=1"
+            )
         return {
             "text": [episode.message for episode in self._played],
             "image": [images[0].array for images in shown] if all(shown) else None,
