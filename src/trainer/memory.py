@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 GIB = 2.0**30
 _SHORT, _LONG = 32, 96  # tokens of two rows that are measured
 _HEAD_COPIES = 3  # of the logits of a chunk: scores, their softmax, and the gradient
+_HALF = 2.0  # bytes of a bfloat16 number
 _MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
 
 
@@ -44,7 +45,7 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
     trained = sum(p.numel() for p in mine)
     matrices = {id(p) for layer in policy.matrices() for p in layer.parameters()}
     rounded = matrices if recipe.update.optimizer == "adamw8bit-sr" else set()
-    size = {key: 2.0 if key in rounded else float(p.element_size()) for key, p in held.items()}
+    size = {key: _HALF if key in rounded else float(p.element_size()) for key, p in held.items()}
     config = policy.model.config.get_text_config()
     parts = {
         "weights": sum(p.numel() * size[key] for key, p in held.items()),
@@ -52,8 +53,8 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
         "moments of AdamW": _MOMENTS[recipe.update.optimizer] * trained,
     }
     if policy.dtype != torch.float32:
-        cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > 2)  # noqa: PLR2004
-        parts["weights in bfloat16 during a pass"] = 2.0 * sum(cast)
+        cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > _HALF)
+        parts["weights in bfloat16 during a pass"] = _HALF * sum(cast)
     if reference and trained:
         parts["reference"] = 4.0 * trained
     parts["activations"] = _bytes_of_a_token(policy) * recipe.update.tokens

@@ -58,13 +58,11 @@ def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> l
     records = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"an object is needed, got {record!r:.60}")  # noqa: TRY004, TRY301
+            record = _object(json.loads(line))
             (check or _check_step)(record)
         except json.JSONDecodeError as error:
             wrong = f"is not JSON ({error})"
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             wrong = f"is not a line of a log ({error})"
         else:
             records.append(record)
@@ -73,9 +71,15 @@ def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> l
     return records
 
 
+def _object(record: Any) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise TypeError(f"an object is needed, got {record!r:.60}")
+    return record
+
+
 def _check_step(line: dict[str, Any]) -> None:
     if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
-        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
+        raise TypeError(f"it needs a step and a stage, got {line!r:.60}")
     for name, value in line.items():
         if name != "stage" and not isinstance(value, int | float | None):
             raise ValueError(f"{name} must be a number, got {value!r:.60}")
@@ -205,10 +209,9 @@ class _Remaining(ProgressColumn):
 
 def duration(seconds: float) -> str:
     """Seconds as `45 s`, `12:05` (minutes) or `3:12:05` (hours)."""
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004 - a minute
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

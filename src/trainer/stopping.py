@@ -50,7 +50,7 @@ class Stop:
         """Number of a signal that some process of the run received, 0 if none did."""
         return int(parallel.most(self.asked))
 
-    def receive(self, number: int, frame: Any) -> None:  # noqa: ARG002 - called by Python
+    def receive(self, number: int, _frame: Any) -> None:
         """Note the first signal; at the second, stop at once.
 
         Raises:

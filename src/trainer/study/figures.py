@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _COLUMNS = 6.4, 4
 _SIGNIFICANT = 0.05
+_THOUSAND = 1000
 Curves = dict[str, tuple["NDArray[np.float64]", "NDArray[np.float64]"]]
 """Method -> rollouts [L], and a value as means of 5 steps of each seed [S, L]."""
 
@@ -153,7 +154,7 @@ def _few(count: int) -> Any:
 
 
 def _thousands(value: float) -> str:
-    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"  # noqa: PLR2004
+    return f"{value / _THOUSAND:g}k" if value >= _THOUSAND else f"{value:g}"
 
 
 def _title(part: SubFigure | Figure, text: str) -> None:
