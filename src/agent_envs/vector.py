@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _THREADS = 256  # at the same time
+SPECIAL = (
+    StopIteration,
+    StopAsyncIteration,
+    asyncio.CancelledError,
+    concurrent.futures.CancelledError,
+)
+"""Errors that futures and coroutines of asyncio refuse, or take for their own."""
 
 
 def make_vec(
@@ -110,8 +119,8 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     def work() -> None:
         try:
             result.set_result(call())
-        except StopIteration as error:  # asyncio's futures refuse it, and would never end
-            failed = RuntimeError(f"the call raised {error!r}")
+        except SPECIAL as error:  # the future of asyncio that waits for this one would never end
+            failed = RuntimeError(f"the call raised {type(error).__name__}")
             failed.__cause__ = error
             result.set_exception(failed)
         except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result

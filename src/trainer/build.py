@@ -36,6 +36,7 @@ from trainer.methods.vine import WithVine
 from trainer.partner import PolicyPartner
 from trainer.policy import Policy
 from trainer.pool import Pool, PooledRollouts
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Task
 from trainer.sampling import Decoding
@@ -259,7 +260,7 @@ class OwnEstimator:
             RecipeError: The estimator failed, or did not return N finite real floats.
         """
         try:
-            found: Any = self.call(turns, rng)
+            found: Any = guarded(partial(self.call, turns, rng))
         except Exception as error:
             raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
         expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
@@ -291,7 +292,7 @@ def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     try:
         if ":" not in name:
             return credit.make(name, **options)
-        made = _own(named(name, option="credit.name"), options)
+        made = guarded(partial(_own, named(name, option="credit.name"), options))
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:

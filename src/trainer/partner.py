@@ -18,6 +18,7 @@ from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.engines.gather import Gather
 from trainer.options import STRICT, NonNegative, Positive
+from trainer.raised import guarded
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
@@ -166,10 +167,14 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
     """The talk that the partner has to answer after a reply; None if it is not its turn."""
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
-    rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
-    rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
-    try:
+
+    def rehearse() -> None:
+        rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
+        rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
         rehearsal.step(reply)
+
+    try:
+        guarded(rehearse)
     except _PartnersTurn as turn:
         return turn.talk
     except Exception:  # noqa: BLE001 - the step itself will raise it, too, and lose its episode only

@@ -21,7 +21,7 @@ from trainer.rollout import Rollouts, draw_tasks
 from trainer.sft import demonstrate, require_expert
 from trainer.workers import WorkerError, applied
 
-from .conftest import Letters, Script
+from .conftest import Script, Words
 
 SOURCE = Path(__file__).parents[2] / "src"
 OWN = """
@@ -80,13 +80,6 @@ class Winner:
     def think(self):
         return "!"
 """
-
-
-class Words(Letters):
-    """Letters that also cut demonstrations into pieces."""
-
-    def conversation(self, turns):
-        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
 
 
 @pytest.fixture

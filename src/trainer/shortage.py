@@ -1,0 +1,56 @@
+"""Errors of a machine that ran out of something: what it was, and what to lower."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+
+from agent_envs.imports import message_of
+
+_TORCH = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+"""Parts of the messages of torch and its libraries, whose errors are RuntimeErrors."""
+_STARTERS = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
+_MEMORY = (
+    "memory ran out; lower what is held at the same time (sampling.rows, update.tokens, "
+    "env.processes), or end other programs"
+)
+_PROCESSES = (
+    "no further process can be started, since the machine or the user's limit (`ulimit -u`) allows "
+    "no more; lower env.processes, sampling.actors or sampling.rows, or end other programs"
+)
+_THREADS = (
+    "no further thread can be started, since memory or the user's limit (`ulimit -u`) allows no "
+    "more; lower run.threads, sampling.rows or env.processes"
+)
+_FILES = (
+    "too many files are open; raise the limit (`ulimit -n`), or lower env.processes or "
+    "sampling.rows"
+)
+
+
+def of_torch(error: BaseException) -> bool:
+    """Whether torch, or a library that it calls, could not allocate memory on a device."""
+    return isinstance(error, RuntimeError) and any(part in message_of(error) for part in _TORCH)
+
+
+def shortage(error: BaseException) -> str:
+    """What the machine ran out of and what to lower; "" for any other error."""
+    if isinstance(error, MemoryError):
+        return "" if "memory" in message_of(error) else _MEMORY
+    if of_torch(error):
+        return _MEMORY
+    if isinstance(error, RuntimeError) and "can't start new thread" in message_of(error):
+        return _THREADS
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno == errno.EAGAIN and _starting(error):
+        return _PROCESSES
+    return {errno.ENOMEM: _MEMORY, errno.EMFILE: _FILES, errno.ENFILE: _FILES}.get(
+        error.errno or 0, ""
+    )
+
+
+def _starting(error: BaseException) -> bool:
+    """Whether an error was raised where Python starts a process."""
+    calls = traceback.extract_tb(error.__traceback__)
+    return bool(calls) and calls[-1].filename.rpartition("/")[2] in _STARTERS
