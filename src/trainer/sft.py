@@ -145,9 +145,7 @@ def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Play
         env = envs[number] if envs else rollouts.envs(1)[0]  # a new one after a failure
         task, context = tasks[number], rollouts.prompt.context
         try:
-            played = guarded(
-                partial(applied, env, _play, task, expert, context, task=task.task_id)
-            )
+            played = guarded(partial(applied, env, _play, task, expert, context, task=task.task_id))
         except CAUGHT as error:  # of its worker process
             played = failures.failed(error, task=(task.task_id, task.group, task.seed))
         if isinstance(played, Failure):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from trainer.checkpoint import Checkpoints
 from trainer.stopping import Stopped, handled
-from trainer.train import train
+from trainer.train import RunError, train
 
 from .conftest import SHORT, figures, quiet, short, weights
 
@@ -77,6 +78,32 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     assert figures(tmp_path) == figures(whole)
     mine, others = weights(tmp_path, 12), weights(whole, 12)
     assert all(np.array_equal(mine[name], others[name]) for name in mine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [None, "{", "[]"])
+def test_a_lost_last_evaluation_is_made_again(left, whole, corridor, tiny_folder, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / "run")
+    path = folder / "eval" / "step_12.json"
+    path.unlink()
+    if left is not None:
+        path.write_text(left)
+    train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert path.read_text() == (whole / "eval" / "step_12.json").read_text()
+    assert figures(folder) == figures(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("left", ["checkpoints", "metrics.jsonl", "eval", "episodes"])
+def test_a_run_without_its_recipe_is_refused(left, resume, whole, tiny_folder, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    copied = shutil.copytree if (whole / left).is_dir() else shutil.copy
+    copied(whole / left, folder / left)
+    with pytest.raises(RunError, match=f"run has {left}.* but no config.toml.*--out DIR"):
+        train(short(tiny_folder), folder, resume=resume, console=quiet())
+    assert [one.name for one in folder.iterdir()] == [left]
 
 
 RUN = """
