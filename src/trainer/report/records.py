@@ -94,7 +94,8 @@ def readable(
         try:
             found.append((path, read(path)))
         except _UNREADABLE as error:
-            said = message_of(error) or type(error).__name__
+            of_system = isinstance(error, OSError) and error.strerror
+            said = of_system or message_of(error) or type(error).__name__
             damaged.append(said if str(path) in said else f"{path} cannot be read ({said})")
     return found, damaged
 
