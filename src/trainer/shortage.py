@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 import traceback
 
 from agent_envs.imports import message_of
 
 _TORCH = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
 """Parts of the messages of torch and its libraries, whose errors are RuntimeErrors."""
-_STARTERS = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
 _MEMORY = (
-    "memory ran out; lower what is held at the same time (sampling.rows, update.tokens, "
-    "env.processes), or end other programs"
+    "memory ran out; take a smaller model, lower what is held at the same time (sampling.rows, "
+    "update.tokens, env.processes), or end other programs"
 )
 _PROCESSES = (
     "no further process can be started, since the machine or the user's limit (`ulimit -u`) allows "
@@ -28,16 +28,29 @@ _FILES = (
 )
 
 
+class OutOfMemory(MemoryError):
+    """A part of the training had too little memory; the message has the estimate of all parts."""
+
+
 def of_torch(error: BaseException) -> bool:
     """Whether torch, or a library that it calls, could not allocate memory on a device."""
     return isinstance(error, RuntimeError) and any(part in message_of(error) for part in _TORCH)
 
 
+def of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a device."""
+    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return no_memory or isinstance(error, MemoryError) or of_torch(error)
+
+
 def shortage(error: BaseException) -> str:
-    """What the machine ran out of and what to lower; "" for any other error."""
-    if isinstance(error, MemoryError):
-        return "" if "memory" in message_of(error) else _MEMORY
-    if of_torch(error):
+    """What the machine ran out of and what to lower.
+
+    "" for any other error, and for one whose message says it.
+    """
+    if isinstance(error, OutOfMemory):
+        return ""
+    if of_memory(error):
         return _MEMORY
     if isinstance(error, RuntimeError) and "can't start new thread" in message_of(error):
         return _THREADS
@@ -45,12 +58,11 @@ def shortage(error: BaseException) -> str:
         return ""
     if error.errno == errno.EAGAIN and _starting(error):
         return _PROCESSES
-    return {errno.ENOMEM: _MEMORY, errno.EMFILE: _FILES, errno.ENFILE: _FILES}.get(
-        error.errno or 0, ""
-    )
+    return _FILES if error.errno in {errno.EMFILE, errno.ENFILE} else ""
 
 
 def _starting(error: BaseException) -> bool:
     """Whether an error was raised where Python starts a process."""
     calls = traceback.extract_tb(error.__traceback__)
-    return bool(calls) and calls[-1].filename.rpartition("/")[2] in _STARTERS
+    last = calls[-1].filename if calls else ""
+    return last == subprocess.__file__ or "multiprocessing" in last

@@ -95,6 +95,20 @@ def interrupted(error: BaseException) -> bool:
 
 
 @contextmanager
+def marked() -> Iterator[None]:
+    """Context in which Ctrl-C raises `Stopped`; in a thread, or with another handler, it stays."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
 def handled() -> Iterator[Stop]:
     """Context in which the signals are noted; in a thread they keep their meaning."""
     stop = Stop()

@@ -345,7 +345,8 @@ class _Run:
             sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert), len(drawn)
         )
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
-        return sft.imitate(self.learner, rows) | {"failed": self.failed}
+        with self._spacious("imitating", "lower sft.episodes"):
+            return sft.imitate(self.learner, rows) | {"failed": self.failed}
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the algorithm box of this module."""
@@ -366,7 +367,8 @@ class _Run:
             rollouts=self.training,
             sampler=self._sampler(),
         )
-        rows, advantage, learned, more, failed = self.method.credit(experience)
+        with self._spacious("giving credit", "lower update.tokens"):
+            rows, advantage, learned, more, failed = self.method.credit(experience)
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
@@ -522,7 +524,8 @@ class _Run:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
         temperature = self.recipe.eval.temperature
         sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
-        result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
+        with self._spacious("evaluating", "lower sampling.rows or sampling.max_tokens"):
+            result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
         self._note(failed, "evaluation")
         limit, tried = self.recipe.sampling.failures, len(self.panel.task_ids)
         failures.check_limit(failed, tried, limit, f"step {self.step}, evaluation")
