@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.imports import message_of
-from trainer.shortage import shortage
+from trainer.shortage import of_disk, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,20 +115,15 @@ class Checkpoints:
         return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
 
     def _unwritten(self, step: int, error: Exception) -> str:
-        if lacked := shortage(error):
-            return (
-                f"checkpoint step_{step} could not be written ({message_of(error)}): {lacked}. "
-                f"{self._earlier()}; continue with --resume"
-            )
+        remedy = "Make room" if of_disk(error) else shortage(error) or "Make room"
         free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
+        steps = self.steps()
+        earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
         return (
             f"checkpoint step_{step} could not be written to {self.folder} ({message_of(error)}; "
-            f"{free:.0f} MiB free); {self._earlier()}. Make room, then continue with --resume"
+            f"{free:.0f} MiB free); {earlier}. {remedy[0].upper()}{remedy[1:]}, then continue with "
+            "--resume"
         )
-
-    def _earlier(self) -> str:
-        steps = self.steps()
-        return f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
 
     def _prune(self) -> None:
         loose = [step for step in self.steps() if step not in self.pinned]

@@ -248,7 +248,8 @@ class Rollouts:
 
         self._pool[:] = [one for one in self._pool if one is not env]
         if waits(env):
-            in_thread(close)  # it may hang
+            with suppress(RuntimeError):  # no thread can be started
+                in_thread(close)  # it may hang
         else:
             close()
 

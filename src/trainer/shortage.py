@@ -22,6 +22,7 @@ _THREADS = (
     "no further thread can be started, since memory or the user's limit (`ulimit -u`) allows no "
     "more; lower run.threads, sampling.rows or env.processes"
 )
+_DISK = "the disk is full; make room, or choose a folder on another one with --out"
 _FILES = (
     "too many files are open; raise the limit (`ulimit -n`), or lower env.processes or "
     "sampling.rows"
@@ -30,6 +31,11 @@ _FILES = (
 
 class OutOfMemory(MemoryError):
     """A part of the training had too little memory; the message has the estimate of all parts."""
+
+
+def of_disk(error: BaseException) -> bool:
+    """Whether a disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def of_torch(error: BaseException) -> bool:
@@ -50,19 +56,29 @@ def shortage(error: BaseException) -> str:
     """
     if isinstance(error, OutOfMemory):
         return ""
-    if of_memory(error):
-        return _MEMORY
-    if isinstance(error, RuntimeError) and "can't start new thread" in message_of(error):
-        return _THREADS
-    if not isinstance(error, OSError):
-        return ""
-    if error.errno == errno.EAGAIN and _starting(error):
-        return _PROCESSES
-    return _FILES if error.errno in {errno.EMFILE, errno.ENFILE} else ""
+    return next((said for lacks, said in _KINDS if lacks(error)), "")
 
 
-def _starting(error: BaseException) -> bool:
+def _of_threads(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and "can't start new thread" in message_of(error)
+
+
+def _of_processes(error: BaseException) -> bool:
     """Whether an error was raised where Python starts a process."""
-    calls = traceback.extract_tb(error.__traceback__)
-    last = calls[-1].filename if calls else ""
-    return last == subprocess.__file__ or "multiprocessing" in last
+    if not isinstance(error, OSError) or error.errno != errno.EAGAIN:
+        return False
+    last = [call.filename for call in traceback.extract_tb(error.__traceback__)[-2:]]
+    return subprocess.__file__ in last or any("multiprocessing" in file for file in last)
+
+
+def _of_files(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+
+
+_KINDS = (
+    (of_memory, _MEMORY),
+    (of_disk, _DISK),
+    (_of_threads, _THREADS),
+    (_of_processes, _PROCESSES),
+    (_of_files, _FILES),
+)

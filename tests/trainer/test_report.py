@@ -238,6 +238,7 @@ BAD_EVALUATIONS = [
     {"failed": 3},
     {"failed": ["elsewhere"]},
     {"surprise": 1},
+    {"panel_hash": "beef"},  # of another panel than the last
 ]
 BAD_FAILURES = [
     {"step": math.inf},
@@ -260,7 +261,7 @@ BAD_ABOUT = [[], {}, {"turns": 1, "groups": 1, "reliability": math.nan, "policy"
 
 
 READERS = {
-    "eval": records.read_evaluations,
+    "eval": records.evaluations_of,
     "failures": lambda folder: records.read_failures(folder / "failures"),
     "truth": lambda folder: records.read_truth(folder / "truth"),
     "provenance.json": lambda folder: records.readable([folder], provenance.read),
@@ -286,7 +287,7 @@ def left_out(folder, path):
 @pytest.mark.parametrize("change", BAD_EVALUATIONS, ids=str)
 def test_an_evaluation_of_other_values_is_left_out(change, tmp_path):
     folder = run_folder(tmp_path)
-    path = folder / "eval" / "step_45.json"
+    path = folder / "eval" / "step_25.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     left_out(folder, path)
 

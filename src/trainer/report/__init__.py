@@ -86,7 +86,7 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
 
     options, recipe = records.read_config(folder)
     lines = metrics.read(folder / "metrics.jsonl")
-    evaluations, damaged = records.read_evaluations(folder)
+    evaluations, damaged = records.evaluations_of(folder)
     truth, wrong = records.read_truth(folder / "truth")
     damaged += wrong
     failures, wrong = records.read_failures(folder / "failures")

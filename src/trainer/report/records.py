@@ -126,9 +126,17 @@ def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[s
     return [(int(path.stem[5:]), one) for path, one in found], hidden + damaged
 
 
-def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
-    """(step, evaluation) of a run folder by increasing step; damaged files are left out."""
-    return read_evaluations(folder)[0]
+def evaluations_of(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
+    """(step, evaluation) of the panel of the last one, and which files are damaged or of others."""
+    found, damaged = read_evaluations(folder)
+    kept = [
+        (step, one)
+        for step, one in found
+        if (one.panel_hash, one.task_ids) == (found[-1][1].panel_hash, found[-1][1].task_ids)
+    ]
+    for step in dict(found).keys() - dict(kept).keys():
+        damaged.append(f"{folder / 'eval' / f'step_{step}.json'} has another panel than the last")
+    return kept, damaged
 
 
 def read_episodes(
