@@ -203,7 +203,7 @@ def _check_draws(record: dict[str, Any]) -> None:
     if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
         raise ValueError(f"it needs {', '.join(kinds)}, got {record!r:.60}")
     fresh = record["of"] == "fresh"
-    expected = [] if fresh else record.get("expected")
+    expected: Any = [] if fresh else record.get("expected")
     halves = isinstance(expected, list) and len(expected) == (0 if fresh else len(HALVES))
     if not halves or not all(isinstance(half, list) for half in expected):
         raise ValueError(f"it needs what was expected of each half, got {expected!r:.60}")
@@ -285,7 +285,7 @@ class _Measurement:
             calls = [(part,) for part in played]
             made = self.players.each("gradients", calls)
             np.save(path, np.concatenate([*self._shown("gradients", made, calls)]))
-        found = _read(path, partial(np.load, allow_pickle=False))
+        found: Array = _read(path, partial(np.load, allow_pickle=False))
         turns = sum(len(episode.steps) for part in played for episode in part)
         if len(found) != turns or found.dtype.kind != "f":
             raise TruthError(f"{path} does not fit the {turns} turns; delete it")
