@@ -610,7 +610,7 @@ def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
 # ---- worker processes ----
 
 OWN = """
-import os, sys, time
+import asyncio, os, sys, time
 from agent_envs import AgentEnv, Panel, Template, Turn
 
 class Odd(AgentEnv):
@@ -632,6 +632,8 @@ class Odd(AgentEnv):
                 os._exit(3)
             if action == "exit":
                 sys.exit(4)
+            if action == "cancel":
+                raise asyncio.CancelledError
         won = self.at == 4
         where = f"{self.at}"
         return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
@@ -640,7 +642,7 @@ class Odd(AgentEnv):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
-@pytest.mark.parametrize("action", ["hang", "die", "exit"])
+@pytest.mark.parametrize("action", ["hang", "die", "exit", "cancel"])
 def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
     """The other environments of the process are made again and play their turns again."""
     (tmp_path / "odd.py").write_text(OWN)
