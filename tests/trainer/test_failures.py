@@ -659,7 +659,12 @@ def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypat
     played, (failure,) = divided(player.attempt(drawn, script, seed=0))
     assert played == whole
     assert (failure.task_id, failure.turn) == ("odd/2", 1)
-    said = {"hang": "did not end within 2 s", "die": "exited with 3", "exit": "SystemExit: 4"}
+    said = {
+        "hang": "did not end within 2 s",
+        "die": "exited with 3",
+        "exit": "SystemExit: 4",
+        "cancel": "CancelledError",
+    }
     assert said[action] in failure.error
     assert time.monotonic() - began < 60
     played, failed = divided(player.attempt([drawn[0], drawn[3]], script, seed=0))
