@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _THREADS = 256  # at the same time
+SPECIAL = (
+    StopIteration,
+    StopAsyncIteration,
+    asyncio.CancelledError,
+    concurrent.futures.CancelledError,
+)
+"""Errors that futures and coroutines of asyncio refuse, or take for their own."""
 
 
 def make_vec(
@@ -107,8 +116,8 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     def stopped() -> Result:
         try:
             return call()
-        except StopIteration as error:  # asyncio's futures refuse it, and would never end
-            raise RuntimeError(f"the call raised {error!r}") from error
+        except SPECIAL as error:  # the future of asyncio that waits for this one would never end
+            raise RuntimeError(f"the call raised {type(error).__name__}") from error
 
     Thread(target=_settle, args=(result, stopped), daemon=True).start()
     return result

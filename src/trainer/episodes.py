@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent_envs.contract import encodable
+from agent_envs.imports import message_of
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class Episode:
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
 _STEP = tuple(f.name for f in fields(Step))
+_NULLABLE = {"partner_outcome", "task_type", "allowed", "images", "blind_ids", "turn_reward"}
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
@@ -148,17 +150,22 @@ def read(path: Path) -> list[Episode]:
 
     Raises:
         FileNotFoundError: No such file.
-        ValueError: The file is truncated or holds no episodes.
+        PermissionError: The file may not be read.
+        ValueError: The file is truncated, or holds no episodes of this version.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if not path.is_file():
         raise FileNotFoundError(f"no episodes at {path}; a run writes them to episodes/*.parquet")
     try:
-        rows = pq.read_table(path, schema=_schema()).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} holds no readable episodes ({error}); delete it") from error
+        rows = _whole(path)
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        said = message_of(error)
+        raise ValueError(
+            f"{path} holds no readable episodes of this version ({said}); delete it"
+        ) from error
     episodes = []
     for _, turns in groupby(rows, key=lambda row: row["episode"]):
         steps = list(turns)
@@ -169,6 +176,36 @@ def read(path: Path) -> list[Episode]:
             step["images"] = [Picture(**image) for image in step["images"] or ()]
         episodes.append(Episode(**head, steps=[Step(**{k: s[k] for k in _STEP}) for s in steps]))
     return episodes
+
+
+def _whole(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of episodes, one for each turn.
+
+    Raises:
+        ValueError: Columns are missing, or values that every turn has.
+        pyarrow.ArrowException: It is no Parquet file, or has columns of other types.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = _schema()
+    if lacks := [name for name in wanted.names if name not in pq.read_schema(path).names]:
+        raise ValueError(f"it has no column {', '.join(lacks[:3])}")
+    table = pq.read_table(path, schema=wanted)
+    for name in wanted.names:
+        if name in _NULLABLE:
+            continue
+        if table.column(name).null_count:
+            raise ValueError(f"column {name} has turns without a value")
+        finite = wanted.field(name).type != pa.float64() or pc.all(pc.is_finite(table[name]))
+        if finite == pa.scalar(False):
+            raise ValueError(f"column {name} has numbers that are not finite")
+    low, high = pc.min_max(table["progress"]).as_py().values()
+    if low is not None and not 0 <= low <= high <= 1:
+        raise ValueError("column progress has numbers outside [0, 1]")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:

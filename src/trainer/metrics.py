@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
 from trainer.checkpoint import append_line, write_text
+from trainer.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ CLOCKS = ("seconds", "tokens_per_second", "time")
 WARNINGS = "warnings.jsonl"
 """File of a run with its warnings."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
+_FAR = 2**53  # larger than any number of steps or episodes
 
 
 class MetricsError(ValueError):
@@ -59,7 +61,7 @@ def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> l
     for number, line in enumerate(lines[:-1], start=1):
         try:
             record = _object(json.loads(line))
-            (check or _check_step)(record)
+            (check or check_step)(record)
         except json.JSONDecodeError as error:
             wrong = f"is not JSON ({error})"
         except (TypeError, ValueError, RecursionError) as error:
@@ -77,12 +79,23 @@ def _object(record: Any) -> dict[str, Any]:
     return record
 
 
-def _check_step(line: dict[str, Any]) -> None:
-    if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
-        raise TypeError(f"it needs a step and a stage, got {line!r:.60}")
+def check_step(line: dict[str, Any]) -> None:
+    """Check that a line of `metrics.jsonl` is one that `Metrics` writes.
+
+    Raises:
+        ValueError: It has no step and stage, or values that are no finite numbers.
+    """
+    step, stage = line.get("step"), line.get("stage", "")
+    if type(step) is not int or not 0 <= step < _FAR or not isinstance(stage, str):
+        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")
     for name, value in line.items():
-        if name != "stage" and not isinstance(value, int | float | None):
-            raise ValueError(f"{name} must be a number, got {value!r:.60}")
+        if name != "stage" and value is not None and not is_number(value):
+            raise ValueError(f"{name} must be a finite number, got {value!r:.60}")
+    if not 0 <= (line.get("success") or 0) <= 1:
+        raise ValueError(f"success must be a share in [0, 1], got {line['success']!r:.60}")
+    played = line.get("episodes") or 0
+    if type(played) is not int or not 0 <= played < _FAR:
+        raise ValueError(f"episodes must be a number of episodes, got {played!r:.60}")
 
 
 class Metrics:

@@ -20,6 +20,7 @@ from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.completed import Completed
 from trainer.engines.gather import Gather
 from trainer.options import STRICT, NonNegative, Positive
+from trainer.raised import guarded
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
@@ -171,8 +172,12 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
     """The talk that the partner has to answer after a reply; None if it is not its turn."""
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
-    rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
-    rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
-    stopped = Completed.of(partial(rehearsal.step, reply)).error
+
+    def rehearse() -> None:
+        rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
+        rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
+        rehearsal.step(reply)
+
+    stopped = Completed.of(partial(guarded, rehearse)).error
     # Any other error is raised by the step itself, too, and loses its episode only.
     return stopped.talk if isinstance(stopped, _PartnersTurn) else None

@@ -264,7 +264,7 @@ def _summary(folder: Path, page: Console) -> None:
     from trainer.evaluate import table
     from trainer.report.records import evaluations_of
 
-    found = evaluations_of(folder)
+    found, _ = evaluations_of(folder)
     if found:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")

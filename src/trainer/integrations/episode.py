@@ -31,6 +31,7 @@ from trainer.environments import (
     make_env,
 )
 from trainer.options import explained
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
@@ -86,11 +87,23 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
 
 
 async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
-    """The result of a call; if the environment waits for a server, made in a thread.
+    """The result of a guarded call; if the environment waits for a server, made in a thread.
 
     The thread does not hold up an exit.
     """
-    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
+    if not waits(env):
+        return guarded(call)
+
+    def outcome() -> _Made | Exception:  # asyncio exchanges some errors for others of its own
+        try:
+            return guarded(call)
+        except Exception as error:  # noqa: BLE001 - raised below
+            return error
+
+    found = await asyncio.wrap_future(in_thread(outcome))
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def drawn(size: int, count: int, rng: np.random.Generator) -> list[int]:

@@ -12,6 +12,7 @@ import credit
 import credit.validation
 from agent_envs.imports import named, told
 from credit.columns import OPTIONAL
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     try:
         if ":" not in name:
             return credit.make(name, **options)
-        made = _own(named(name, option="credit.name"), options)
+        made = guarded(partial(_own, named(name, option="credit.name"), options))
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:
@@ -92,7 +93,7 @@ class OwnEstimator:
             RecipeError: The estimator failed, or did not return N finite real floats.
         """
         try:
-            found: Any = self.call(turns, rng)
+            found: Any = guarded(partial(self.call, turns, rng))
         except Exception as error:
             raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
         expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"

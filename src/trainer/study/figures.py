@@ -26,7 +26,7 @@ from trainer.drawing import (
 )
 from trainer.report.curves import PARTS
 from trainer.study.results import BASELINE, SMOOTH
-from trainer.study.runs import check_curve, read_log
+from trainer.study.runs import StudyError, check_curve, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,6 +167,12 @@ def _curves(
     """Rollouts [L] and the logged value `key` of S seeds as means of 5 steps, [S, L]."""
     steps = [[line for line in log if line["stage"] == "rl"] for log in logs]
     check_curve(logs[0], key)
+    if len({len(log) for log in steps}) > 1 or any(
+        line.get(key) is None for x in steps for line in x
+    ):
+        raise StudyError(
+            f"the logs of a method's seeds lack steps, or values of {key!r}; restore them"
+        )
     values = np.array([[line[key] for line in log] for log in steps], float)
     width = min(SMOOTH, values.shape[1])
     kernel = np.ones(width) / width
