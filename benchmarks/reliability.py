@@ -353,7 +353,7 @@ def retriever(count):
     with retrieval() as (url, away):
         env = Env("SearchQA-v0", max_turns=5, options={"retriever": url})
         told = Episodes(env, count)
-        what = "retrieval server killed, back after 10 s"
+        what = "retrieval server killed four times, back after 10 s"
         return served(what, env, told, absences(count, away, 10))
 
 
@@ -364,8 +364,8 @@ def partner(count):
         env = Env("Sotopia-v0", max_turns=6, options=options)
         told = Episodes(env, count)
         Talker.faults = 0.04
-        what = "endpoint: 4% of requests fail, away for 20 s"
-        return served(what, env, told, absences(count, away, 20))
+        what = "endpoint: 4% of requests fail, four times away for 60 s"
+        return served(what, env, told, absences(count, away, 60))
 
 
 def browser(count):

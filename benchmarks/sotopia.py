@@ -150,7 +150,7 @@ def fixed(family: str, tries: int) -> str:
             return LINES[rng.integers(len(LINES))]
         game = scene(family, int(rng.integers(SUBJECTS * VARIANTS))).game
         deal = game.deals[rng.integers(len(game.deals))]
-        return f"I propose: {game.tell(deal, int(rng.integers(2)))}."
+        return f"I propose: {game.wordings[int(rng.integers(2))].tell(deal)}."
 
     best, won = [line() for _ in range(ACTS // 2)], -1.0
     for number in range(tries):
@@ -229,7 +229,9 @@ def play(env: gym.Env[str, str], rng: np.random.Generator) -> int:
         line = facts[rng.integers(len(facts))]
         if scene.game is not None:
             deals = scene.game.deals
-            line += f" I propose: {scene.game.tell(deals[rng.integers(len(deals))], side)}."
+            line += (
+                f" I propose: {scene.game.wordings[side].tell(deals[rng.integers(len(deals))])}."
+            )
         if rng.random() < QUESTIONS:
             line += " What do you think?"
         _, _, terminated, truncated, info = env.step(line)

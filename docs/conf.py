@@ -4,20 +4,32 @@ import re
 
 from sphinx.ext.autodoc._dynamic._mock import _MockObject
 
+import credit
 from agent_envs import __version__
 
 # `Tensor | None` in signatures, where torch is not installed. Sphinx's stand-in lacks it.
 _MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # noqa: ARG005
+
+ESTIMATORS = {type(credit.make(name)) for name in credit.names()}
 
 project = "agent-envs"
 author = "the agent-envs contributors"
 copyright = f"2026, {author}"  # noqa: A001
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "tools.site.mathml",
+]
 exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_space = False  # $40 and $45 are amounts
+html_math_renderer = "mathml"
 myst_html_meta = {
     "description": "Gymnasium environments for language-model agents, turn-level credit "
     "assignment for any trainer, and a compact reference trainer."
@@ -42,9 +54,10 @@ html_theme = "furo"
 html_title = f"agent-envs {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = [("drawers.js", {"defer": "defer"})]
+html_js_files = [("drawers.js", {"defer": "defer"}), ("scrolling.js", {"defer": "defer"})]
 html_show_sphinx = False
 html_copy_source = False
+highlight_language = "text"  # commands and output, where a block names no language
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_exclude = ".linenos, .gp, .go"
@@ -70,5 +83,11 @@ def _block(text):  # noqa: ANN001, ANN202
     return re.sub(r"(?m)^    ", "  ", items)
 
 
+def _on_its_own_page(app, what, name, obj, skip, options):  # noqa: ANN001, ANN202, PLR0917, ARG001
+    """Leave estimators out of the page of the package: each is on the page of its method."""
+    return True if what == "module" and isinstance(obj, type) and obj in ESTIMATORS else None
+
+
 def setup(app):  # noqa: ANN001, ANN201, D103
+    app.connect("autodoc-skip-member", _on_its_own_page)
     app.connect("autodoc-process-docstring", _as_markup, priority=400)

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
+from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+LONGEST = 2000
+"""Most characters of an error's message that are quoted."""
 
 
 def named(path: str, kind: type | None = None, *, option: str = "an import string") -> Any:
@@ -110,9 +114,24 @@ def creator_of(path: str, *, option: str) -> Callable[..., Any]:
     return found
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error in one line that can be encoded, of at most `LONGEST` characters.
+
+    An error of a user's class may have none: its `__str__` raises, or returns no text.
+    """
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except BaseException as wrong:  # noqa: BLE001 - a user's code, in the middle of another error
+        return f"(its message cannot be read: {type(wrong).__name__})"
+    line = encodable(" ".join(text[: 2 * LONGEST].split()))
+    more = len(text) - 2 * LONGEST if len(text) > 2 * LONGEST else 0
+    more += max(0, len(line) - LONGEST)
+    return f"{line[:LONGEST]}... ({more} more characters)" if more else line
+
+
 def told(error: BaseException) -> str:
     """An error of a user's code in one line: class, message, file and line."""
-    message = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    message = message_of(error)
     said = f"{type(error).__name__}: {message}" if message else type(error).__name__
     if isinstance(error, SyntaxError):
         return f"{said} ({error.filename}:{error.lineno})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _THREADS = 256  # at the same time
+SPECIAL = (
+    StopIteration,
+    StopAsyncIteration,
+    asyncio.CancelledError,
+    concurrent.futures.CancelledError,
+)
+"""Errors that futures and coroutines of asyncio refuse, or take for their own."""
 
 
 def make_vec(
@@ -89,10 +98,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
                 call, result = left.popleft()
             except IndexError:  # another thread was faster
                 return
-            try:
-                result.set_result(call())
-            except BaseException as error:  # noqa: BLE001  raised below
-                result.set_exception(error)
+            _settle(result, call)
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(len(calls), _THREADS))]
     for thread in threads:
@@ -107,18 +113,22 @@ def in_thread(call: Callable[[], Result]) -> Future[Result]:
     result: Future[Result] = Future()
     result.set_running_or_notify_cancel()
 
-    def work() -> None:
+    def stopped() -> Result:
         try:
-            result.set_result(call())
-        except StopIteration as error:  # asyncio's futures refuse it, and would never end
-            failed = RuntimeError(f"the call raised {error!r}")
-            failed.__cause__ = error
-            result.set_exception(failed)
-        except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
-            result.set_exception(error)
+            return call()
+        except SPECIAL as error:  # the future of asyncio that waits for this one would never end
+            raise RuntimeError(f"the call raised {type(error).__name__}") from error
 
-    Thread(target=work, daemon=True).start()
+    Thread(target=_settle, args=(result, stopped), daemon=True).start()
     return result
+
+
+def _settle(result: Future[Result], call: Callable[[], Result]) -> None:
+    """Put what a call returns or raises into its result."""
+    try:
+        result.set_result(call())
+    except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
+        result.set_exception(error)
 
 
 class _Ahead(gym.Wrapper[Any, Any, Any, Any]):

@@ -37,7 +37,7 @@ from credit.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, Reinfor
 from credit.truth import Truth
 from credit.turn_rloo import TurnRLOO
 from credit.turns import MissingColumn, Turns
-from credit.validation import nearest
+from credit.validation import check_known
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
@@ -134,11 +134,7 @@ def make(name: str, **options: Any) -> Estimator:
             the nearest known name.
         TypeError: An option has another type.
     """
-    if name not in _METHODS:
-        raise ValueError(f"unknown credit method {name!r}{nearest(name, _METHODS)}")
-    known = [option.name for option in fields(_METHODS[name])]
-    for option in options:
-        if option not in known:
-            raise ValueError(f"{name} has no option {option!r}{nearest(option, known)}")
+    check_known("unknown credit method", [name], _METHODS)
+    check_known(f"{name} has no option", options, [one.name for one in fields(_METHODS[name])])
     made: Estimator = _METHODS[name](**options)
     return made

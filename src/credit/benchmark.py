@@ -16,19 +16,20 @@ import sys
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 import credit
+from credit.decomposers import Progressive
 from credit.fidelity import Fidelity, compare
+from credit.plugins import imported, refusal
 from credit.truth import Truth
 from credit.turns import MissingColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from credit.intervals import Score
     from credit.segments import Array
@@ -70,8 +71,7 @@ def on_progress(estimator: credit.Estimator) -> credit.Estimator:
     """An estimator that reads the gain in progress as the turn reward."""
 
     def paid(turns: Turns, rng: np.random.Generator | None) -> Array:
-        before = np.where(turns.position == 0, 0.0, np.roll(turns.progress, 1))
-        gain = (turns.progress - before)[:, None]
+        gain = Progressive()(turns)[:, None]
         changed = replace(
             turns, turn_reward=gain, turn_reward_names=("progress",), outcome_in_reward=False
         )
@@ -158,25 +158,20 @@ def own(name: str) -> credit.Estimator:
         ValueError: There is no such module or name.
         TypeError: It is not callable.
     """
-    module, _, attribute = name.partition(":")
-    if not attribute:
+    if ":" not in name:
         return credit.make(name)
     sys.path.insert(0, "")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise ValueError(f"cannot import {name!r}: {error}; give package.module:Name") from error
-    try:
-        made = found() if isinstance(found, type) else found
-    except TypeError as error:
-        raise TypeError(f"{name!r} is called without arguments, but {error}") from error
-    if not callable(made):
+    found = imported("estimator", name)
+    if isinstance(found, type):
+        if why := refusal(found, 0):
+            raise TypeError(f"the class {name} is called without arguments, but: {why}")
+        found = found()
+    if not callable(found):
         raise TypeError(
-            f"{name!r} is no estimator: it must be callable as (turns) or (turns, rng) and return "
+            f"{name} is no estimator: it must be callable as (turns) or (turns, rng) and return "
             "[N] advantages"
         )
-    estimator: Callable[[Turns, np.random.Generator | None], Array] = made
-    return estimator
+    return cast("credit.Estimator", found)
 
 
 def table(truth: Truth, ranked: Ranking) -> str:

@@ -6,27 +6,22 @@ every group that the policy can sample, each by its probability, so that neither
 sampling. Left out: clipping, weights of tokens, and every other part of an update.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from credit.columns import turn_rewards
 from credit.estimators import estimate
+from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_count, check_positive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from credit.segments import Array
+from credit.validation import check_count, check_known, check_positive
 
 END = ""
 """The state after the last turn."""
@@ -86,8 +81,7 @@ class World:
             self._check_ends(task, ())
 
     def _check_ends(self, state: str, before: tuple[str, ...]) -> None:
-        if state not in self.states:
-            raise ValueError(f"unknown state {state!r}; known: {', '.join(self.states)}")
+        check_known("unknown state", [state], self.states)
         if state in before:
             raise ValueError(f"a trajectory must end, but {state!r} leads back to itself")
         for move in self.states[state].values():
@@ -121,12 +115,9 @@ class World:
     def paths(self, state: str) -> Iterator[Path]:
         """Every trajectory from a state on."""
         for action, move in self.states[state].items():
-            step = ((state, action),)
-            if move.to == END:
-                yield Path(step, move.probability)
-                continue
-            for rest in self.paths(move.to):
-                yield Path(step + rest.taken, move.probability * rest.probability)
+            rests = [Path((), 1.0)] if move.to == END else self.paths(move.to)
+            for rest in rests:
+                yield Path(((state, action), *rest.taken), move.probability * rest.probability)
 
     def score(self, state: str, action: str) -> Array:
         """Gradient of the log-probability of an action: [P]."""
@@ -160,25 +151,28 @@ class World:
         paths = [path for group in groups for path in group]
         pairs = [pair for path in paths for pair in path.taken]
         moves = [self.states[state][action] for state, action in pairs]
-        paid = [move.reward if split else 0.0 for move in moves]
-        better = [self.action_value(*pair) - self.value(pair[0]) for pair in pairs]
+        paid = [move.reward for move in moves]
+        if split:
+            reward, outcome, verified = paid, self._outcome, {"paid": paid}
+        else:
+            better = [self.action_value(*pair) - self.value(pair[0]) for pair in pairs]
+            reward, outcome, verified = [0.0] * len(moves), self._whole, {"implicit": better}
         columns: dict[str, Any] = {
             "group": np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
-            "outcome": [self._outcome(path) if split else self._whole(path) for path in paths],
+            "outcome": [outcome(path) for path in paths],
             "goal": ["goal"] * len(paths),
             "trajectory": np.repeat(np.arange(len(paths)), [len(path.taken) for path in paths]),
-            "reward": paid,
+            "reward": reward,
             "valid": [move.valid for move in moves],
             "progress": [move.progress for move in moves],
             "anchor": [self.texts.get(state, state) for state, _ in pairs],
             "action": [action for _, action in pairs],
-            "turn_reward": [[value] for value in (paid if split else better)],
+            **turn_rewards(verified),
             "entropy": [self._entropy(state) for state, _ in pairs],
         }
         if self.binary and all(self.value(state) for state, _ in pairs):
             columns["gold_logprob"] = [math.log(self.value(state)) for state, _ in pairs]
-        names = ("paid" if split else "implicit",)
-        return Turns(**columns, turn_reward_names=names, outcome_in_reward=False)
+        return Turns(**columns, outcome_in_reward=False)
 
     def _outcome(self, path: Path) -> float:
         state, action = path.taken[-1]
@@ -255,20 +249,18 @@ def _batches(world: World, rollouts: int, split: bool) -> list[_Batch]:
     choices = [list(_groups(list(world.paths(task)), rollouts)) for task in world.tasks]
     batches = []
     for batch in product(*choices):
-        groups = [group for group, _ in batch]
+        groups, chances = zip(*batch, strict=True)
         slopes = [scores[pair] for group in groups for path in group for pair in path.taken]
         turns = world.turns(groups, split=split)
-        chance = math.prod(probability for _, probability in batch)
-        batches.append(_Batch(turns, np.asarray(slopes) / len(turns.group), chance))
+        batches.append(_Batch(turns, np.asarray(slopes) / len(turns.group), math.prod(chances)))
     return batches
 
 
 def _groups(paths: list[Path], rollouts: int) -> Iterator[tuple[tuple[Path, ...], float]]:
     """Every multiset of trajectories with its probability."""
     for members in combinations_with_replacement(paths, rollouts):
-        orders = math.factorial(rollouts)
-        for count in Counter(members).values():
-            orders //= math.factorial(count)
+        repeated = math.prod(map(math.factorial, Counter(members).values()))
+        orders = math.factorial(rollouts) // repeated
         yield members, orders * math.prod(path.probability for path in members)
 
 
@@ -288,14 +280,8 @@ def _stopping(pay: float, falls: float) -> World:
     ends = [1.0 - falls * turn if falls else 0.0 for turn in range(3)]
     return World(
         {
-            "start": {
-                "stop": Move(0.4, END, pay, ends[0]),
-                "go": Move(0.6, "turn 2", pay),
-            },
-            "turn 2": {
-                "stop": Move(0.4, END, pay, ends[1]),
-                "go": Move(0.6, "turn 3", pay),
-            },
+            "start": {"stop": Move(0.4, END, pay, ends[0]), "go": Move(0.6, "turn 2", pay)},
+            "turn 2": {"stop": Move(0.4, END, pay, ends[1]), "go": Move(0.6, "turn 3", pay)},
             "turn 3": {"end": Move(1.0, END, pay, ends[2])},
         }
     )

@@ -1,14 +1,16 @@
 """EMPG: advantages weighted by the certainty of the policy, measured by token entropy."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from credit import segments
+from credit.options import Epsilon, Options, nonnegative
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_nonnegative
+
+Certainty: TypeAlias = Annotated[float, nonnegative("it weights entropy")]
 
 
 def min_max(x: Array) -> Array:
@@ -22,7 +24,7 @@ def min_max(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class EMPG:
+class EMPG(Options):
     """EMPG: GRPO weighted by certainty, plus a bonus for turns that lead to a certain one.
 
     A_t = A^E g(H_t) + ζ f(H_{t+1}), minus the mean over the batch. A^E is the outcome, standardized
@@ -45,15 +47,10 @@ class EMPG:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("entropy",)
-    k: float = 1.0
-    k_prime: float = 1.0
-    zeta: float = 0.05
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        for name in ("k", "k_prime", "zeta"):
-            check_nonnegative(name, getattr(self, name), "it weights entropy")
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    k: Certainty = 1.0
+    k_prime: Certainty = 1.0
+    zeta: Certainty = 0.05
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credit.plugins import refusal
 from credit.validation import as_array
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def estimate(
         TypeError: What was returned is no array of numbers.
         ValueError: It has another shape, or a number is not finite.
     """
-    given = estimator(turns, rng) if _draws(estimator) else estimator(turns)
+    given = estimator(turns) if refusal(estimator, 2) else estimator(turns, rng)
     try:
         found = as_array("the advantage", given)
     except TypeError as error:
@@ -45,14 +45,3 @@ def estimate(
     if (wrong := np.flatnonzero(~np.isfinite(found))).size:
         raise ValueError(f"the estimator returned {found[wrong[0]]} for turn {wrong[0]}")
     return found.astype(np.float64)
-
-
-def _draws(estimator: Callable[..., Any]) -> bool:
-    """Whether an estimator can be called with a second argument."""
-    try:
-        inspect.signature(estimator).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
-        return True
-    return True

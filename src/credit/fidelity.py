@@ -17,11 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.intervals import Score, interval, resampled
-from credit.validation import as_array, as_finite, as_vector, check_positive
+from credit.intervals import FEWEST, Bootstrap, Score, interval
+from credit.validation import (
+    as_array,
+    as_finite,
+    as_numbers,
+    as_vector,
+    check_axes,
+    check_known,
+    check_length,
+    check_positive,
+    check_rows,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from credit.segments import Array
 
@@ -128,30 +138,13 @@ def compare(
     measured = _Measured(truth, error, group, gradient=gradient, scale=scale, seed=seed)
     samples = {name: measured.scores(name, given) for name, given in advantages.items()}
     if baseline is not None:
-        if baseline not in samples:
-            raise ValueError(f"baseline {baseline!r} is none of {', '.join(map(repr, samples))}")
+        check_known("unknown baseline", [baseline], samples)
         own = samples[baseline]
         samples = {
             name: {score: rows - own[score] for score, rows in found.items()}
             for name, found in samples.items()
         }
-    scored = {
-        name: {score: interval(rows, measured.groups) for score, rows in found.items()}
-        for name, found in samples.items()
-    }
-    return {
-        name: Fidelity(
-            pearson=found["pearson"],
-            spearman=found["spearman"],
-            sign=found["sign"],
-            null_share=found["null_share"],
-            gradient=found.get("gradient"),
-            reliability=measured.reliability,
-            turns=len(measured.truth),
-            groups=measured.groups,
-        )
-        for name, found in scored.items()
-    }
+    return {name: measured.fidelity(found) for name, found in samples.items()}
 
 
 class _Measured:
@@ -170,53 +163,60 @@ class _Measured:
         scale: float,
         seed: int,
     ) -> None:
-        self.truth, self.error = _numbers("truth", truth), _numbers("error", error)
+        self.truth, self.error = as_numbers("truth", truth), as_numbers("error", error)
         groups = as_vector("group", group, np.int64)
         for name, column in (("error", self.error), ("group", groups)):
-            if len(column) != len(self.truth):
-                raise ValueError(f"{name} has {len(column)} rows, truth has {len(self.truth)}")
-        if (negative := np.flatnonzero(self.error < 0)).size:
-            row = negative[0]
+            check_length(name, column, "truth", len(self.truth))
+        check_rows("error", self.error, self.error >= 0, "standard errors are at least 0")
+        if (count := len(np.unique(groups))) <= 1:
             raise ValueError(
-                f"error row {row} is {self.error[row]}; standard errors are at least 0"
+                f"a score needs turns of at least 2 groups, and an interval of {FEWEST}, got "
+                f"{count}; measure more tasks"
             )
-        _, self.group = np.unique(groups, return_inverse=True)
-        self.groups = int(self.group.max(initial=-1)) + 1
-        if self.groups < 2:  # noqa: PLR2004
-            raise ValueError(
-                f"a score needs turns of at least 2 groups, and an interval of 8, got "
-                f"{self.groups}; measure more tasks"
-            )
+        self.sample = Bootstrap(groups, seed)
+        self.count = self.sample.sums(np.ones(len(self.truth)))
         size = np.abs(self.truth)
         self.null = size < NULL * scale
         self.clear = ~self.null & (size >= CLEAR * self.error)
-        self.weights = resampled(self.groups, seed)
         self.of_truth = self._moments(self.truth)
-        self.noise = self._sums(self.error**2) / self._sums(np.ones(len(self.truth)))
-        variance = self.of_truth[1][0]
-        varies = not _flat(variance, self.of_truth[0][0])
-        self.reliability = float(1 - self.noise[0] / variance) if varies else 0.0
-        if self.reliability <= 0:
+        self.noise = self.sample.sums(self.error**2) / self.count
+        self.reliability = self._reliability()
+        self.ranks = self._moments(_ranks(self.truth))
+        self.sketch = None if gradient is None else as_sketch(gradient, len(self.truth))
+        if self.sketch is not None:
+            noise = self.sample.sums(self.error**2 * (self.sketch**2).sum(1)) / self.sample.groups
+            exact = self._variance(self.sketch, self.truth) - noise
+            self.spread = np.sqrt(np.where(exact > 0, exact, np.nan))
+
+    def _reliability(self) -> float:
+        """Share of the variance of the measured truth that is not error."""
+        (mean, *_), (variance, *_) = self.of_truth
+        varies = not _flat(variance, mean)
+        found = float(1 - self.noise[0] / variance) if varies else 0.0
+        if found <= 0:
             raise ValueError(
                 f"the truth has a variance of {variance:.3g} and a mean squared error of "
                 f"{self.noise[0]:.3g}, so it says nothing; measure it with more rollouts"
             )
-        self.ranks = self._moments(_ranks(self.truth))
-        self.sketch = None if gradient is None else as_sketch(gradient, len(self.truth))
-        if self.sketch is not None:
-            noise = self._sums(self.error**2 * (self.sketch**2).sum(1)) / self.groups
-            exact = self._variance(self.sketch, self.truth) - noise
-            self.spread = np.sqrt(np.where(exact > 0, exact, np.nan))
+        return found
+
+    def fidelity(self, samples: Mapping[str, Array]) -> Fidelity:
+        """Scores with intervals, from each score in every sample."""
+        groups = self.sample.groups
+        scores: dict[str, Any] = {name: interval(rows, groups) for name, rows in samples.items()}
+        return Fidelity(
+            **{"gradient": None} | scores,
+            reliability=self.reliability,
+            turns=len(self.truth),
+            groups=groups,
+        )
 
     def scores(self, name: str, given: ArrayLike) -> dict[str, Array]:
         """Every score in the sample itself and in each bootstrap sample: [1 + resamples] each."""
         what = f"advantage of {name!r}" if name else "advantage"
-        advantage = _numbers(what, given)
-        if len(advantage) != len(self.truth):
-            raise ValueError(
-                f"{what} has {len(advantage)} rows, truth has {len(self.truth)}; an estimator "
-                "returns one number for each turn"
-            )
+        advantage = as_numbers(what, given)
+        check_length(what, advantage, "truth", len(self.truth))
+        sums = self.sample.sums
         advantage = advantage / (np.abs(advantage).max() or 1.0)  # squares of tiny ones would be 0
         with np.errstate(invalid="ignore", divide="ignore"):
             found = {
@@ -224,10 +224,8 @@ class _Measured:
                 "spearman": self._correlation(
                     _ranks(advantage), _ranks(self.truth), self.ranks, np.zeros(1)
                 ),
-                "sign": self._sums(_agreement(advantage, self.truth) * self.clear)
-                / self._sums(self.clear),
-                "null_share": self._sums(np.abs(advantage) * self.null)
-                / self._sums(np.abs(advantage)),
+                "sign": sums(_agreement(advantage, self.truth) * self.clear) / sums(self.clear),
+                "null_share": sums(np.abs(advantage) * self.null) / sums(np.abs(advantage)),
             }
             if self.sketch is not None:
                 slope = self._slope(advantage)
@@ -237,27 +235,28 @@ class _Measured:
 
     def _slope(self, x: Array) -> Array:
         """Regression slope of x on the exact truth in every sample."""
-        count = self._sums(np.ones(len(x)))
-        product = self._sums(x * self.truth) / count
-        middle = self._sums(x) * self._sums(self.truth) / count**2
+        sums = self.sample.sums
+        product = sums(x * self.truth) / self.count
+        middle = sums(x) * sums(self.truth) / self.count**2
         exact = self.of_truth[1] - self.noise
         found: Array = (product - middle) / np.where(exact > 0, exact, np.nan)
         return found
 
     def _variance(self, sketch: Array, x: Array) -> Array:
         """Variance between groups of the sum over turns of x times gradient, in every sample."""
-        summed = np.zeros((self.groups, sketch.shape[1]))
-        np.add.at(summed, self.group, x[:, None] * sketch)
+        weights, groups = self.sample.weights, self.sample.groups
+        summed = np.zeros((groups, sketch.shape[1]))
+        np.add.at(summed, self.sample.group, x[:, None] * sketch)
         inner = summed @ summed.T
-        squared = self.weights @ np.diag(inner) / self.groups
-        of_mean = ((self.weights @ inner) * self.weights).sum(1) / self.groups**2
+        squared = weights @ np.diag(inner) / groups
+        of_mean = ((weights @ inner) * weights).sum(1) / groups**2
         found: Array = np.maximum(squared - of_mean, 0.0)
         return found
 
     def _correlation(self, x: Array, y: Array, of_y: tuple[Array, Array], noise: Array) -> Array:
         """Correlations of x with y without its noise; 0 where x is constant."""
         mean, variance = self._moments(x)
-        product = self._sums(x * y) / self._sums(np.ones(len(x))) - mean * of_y[0]
+        product = self.sample.sums(x * y) / self.count - mean * of_y[0]
         exact = of_y[1] - noise
         below = np.sqrt(variance * np.where(exact > 0, exact, np.nan))
         flat = _flat(variance, mean)
@@ -266,16 +265,10 @@ class _Measured:
 
     def _moments(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance in every sample."""
-        count = self._sums(np.ones(len(x)))
-        middle = float(x.mean()) if len(x) else 0.0
-        mean = self._sums(x - middle) / count
-        variance = self._sums((x - middle) ** 2) / count - mean**2
+        middle = float(x.mean())
+        mean = self.sample.sums(x - middle) / self.count
+        variance = self.sample.sums((x - middle) ** 2) / self.count - mean**2
         return mean + middle, np.maximum(variance, 0.0)
-
-    def _sums(self, x: NDArray[Any]) -> Array:
-        """Sums over turns in every sample."""
-        found: Array = self.weights @ np.bincount(self.group, x, self.groups)
-        return found
 
 
 def _flat(variance: Any, mean: Any) -> Any:
@@ -291,27 +284,16 @@ def as_sketch(given: ArrayLike, turns: int) -> Array:
         TypeError: It is not numeric.
     """
     found = as_array("gradient", given)
-    if found.ndim != 2 or len(found) != turns or not found.size:  # noqa: PLR2004
-        raise ValueError(
-            f"gradient has shape {list(found.shape)}; it is [N, D] with a row for each of {turns} "
-            "turns"
-        )
-    if found.dtype.kind not in "iuf":
-        raise TypeError(f"gradient must be numeric, got {found.dtype}")
-    as_finite("gradient", found.ravel())
-    return found.astype(np.float64)
-
-
-def _numbers(name: str, given: ArrayLike) -> Array:
-    column: Array = as_vector(name, given, np.float64)
-    as_finite(name, column)
-    return column
+    check_axes("gradient", found, "N, D")
+    check_length("gradient", found, "truth", turns)
+    if not found.shape[1]:
+        raise ValueError("gradient must have at least one column, got none")
+    return as_finite("gradient", found)
 
 
 def _ranks(x: Array) -> Array:
     """Ranks from 0, equal values share their mean rank: [N] -> [N]."""
-    values, place, count = np.unique(x, return_inverse=True, return_counts=True)
-    del values
+    _, place, count = np.unique(x, return_inverse=True, return_counts=True)
     ranks: Array = (np.cumsum(count) - (count + 1) / 2)[place]
     return ranks
 

@@ -1,18 +1,18 @@
 """GiGPO: the trajectory's advantage plus an advantage among turns that start in the same state."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import anchors, segments
+from credit.options import Discount, Epsilon, Options, Similarity, Weight
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative, check_range, check_similarity
 
-BASELINES = ("trajectory", "step")
-MODES = ("mean_std_norm", "mean_norm")
-ANCHORS = ("exact", "similar")
+Mode: TypeAlias = Literal["mean_std_norm", "mean_norm"]
+Anchors: TypeAlias = Literal["exact", "similar"]
 
 
 def returns_to_go(turns: Turns, gamma: float) -> Array:
@@ -34,7 +34,7 @@ def returns_to_go(turns: Turns, gamma: float) -> Array:
 
 
 @dataclass(frozen=True)
-class GiGPO:
+class GiGPO(Options):
     """GiGPO: episode-level plus step-level advantage.
 
     A = A^E + ω A^S. A^E is the outcome, standardized over the group. A^S is the discounted return
@@ -63,22 +63,13 @@ class GiGPO:
         ValueError: An option out of range.
     """
 
-    omega: float = 1.0
-    gamma: float = 0.95
-    baseline: str = "trajectory"
-    anchors: str = "exact"
-    threshold: float = 0.9
-    eps: float = 1e-6
-    mode: str = "mean_std_norm"
-
-    def __post_init__(self) -> None:
-        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        check_nonnegative("omega", self.omega, "it weights an advantage")
-        check_similarity("threshold", self.threshold)
-        check_choice("baseline", self.baseline, BASELINES)
-        check_choice("anchors", self.anchors, ANCHORS)
-        check_choice("mode", self.mode, MODES)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    omega: Weight = 1.0
+    gamma: Discount = 0.95
+    baseline: Literal["trajectory", "step"] = "trajectory"
+    anchors: Anchors = "exact"
+    threshold: Similarity = 0.9
+    eps: Epsilon = 1e-6
+    mode: Mode = "mean_std_norm"
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -1,20 +1,19 @@
 """HAS, hybrid advantage shaping: a blend of the trajectory's advantage and that of each turn."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 
 from credit import segments
 from credit.decomposers import Decomposer, checked_credit, from_name
+from credit.options import Epsilon, Options, within
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative, check_range
-
-NORMALIZE = ("position", "anchor", "group")
 
 
 @dataclass(frozen=True)
-class HAS:
+class HAS(Options):
     """HAS: a convex blend of trajectory-level and turn-level advantage.
 
     A_t = α A_traj + (1 - α) A_turn,t. A_traj is the outcome, standardized over the group. A_turn is
@@ -41,15 +40,13 @@ class HAS:
         ValueError: An option out of range. At the call: credit of another length, or not finite.
     """
 
-    alpha: float = 0.5
+    alpha: Annotated[float, within(0, 1, "it blends two advantages")] = 0.5
     decomposer: Decomposer | str = "progressive"
-    normalize: str = "position"
-    eps: float = 1e-6
+    normalize: Literal["position", "anchor", "group"] = "position"
+    eps: Epsilon = 1e-6
 
     def __post_init__(self) -> None:
-        check_range("alpha", self.alpha, 0, 1, "it blends two advantages")
-        check_choice("normalize", self.normalize, NORMALIZE)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+        super().__post_init__()
         if isinstance(self.decomposer, str):
             from_name(self.decomposer)
         elif not callable(self.decomposer):

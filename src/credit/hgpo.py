@@ -1,24 +1,22 @@
 """HGPO: returns compared among turns with equal histories, of several lengths."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 
 from credit import segments
-from credit.gigpo import MODES, returns_to_go
+from credit.gigpo import Mode, returns_to_go
+from credit.options import Discount, Epsilon, Options, Weight, counting, nonnegative
 from credit.segments import Array, Ids
 from credit.turns import Turns
-from credit.validation import check_choice, check_count, check_nonnegative, check_range
-
-WEIGHTS = ("code", "paper")
-
 
 _ROUNDING = 1e-12
 """Returns that differ by less, relative to the largest, are equal."""
 
 
 @dataclass(frozen=True)
-class HGPO:
+class HGPO(Options):
     """HGPO: hierarchy of groups of turns with the same state and the same states before it.
 
     A = ω A^E + Σ_k w_k A_k / (Σ_k w_k + 1e-6). On level k, 0 ≤ k ≤ K, turns of the group are
@@ -48,22 +46,13 @@ class HGPO:
         ValueError: An option out of range.
     """
 
-    levels: int = 2
-    alpha: float = 1.0
-    gamma: float = 0.95
-    weights: str = "code"
-    omega: float = 0.0
-    mode: str = "mean_std_norm"
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_count("levels", self.levels, "it counts earlier states")
-        check_nonnegative("alpha", self.alpha, "it is an exponent of weights")
-        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        check_choice("weights", self.weights, WEIGHTS)
-        check_nonnegative("omega", self.omega, "it weights an advantage")
-        check_choice("mode", self.mode, MODES)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    levels: Annotated[int, counting("it counts earlier states")] = 2
+    alpha: Annotated[float, nonnegative("it is an exponent of weights")] = 1.0
+    gamma: Discount = 0.95
+    weights: Literal["code", "paper"] = "code"
+    omega: Weight = 0.0
+    mode: Mode = "mean_std_norm"
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

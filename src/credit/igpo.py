@@ -1,21 +1,18 @@
 """IGPO: the gain in probability of the right answer that each turn brings."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from credit import segments
+from credit.options import Discount, Epsilon, Options
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative, check_range
-
-GAINS = ("prob_diff", "log_prob_diff")
-MODES = ("joint", "separate")
 
 
 @dataclass(frozen=True)
-class IGPO:
+class IGPO(Options):
     """IGPO: information gain of each turn and the outcome, standardized and summed to the end.
 
     A_t = z_t + γ A_{t+1}. The reward of a turn is the gain p_{t+1} - p_t in the probability of the
@@ -44,16 +41,10 @@ class IGPO:
 
     needs: ClassVar[tuple[str, ...]] = ("gold_logprob",)
 
-    gain: str = "prob_diff"
-    mode: str = "joint"
-    gamma: float = 1.0
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_choice("gain", self.gain, GAINS)
-        check_choice("mode", self.mode, MODES)
-        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    gain: Literal["prob_diff", "log_prob_diff"] = "prob_diff"
+    mode: Literal["joint", "separate"] = "joint"
+    gamma: Discount = 1.0
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
     from credit.segments import Array
 
 RESAMPLES = 2000
@@ -57,6 +59,25 @@ def resampled(groups: int, seed: int) -> Array:
     picked = np.random.default_rng(seed).integers(groups, size=(RESAMPLES, groups))
     drawn = (picked[:, :, None] == np.arange(groups)).sum(1)
     return np.concatenate([np.ones((1, groups)), drawn])
+
+
+class Bootstrap:
+    """Sums over rows, in a sample itself and in bootstrap samples of its groups.
+
+    Args:
+        group: [N] group of each row.
+        seed: Seed of the samples.
+    """
+
+    def __init__(self, group: ArrayLike, seed: int) -> None:
+        labels, self.group = np.unique(group, return_inverse=True)
+        self.groups = len(labels)
+        self.weights = resampled(self.groups, seed)
+
+    def sums(self, x: NDArray[Any]) -> Array:
+        """Sum of the rows in every sample: [N] -> [1 + RESAMPLES]."""
+        found: Array = self.weights @ np.bincount(self.group, x, self.groups)
+        return found
 
 
 def interval(rows: Array, groups: int) -> Score:

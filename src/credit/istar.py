@@ -6,23 +6,20 @@ from log-probabilities and has the losses of the model. Here they are a verifier
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
+from credit.options import Discount, Epsilon, Options, Text, Weight
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import as_finite, check_choice, check_nonnegative, check_range, check_text
-
-BASES = ("grpo", "rloo", "reinforce_pp")
-VARIANTS = ("step", "merged", "environment")
-SCALES = ("std", "max")
+from credit.validation import as_finite
 
 
 @dataclass(frozen=True)
-class IStar:
+class IStar(Options):
     """iStar: a trajectory-level method plus the standardized implicit reward of each turn.
 
     A_t = A^E + α A^S_t. A^E is the advantage of the base method. A^S is the implicit reward,
@@ -53,20 +50,12 @@ class IStar:
         ValueError: An option out of range. At the call: `turns` has no column of that name.
     """
 
-    alpha: float = 1.0
-    base: str = "grpo"
-    variant: str = "step"
-    column: str = "implicit"
-    scale: str = "std"
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_choice("scale", self.scale, SCALES)
-        check_nonnegative("alpha", self.alpha, "it weights an advantage")
-        check_choice("base", self.base, BASES)
-        check_choice("variant", self.variant, VARIANTS)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
-        check_text("column", self.column)
+    alpha: Weight = 1.0
+    base: Literal["grpo", "rloo", "reinforce_pp"] = "grpo"
+    variant: Literal["step", "merged", "environment"] = "step"
+    column: Text = "implicit"
+    scale: Literal["std", "max"] = "std"
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
@@ -115,7 +104,7 @@ class IStar:
 
 
 @dataclass(frozen=True)
-class Prime:
+class Prime(Options):
     """PRIME: leave-one-out outcome plus the return-to-go of relative implicit rewards.
 
     A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
@@ -138,12 +127,8 @@ class Prime:
 
     reads_success: ClassVar[bool] = True
 
-    gamma: float = 1.0
-    column: str = "implicit"
-
-    def __post_init__(self) -> None:
-        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        check_text("column", self.column)
+    gamma: Discount = 1.0
+    column: Text = "implicit"
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

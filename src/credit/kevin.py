@@ -1,20 +1,19 @@
 """Kevin: the discounted return from each turn on, standardized over all turns of the group."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from credit import segments
 from credit.gigpo import returns_to_go
+from credit.options import Discount, Epsilon, Options
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative, check_range
-
-RETURNS = ("sum", "max")
 
 
 @dataclass(frozen=True)
-class Kevin:
+class Kevin(Options):
     """Kevin: the discounted return over the group.
 
     A_t = (R_t - mean) / (std + eps), with mean and std over all turns of all trajectories of the
@@ -36,14 +35,9 @@ class Kevin:
         ValueError: An option out of range.
     """
 
-    gamma: float = 0.4
-    returns: str = "sum"
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_range("gamma", self.gamma, 0, 1, "it discounts later scores")
-        check_choice("returns", self.returns, RETURNS)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    gamma: Discount = 0.4
+    returns: Literal["sum", "max"] = "sum"
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

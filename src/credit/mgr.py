@@ -1,23 +1,17 @@
 """MGR, multiplicative gated rewards: validity sets the sign, the trajectory's outcome the size."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
+from credit.options import Options, counting, nonnegative, positive, within
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import (
-    check_choice,
-    check_count,
-    check_nonnegative,
-    check_positive,
-    check_range,
-)
 
-GATES = ("trajectory", "turn", "none")
+Share: TypeAlias = Annotated[float, within(0, 1, "it is compared with a share")]
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ def combine(
 
 
 @dataclass(frozen=True)
-class MGR:
+class MGR(Options):
     """MGR: the validity of a turn times the relative outcome of its trajectory.
 
     R_final of Eq. 7 (see `combine`) from R_local (see `local_reward`) and R_global (see
@@ -110,27 +104,19 @@ class MGR:
 
     reads_success: ClassVar[bool] = True
 
-    beta: float = 0.1
-    alpha: float = 0.5
-    q: int = 2
-    conflict_scale: float = 1.0
-    gate: str = "trajectory"
-    theta_v: float = 0.4
-    theta_c1: float = 0.1
-    theta_c2: float = 0.6
-    delta: float = 1.5
-    p_min: float = 0.1
+    beta: Annotated[float, nonnegative("it is a bonus")] = 0.1
+    alpha: Annotated[float, nonnegative("it is a penalty")] = 0.5
+    q: Annotated[int, counting("it counts occurrences")] = 2
+    conflict_scale: Annotated[float, positive("it scales rewards")] = 1.0
+    gate: Literal["trajectory", "turn", "none"] = "trajectory"
+    theta_v: Share = 0.4
+    theta_c1: Share = 0.1
+    theta_c2: Share = 0.6
+    delta: Annotated[float, nonnegative("it lowers a probability")] = 1.5
+    p_min: Annotated[float, within(0, 1, "it is a probability")] = 0.1
 
     def __post_init__(self) -> None:
-        check_choice("gate", self.gate, GATES)
-        check_nonnegative("beta", self.beta, "it is a bonus")
-        check_nonnegative("alpha", self.alpha, "it is a penalty")
-        check_count("q", self.q, "it counts occurrences")
-        check_range("p_min", self.p_min, 0, 1, "it is a probability")
-        check_positive("conflict_scale", self.conflict_scale, "it scales rewards")
-        for name in ("theta_v", "theta_c1", "theta_c2"):
-            check_range(name, getattr(self, name), 0, 1, "it is compared with a share")
-        check_nonnegative("delta", self.delta, "it lowers a probability")
+        super().__post_init__()
         if self.theta_c1 > self.theta_c2:
             raise ValueError(
                 f"theta_c1={self.theta_c1} must be at most theta_c2={self.theta_c2} because the "
@@ -190,9 +176,7 @@ class MGR:
 
         1 if V < θ_V or C < θ_C1, 1 - δ C if θ_C1 ≤ C < θ_C2, p_min otherwise.
         """
-        if not len(turns):
-            return 1.0
-        completion, validity = float(turns.outcome.mean()), float(turns.valid.mean())
+        completion, validity = _state(turns)
         if validity < self.theta_v or completion < self.theta_c1:
             return 1.0
         return max(1 - self.delta * completion, 0) if completion < self.theta_c2 else self.p_min
@@ -202,10 +186,11 @@ class MGR:
         gates = self._gates(turns, rng)
         local, relative = self.local_reward(turns), self.global_reward(turns)
         gated = (local > 0) & (relative < 0)
+        completion, validity = _state(turns)
         final = combine(local, relative, gates, self.conflict_scale)
         return Diagnostics(
-            completion=float(turns.outcome.mean()) if len(turns) else 0.0,
-            validity=float(turns.valid.mean()) if len(turns) else 0.0,
+            completion=completion,
+            validity=validity,
             p_retain=self.p_retain(turns),
             flipped=float((gates[gated] < 0).mean()) if gated.any() else 0.0,
             positive=int((final > 0).sum()),
@@ -221,6 +206,13 @@ class MGR:
                 f"gate={self.gate!r} draws signs: make rng = np.random.default_rng(seed) once and "
                 f'call mgr(turns, rng) with it at every step, or choose gate="none"'
             )
-        size = len(turns) if self.gate == "turn" else len(turns.group)
-        signs = np.where(rng.random(size) < self.p_retain(turns), 1.0, -1.0)
-        return signs if self.gate == "turn" else signs[turns.trajectory]
+        owner = np.arange(len(turns)) if self.gate == "turn" else turns.trajectory
+        drawn = rng.random(int(owner.max(initial=-1)) + 1)
+        return np.where(drawn < self.p_retain(turns), 1.0, -1.0)[owner]
+
+
+def _state(turns: Turns) -> tuple[float, float]:
+    """C, mean success of the trajectories, and V, share of valid turns; 0 without turns."""
+    if not len(turns):
+        return 0.0, 0.0
+    return float(turns.outcome.mean()), float(turns.valid.mean())

@@ -1,31 +1,24 @@
 """MT-GRPO and MT-RLOO: an advantage from the rewards of single turns, added to the outcome's."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from credit import segments
+from credit.options import Options, Weight
 from credit.segments import Array, Ids
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative
-
-NORMALIZE = ("position", "anchor")
-VARIANTS = ("paper", "code")
+from credit.validation import check_nonnegative
 
 
 @dataclass(frozen=True)
-class _MultiTurn:
+class _MultiTurn(Options):
     needs: ClassVar[tuple[str, ...]] = ("turn_reward",)
 
-    lam: float = 1.0
-    normalize: str = "position"
-    variant: str = "paper"
-
-    def __post_init__(self) -> None:
-        check_nonnegative("lam", self.lam, "it weights an advantage")
-        check_choice("normalize", self.normalize, NORMALIZE)
-        check_choice("variant", self.variant, VARIANTS)
+    lam: Weight = 1.0
+    normalize: Literal["position", "anchor"] = "position"
+    variant: Literal["paper", "code"] = "paper"
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -7,7 +7,6 @@ All adapters of `trainer.integrations` carry these. `rows_of` makes rows for cre
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,20 +14,28 @@ import numpy as np
 
 from credit.estimators import estimate
 from credit.rows import Rows, rows
-from credit.validation import LARGEST, nearest
+from credit.validation import LARGEST, as_list, check_count, check_known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from credit.segments import Array
     from credit.turns import Turns
 
-_NUMBERS = ("progress", "reward", "entropy", "outcome")
+_TEXTS = ("task_id", "goal", "action", "anchor", "invalid_reason")
+_COPIED = ("step", "goal", "reward", "valid", "progress", "anchor", "action")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_RANGES = {
+    "progress": (0, 1),
+    "entropy": (0, LARGEST),
+    "step": (0, 2**31),
+    "reward": (-LARGEST, LARGEST),
+    "outcome": (-LARGEST, LARGEST),
+}
 VERSION = 1
 """Version of the schema; records of another version are refused."""
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("task_id", "goal", "action", "anchor", "invalid_reason"), (str,)),
+    **dict.fromkeys(_TEXTS, (str,)),
     **dict.fromkeys(("progress", "reward"), (int, float)),
     **dict.fromkeys(("entropy", "outcome"), (int, float, type(None))),
     **dict.fromkeys(("step", "version"), (int,)),
@@ -85,42 +92,19 @@ class TurnRecord:
 
     def __post_init__(self) -> None:
         for name, kinds in _KINDS.items():
-            value = getattr(self, name)
-            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-                wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
-                raise TypeError(
-                    f"{name} of a turn record must be {wanted}, got {value!r:.60} "
-                    f"({type(value).__name__})"
-                )
+            _check_kind(name, getattr(self, name), kinds)
         _check_version(self.version)
+        numbers = {name: getattr(self, name) for name in _RANGES}
         for name, paid in self.turn_reward.items():
-            number = isinstance(paid, int | float) and not isinstance(paid, bool)
-            if not isinstance(name, str) or not number:
-                raise TypeError(
-                    f"turn_reward of a turn record maps names to numbers, got {name!r:.60}: "
-                    f"{paid!r:.60}"
-                )
-        self._check_values()
+            _check_kind("a name in turn_reward", name, (str,))
+            _check_kind(f"turn_reward[{name!r:.60}]", paid, (int, float))
+            numbers[f"turn_reward[{name!r}]"] = paid
+        for name, number in numbers.items():
+            _check_number(name, number)
+        for name in _TEXTS:
+            _check_text(name, getattr(self, name))
         if self.span is not None:
             object.__setattr__(self, "span", _span(self.span))
-
-    def _check_values(self) -> None:
-        """Check that numbers are finite and in range, and that texts can be encoded."""
-        paid = {f"turn_reward[{name!r}]": number for name, number in self.turn_reward.items()}
-        numbers = {name: getattr(self, name) for name in _NUMBERS} | paid
-        for name, number in numbers.items():
-            if number is not None and not abs(number) < LARGEST:
-                raise ValueError(f"{name} of a turn record must be finite, got {number!r:.60}")
-        for name, low, high in (("progress", 0, 1), ("entropy", 0, LARGEST), ("step", 0, 2**31)):
-            if not low <= (getattr(self, name) or 0) <= high:
-                raise ValueError(
-                    f"{name} of a turn record must lie in [{low:g}, {high:g}], got "
-                    f"{getattr(self, name)!r:.60}"
-                )
-        for name in ("task_id", "goal", "action", "anchor", "invalid_reason"):
-            text = getattr(self, name)
-            if not text.isascii() and not text.isprintable() and _SURROGATE.search(text):
-                raise ValueError(f"{name} of a turn record has an unpaired surrogate, {text!r:.60}")
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | TurnRecord) -> TurnRecord:
@@ -136,9 +120,7 @@ class TurnRecord:
             raise TypeError(f"a turn record is a mapping, got {given!r:.80}")
         _check_version(given.get("version", VERSION))
         names = [one.name for one in fields(cls)]
-        for name in given:
-            if name not in names:
-                raise ValueError(f"a turn record has no {name!r}{nearest(name, names)}")
+        check_known("a turn record has no", given, names)
         if missing := [name for name in names[: names.index("valid") + 1] if name not in given]:
             raise TypeError(f"a turn record needs {', '.join(names[:6])}, got no {missing[0]}")
         return cls(**given)
@@ -146,6 +128,30 @@ class TurnRecord:
     def to_dict(self) -> dict[str, Any]:
         """The record as values that JSON has."""
         return asdict(self)
+
+
+def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raise TypeError unless a value has one of the types; a bool is no integer."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
+        raise TypeError(
+            f"{name} of a turn record must be {wanted}, got {value!r:.60} ({type(value).__name__})"
+        )
+
+
+def _check_number(name: str, number: float | None) -> None:
+    """Raise ValueError if a number is out of its range; NaN is."""
+    low, high = _RANGES.get(name, (-LARGEST, LARGEST))
+    if number is not None and not low <= number <= high:
+        raise ValueError(
+            f"{name} of a turn record must lie in [{low:g}, {high:g}], got {number!r:.60}"
+        )
+
+
+def _check_text(name: str, text: str) -> None:
+    """Raise ValueError if a text cannot be encoded."""
+    if not text.isascii() and _SURROGATE.search(text):
+        raise ValueError(f"{name} of a turn record has an unpaired surrogate, {text!r:.60}")
 
 
 def _check_version(version: Any) -> None:
@@ -157,7 +163,7 @@ def _check_version(version: Any) -> None:
 
 
 def _span(given: Sequence[Any]) -> tuple[int, int]:
-    if len(given) != 2 or any(type(one) is not int for one in given):  # noqa: PLR2004
+    if list(map(type, given)) != [int, int]:
         raise TypeError(f"span of a turn record is two integers, got {given!r:.60}")
     start, end = given
     if not 0 <= start <= end:
@@ -169,42 +175,35 @@ _Turn: TypeAlias = tuple[TurnRecord, Any, Any]
 """A turn with the task group and the id of its episode."""
 
 
-def _check_ordered(what: str, given: Any) -> None:
-    """Check that there is one value for each episode, which can be read twice."""
-    unordered = isinstance(given, str | bytes | set | frozenset | Mapping)
-    if unordered or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
-        raise TypeError(
-            f"{what} must be a list with one for each episode, got {given!r:.60} "
-            f"({type(given).__name__})"
-        )
+def _recorded(episodes: Any) -> list[list[TurnRecord]]:
+    """The turns of each episode."""
+    listed = as_list("episodes", episodes)
+    if not hasattr(episodes, "__len__"):
+        raise TypeError(f"episodes must be a list, which can be read again, got {episodes!r:.60}")
+    return [
+        [TurnRecord.of(one) for one in as_list(f"episode {number}", turns)]
+        for number, turns in enumerate(listed)
+    ]
 
 
-def _check_sequences(episodes: Any, uid: Any, names: Any) -> None:
-    for what, given in (("uid", uid), ("trajectory", names)):
-        _check_ordered(what, given)
-    if not len(episodes) == len(uid) == len(names):
-        raise ValueError(
-            f"there are {len(episodes)} episodes, {len(uid)} uids and {len(names)} trajectories; "
-            "give one of each for every episode"
-        )
-    for number, turns in enumerate(episodes):
-        single = isinstance(turns, TurnRecord | str) or hasattr(turns, "keys")
-        if single or not hasattr(turns, "__len__"):
-            raise TypeError(
-                f"episode {number} must be a sequence of turn records, got {turns!r:.60}"
-            )
+def _endings(table: Sequence[_Turn]) -> dict[Any, TurnRecord]:
+    """The last turn of each episode."""
+    ended: dict[Any, TurnRecord] = {}
+    for record, _, name in table:
+        if record.step >= ended.setdefault(name, record).step:
+            ended[name] = record
+    return ended
 
 
 def _check_outcomes(table: Sequence[_Turn], ended: Mapping[Any, TurnRecord]) -> None:
     """Check that the last turn of each episode, and no other, has an outcome."""
-    for name, last in ended.items():
+    for record, _, name in table:
+        last = ended[name]
         if last.outcome is None:
             raise ValueError(
                 f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
                 "stopped; a cut-off episode ends with TextEpisode.stop()"
             )
-    for record, _, name in table:
-        last = ended[name]
         own = record.step, record.outcome
         if record.outcome is not None and own != (last.step, last.outcome):
             raise ValueError(
@@ -244,34 +243,34 @@ def rows_of(
             `rows` refuses.
         TypeError: What is no list of episodes, or no episode of turn records.
     """
-    _check_ordered("episodes", episodes)
-    names = range(len(episodes)) if trajectory is None else trajectory
-    _check_sequences(episodes, uid, names)
+    played = _recorded(episodes)
+    uids = as_list("uid", uid)
+    names = as_list("trajectory", range(len(played)) if trajectory is None else trajectory)
+    if not len(played) == len(uids) == len(names):
+        raise ValueError(
+            f"there are {len(played)} episodes, {len(uids)} uids and {len(names)} trajectories; "
+            "give one of each for every episode"
+        )
     table = [
-        (TurnRecord.of(record), group, name)
-        for turns, group, name in zip(episodes, uid, names, strict=True)
+        (record, group, name)
+        for turns, group, name in zip(played, uids, names, strict=True)
         for record in turns
     ]
-    ended: dict[Any, TurnRecord] = {}
-    for record, _, name in table:
-        if name not in ended or record.step >= ended[name].step:
-            ended[name] = record
+    ended = _endings(table)
     _check_outcomes(table, ended)
-    known = [record.entropy is not None for record, _, _ in table]
-    told = all(bool(record.turn_reward) for record, _, _ in table)
+
+    def column(name: str) -> list[Any]:
+        return [getattr(record, name) for record, _, _ in table]
+
+    entropy, turn_reward = column("entropy"), column("turn_reward")
     made = rows(
         uid=[group for _, group, _ in table],
         trajectory=[name for _, _, name in table],
-        step=[record.step for record, _, _ in table],
         outcome=np.array([ended[name].outcome for _, _, name in table], dtype=np.float64),
-        goal=[record.goal for record, _, _ in table],
-        turn_reward=[record.turn_reward for record, _, _ in table] if told else None,
+        turn_reward=turn_reward if all(turn_reward) else None,
+        entropy=None if None in entropy else entropy,
         outcome_in_reward=False,
-        **{
-            name: [getattr(record, name) for record, _, _ in table]
-            for name in ("reward", "valid", "progress", "anchor", "action")
-        },
-        entropy=[record.entropy for record, _, _ in table] if all(known) else None,
+        **{name: column(name) for name in _COPIED},
     )
     _check_tasks(table)
     return made
@@ -286,10 +285,9 @@ def spans_of(
         ValueError: A turn has no span.
         TypeError: What is no turn record, or no list of episodes.
     """
-    _check_ordered("episodes", episodes)
     spans = []
-    for row, turns in enumerate(episodes):
-        for record in map(TurnRecord.of, turns):
+    for row, turns in enumerate(_recorded(episodes)):
+        for record in turns:
             if record.span is None:
                 raise ValueError(
                     f"turn {record.step} of row {row} has no token span; record the span of each "
@@ -328,21 +326,21 @@ def token_advantages(
             `credit.rows_of` refuse.
         TypeError: `first` is no integer, or `mask` no array.
     """
-    table = rows_of(episodes, uid)
-    _check_part(first, mask, len(episodes))
-    spans = spans_of(episodes[first : first + len(mask)])
-    start = sum(len(turns) for turns in episodes[:first])
+    played = _recorded(episodes)
+    table = rows_of(played, uid)
+    _check_part(first, mask, len(played))
+    spans = spans_of(played[first : first + len(mask)])
+    start = sum(map(len, played[:first]))
     part = Rows(table.turns, table.turn[start : start + len(spans)])
     return part.scatter(estimate(estimator, table.turns, rng), mask, spans)
 
 
 def _check_part(first: Any, mask: Any, count: int) -> None:
     """Check that the rows of a mask are some of the `count` episodes."""
-    if not isinstance(first, int | np.integer) or isinstance(first, bool):
-        raise TypeError(f"first must be the number of an episode, got {first!r:.60}")
+    check_count("first", first, "it is the number of an episode")
     if not hasattr(mask, "__len__"):
         raise TypeError(f"mask must be [R, T] ones and zeros, got {mask!r:.60}")
-    if not 0 <= first <= count - len(mask):
+    if first + len(mask) > count:
         raise ValueError(
             f"the mask has {len(mask)} rows from episode first={first} on, but the episodes are "
             f"0 to {count - 1}"

@@ -7,24 +7,35 @@ advantage for each turn at the tokens of its reply.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.turns import Turns, as_column
-from credit.validation import as_array, as_finite, as_vector, nearest
+from credit import segments
+from credit.columns import MEASURED, RECORDED, as_column, by_verifier, turn_rewards
+from credit.turns import Turns
+from credit.validation import (
+    as_array,
+    as_list,
+    as_numbers,
+    as_vector,
+    check_axes,
+    check_known,
+    check_length,
+    check_rows,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from credit.segments import Array, Ids
 
-COLUMNS = ("reward", "valid", "progress", "anchor", "action", "entropy", "gold_logprob")
+COLUMNS = (*RECORDED, *MEASURED)
 """Columns of `Turns` that may be given for each row, besides `goal` and `turn_reward`."""
+_EVERY_ROW = ("uid", "trajectory", "step", "outcome", "goal", "turn_reward")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +56,7 @@ class Rows:
         Raises:
             ValueError: There are not N advantages, or one is not finite.
         """
-        values = np.asarray(_listed("advantage", advantage), dtype=np.float64)
+        values = np.asarray(as_list("advantage", advantage), dtype=np.float64)
         if values.shape != (len(self.turns),):
             raise ValueError(
                 f"advantage has shape {values.shape}, there are {len(self.turns)} turns; pass what "
@@ -72,17 +83,7 @@ class Rows:
                 `mask` do not cover the same tokens; the message names the row.
         """
         of_row = self.advantage(advantage)
-        tensor = hasattr(mask, "detach")
-        given = mask if tensor else as_array("mask", mask)
-        if len(given.shape) != 2:  # noqa: PLR2004
-            raise ValueError(
-                f"mask must be [R, T], got a {type(mask).__name__} of shape {tuple(given.shape)}"
-            )
-        inside = given == 1
-        if ((given != 0) != inside).any():
-            raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
-        if tensor:
-            inside = inside.cpu().numpy()
+        inside = _reply_tokens(mask)
         if spans is None:
             if len(inside) != len(of_row):
                 raise ValueError(
@@ -93,6 +94,7 @@ class Rows:
         else:
             checked = _spans(spans, len(of_row), inside.shape)
             spread = np.append(of_row, 0.0)[_owners(checked, self.turn, inside)]
+        tensor = hasattr(mask, "detach")
         return mask.new_tensor(spread, dtype=mask.float().dtype) if tensor else spread
 
 
@@ -129,61 +131,42 @@ def rows(
             turn; and what `Turns` refuses.
         TypeError: An id is neither text nor int, or what `Turns` refuses.
     """
-    for name in columns:
-        if name not in COLUMNS:
-            known = ("uid", "trajectory", "step", "outcome", "goal", "turn_reward", *COLUMNS)
-            raise ValueError(f"unknown column {name!r}{nearest(name, known)}")
-    uids, named = _listed("uid", uid), _listed("trajectory", trajectory)
-    groups, owners = _ids("uid", uids), _ids("trajectory", named)
-    given = {
-        name: as_column(name, _listed(name, column))
-        for name, column in columns.items()
-        if column is not None
-    }
-    whole = {"outcome": as_column("outcome", _listed("outcome", outcome))}
-    if goal is not None:
-        whole["goal"] = as_column("goal", _listed("goal", goal))
+    check_known("unknown column", columns, (*_EVERY_ROW, *COLUMNS))
+    uids, named = as_list("uid", uid), as_list("trajectory", trajectory)
+    groups, owners, steps = _ids("uid", uids), _ids("trajectory", named), _steps(step)
+    whole = _columns({"outcome": outcome, "goal": goal})
+    given = _columns(columns)
     paid = _verifiers(turn_reward)
-    steps = _steps(step)
     of_row = given | {f"turn_reward {name!r}": column for name, column in paid.items()}
     lengths: dict[str, Any] = {"trajectory": owners, "step": steps, **whole, **of_row}
     for name, column in lengths.items():
-        if len(column) != len(groups):
-            raise ValueError(f"{name} has {len(column)} rows, uid has {len(groups)}")
-    texts = np.empty(len(groups), dtype=object)
-    texts[:] = uids
-    for name, column in {"uid": texts, **whole}.items():
+        check_length(name, column, "uid", len(groups))
+    for name, column in {"uid": np.array(uids, dtype=object), **whole}.items():
         _check_one(name, column, owners, named)
-    chosen, turn = _order(owners, steps, named)
+    turn = segments.make_ids(owners, steps)  # numbered in the order of trajectories and steps
+    _, chosen = np.unique(turn, return_index=True)
+    position = segments.rank_position(owners[chosen])
+    _check_steps(steps, position, chosen, named)
     _check_copies(of_row, chosen, turn)
-    of_turn = owners[chosen]
-    heads = chosen[np.searchsorted(of_turn, np.arange(of_turn.max(initial=-1) + 1))]
+    heads = chosen[position == 0]
     turns = Turns(
         group=groups[heads],
-        trajectory=of_turn,
+        trajectory=owners[chosen],
         **{name: column[heads] for name, column in whole.items()},
         **{name: column[chosen] for name, column in given.items()},
-        turn_reward=np.stack([column[chosen] for column in paid.values()], 1) if paid else None,
-        turn_reward_names=tuple(paid),
+        **turn_rewards({name: column[chosen] for name, column in paid.items()}),
         outcome_in_reward=outcome_in_reward,
     )
     return Rows(turns, turn)
 
 
-def _listed(name: str, column: Any) -> list[Any]:
-    """The values of a column as plain Python values."""
-    if hasattr(column, "detach"):
-        column = column.detach().cpu()
-    if hasattr(column, "tolist"):
-        column = column.tolist()
-    if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
-        raise TypeError(f"{name} has a value for each row, got the single value {column!r:.60}")
-    if isinstance(column, set | frozenset | Mapping):
-        raise TypeError(
-            f"{name} has a value for each row, in the order of the rows, got a "
-            f"{type(column).__name__}; pass a list"
-        )
-    return list(column)
+def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of `Turns` from the values of each row, without those that were left out."""
+    return {
+        name: as_column(name, as_list(name, values))
+        for name, values in given.items()
+        if values is not None
+    }
 
 
 def _ids(name: str, values: Sequence[Any]) -> Ids:
@@ -196,10 +179,8 @@ def _ids(name: str, values: Sequence[Any]) -> Ids:
 
 
 def _steps(column: Any) -> Ids:
-    values = as_vector("step", _listed("step", column), np.int64)
-    if (negative := np.flatnonzero(values < 0)).size:
-        row = negative[0]
-        raise ValueError(f"step row {row} is {values[row]}; steps are counted from 0")
+    values = as_vector("step", as_list("step", column), np.int64)
+    check_rows("step", values, values >= 0, "steps are counted from 0")
     return values.astype(np.intp)
 
 
@@ -207,29 +188,9 @@ def _verifiers(given: Any) -> dict[str, Array]:
     """Rewards of each verifier, [B] numbers each."""
     if given is None:
         return {}
-    columns: Mapping[str, Any]
-    if hasattr(given, "keys"):
-        columns = given
-    else:
-        listed = _listed("turn_reward", given)
-        for row, rewards in enumerate(listed):
-            if not hasattr(rewards, "keys"):
-                raise TypeError(
-                    f"turn_reward row {row} is {rewards!r:.60}; give the names of the verifiers, "
-                    'as {"exact": 1.0} for each row or as {"exact": [1.0, ...]}'
-                )
-            if rewards.keys() != listed[0].keys():
-                raise ValueError(
-                    f"turn_reward row {row} has {sorted(rewards)}, the first has "
-                    f"{sorted(listed[0])}; every turn needs the same verifiers"
-                )
-        columns = {name: [rewards[name] for rewards in listed] for name in (listed or [{}])[0]}
-    paid: dict[str, Array] = {}
-    for name, column in columns.items():
-        label = f"turn_reward {name!r}"
-        paid[name] = as_vector(label, _listed(label, column), np.float64)
-        as_finite(label, paid[name])
-    return paid
+    columns = given if hasattr(given, "keys") else by_verifier(as_list("turn_reward", given))
+    labels = {name: f"turn_reward {name!r}" for name in columns}
+    return {n: as_numbers(label, as_list(label, columns[n])) for n, label in labels.items()}
 
 
 def _check_one(name: str, column: NDArray[Any], owners: Ids, named: Sequence[Any]) -> None:
@@ -245,27 +206,14 @@ def _check_one(name: str, column: NDArray[Any], owners: Ids, named: Sequence[Any
         )
 
 
-def _order(owners: Ids, steps: Ids, named: Sequence[Any]) -> tuple[Ids, Ids]:
-    """The first row of each turn, in the order of the turns, [N], and the turn of each row, [B]."""
-    order = np.lexsort((np.arange(len(owners)), steps, owners))
-    pairs = np.stack([owners[order], steps[order]], axis=1)
-    starts = np.ones(len(order), dtype=np.bool_)
-    starts[1:] = (np.diff(pairs, axis=0) != 0).any(axis=1)
-    chosen = order[starts]
-    begin = np.ones(len(chosen), dtype=np.bool_)
-    begin[1:] = np.diff(owners[chosen]) != 0
-    position = np.arange(len(chosen)) - np.maximum.accumulate(
-        np.where(begin, np.arange(len(chosen)), 0)
-    )
+def _check_steps(steps: Ids, position: Ids, chosen: Ids, named: Sequence[Any]) -> None:
+    """Check that the steps of each trajectory are numbered from 0 without a gap."""
     if (missing := np.flatnonzero(steps[chosen] != position)).size:
         row = chosen[missing[0]]
         raise ValueError(
             f"trajectory {named[row]!r:.60} has no step {position[missing[0]]}, but step "
             f"{steps[row]} in row {row}; give every turn, numbered from 0"
         )
-    turn = np.empty(len(order), dtype=np.intp)
-    turn[order] = np.cumsum(starts) - 1
-    return chosen, turn
 
 
 def _check_copies(columns: Mapping[str, NDArray[Any]], chosen: Ids, turn: Ids) -> None:
@@ -280,23 +228,28 @@ def _check_copies(columns: Mapping[str, NDArray[Any]], chosen: Ids, turn: Ids) -
             )
 
 
+def _reply_tokens(mask: Any) -> NDArray[np.bool_]:
+    """Where a mask is 1, checked to be 0 everywhere else: [R, T] bool."""
+    tensor = hasattr(mask, "detach")
+    given = mask if tensor else as_array("mask", mask)
+    check_axes("mask", given, "R, T")
+    inside = given == 1
+    if ((given != 0) != inside).any():
+        raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
+    found: NDArray[np.bool_] = inside.cpu().numpy() if tensor else inside
+    return found
+
+
 def _spans(given: ArrayLike, count: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
     """Spans as [B, 3] int, checked against the shape of the mask."""
-    spans = as_array("spans", _listed("spans", given))
-    if not spans.size:
-        spans = np.zeros((0, 3), dtype=np.intp)
+    spans = as_array("spans", as_list("spans", given) or np.zeros((0, 3), dtype=np.intp))
     if spans.shape != (count, 3) or spans.dtype.kind not in "iu":
         raise ValueError(
             f"spans must be {count} rows of (row of mask, first token, end), as integers, got "
             f"shape {spans.shape} of {spans.dtype}"
         )
-    wrong = (
-        (spans[:, 0] < 0)
-        | (spans[:, 0] >= shape[0])
-        | (spans[:, 1] < 0)
-        | (spans[:, 2] > shape[1])
-        | (spans[:, 1] > spans[:, 2])
-    )
+    at, start, end = spans.T
+    wrong = (at < 0) | (at >= shape[0]) | (start < 0) | (end > shape[1]) | (start > end)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(

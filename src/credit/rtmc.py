@@ -1,20 +1,19 @@
 """RTMC: values of actions less values of states, as means of returns over the group."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 
 from credit import segments
 from credit.gigpo import returns_to_go
+from credit.options import Discount, Epsilon, Options, nonnegative
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_choice, check_nonnegative, check_range
-
-MODES = ("raw", "std")
 
 
 @dataclass(frozen=True)
-class RTMC:
+class RTMC(Options):
     """RTMC: the mean return after an action in a state, less that of all actions in the state.
 
     A = Q(s, a) - V(s). Q is the mean, over the trajectories of the group that took the action a in
@@ -46,16 +45,10 @@ class RTMC:
         ValueError: An option out of range.
     """
 
-    gamma: float = 0.99
-    prior: float = 2.0
-    mode: str = "raw"
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_range("gamma", self.gamma, 0, 1, "it discounts later rewards")
-        check_nonnegative("prior", self.prior, "it weights a value")
-        check_choice("mode", self.mode, MODES)
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    gamma: Discount = 0.99
+    prior: Annotated[float, nonnegative("it weights a value")] = 2.0
+    mode: Literal["raw", "std"] = "raw"
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -4,35 +4,28 @@
 functions compute the terms from log-probabilities and need torch, which they import when called.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
-from credit.gigpo import GiGPO
-from credit.validation import as_finite, check_choice, check_nonnegative, check_range
+from credit.gigpo import Anchors, GiGPO
+from credit.options import Discount, Epsilon, Options, Similarity, Weight, nonnegative, within
+from credit.segments import Array
+from credit.turns import Turns
+from credit.validation import as_finite, check_choice, check_range
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from credit.segments import Array
-    from credit.turns import Turns
-
-ALLOWED = {
-    "singleton": ("zero", "raw"),
-    "masking": ("both", "goal", "history", "none"),
-    "entropy": ("normalized", "shannon"),
-    "penalty": ("selective", "single"),
-    "estimator": ("exact", "k3"),
-}
+Singleton: TypeAlias = Literal["zero", "raw"]
+TermWeight: TypeAlias = Annotated[float, nonnegative("it is a weight")]
 
 
 def normalized_entropy(
-    entropy: ArrayLike, states: ArrayLike, *, singleton: str = "zero", eps: float = 1e-6
+    entropy: ArrayLike, states: ArrayLike, *, singleton: Singleton = "zero", eps: float = 1e-6
 ) -> Array:
     """Entropy of each turn, standardized within its state: [N], [N] -> [N].
 
@@ -52,7 +45,7 @@ def normalized_entropy(
     Raises:
         ValueError: An option out of range, different lengths, or an entropy that is not finite.
     """
-    check_choice("singleton", singleton, ALLOWED["singleton"])
+    check_choice("singleton", singleton, get_args(Singleton))
     normalized = segments.standardize(entropy, states, eps=eps)
     if singleton == "zero":
         return normalized
@@ -106,7 +99,7 @@ def outliers(x: ArrayLike, lam: float = 1.5) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class STAPO:
+class STAPO(Options):
     """STAPO: GiGPO's advantage, and the mask and weights of the selective terms.
 
     The objective of a turn is that of GiGPO plus M (α R_TA - γ P_TI), see `selective_objective`.
@@ -138,27 +131,19 @@ class STAPO:
         ValueError: An option out of range. `mask` and `weights` also if `turns` has no `entropy`.
     """
 
-    lam: float = 1.5
-    alpha: float = 0.01
-    penalty_weight: float = 0.01
-    omega: float = 1.0
-    gamma: float = 0.95
-    singleton: str = "zero"
-    masking: str = "both"
-    entropy: str = "normalized"
-    penalty: str = "selective"
-    estimator: str = "exact"
-    anchors: str = "exact"
-    threshold: float = 0.9
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        for name, allowed in ALLOWED.items():
-            check_choice(name, getattr(self, name), allowed)
-        check_range("lam", self.lam, 0, np.inf, "it counts interquartile ranges")
-        for name in ("alpha", "penalty_weight"):
-            check_nonnegative(name, getattr(self, name), "it is a weight")
-        self.gigpo()  # checks the options that it shares
+    lam: Annotated[float, within(0, np.inf, "it counts interquartile ranges")] = 1.5
+    alpha: TermWeight = 0.01
+    penalty_weight: TermWeight = 0.01
+    omega: Weight = 1.0
+    gamma: Discount = 0.95
+    singleton: Singleton = "zero"
+    masking: Literal["both", "goal", "history", "none"] = "both"
+    entropy: Literal["normalized", "shannon"] = "normalized"
+    penalty: Literal["selective", "single"] = "selective"
+    estimator: Literal["exact", "k3"] = "exact"
+    anchors: Anchors = "exact"
+    threshold: Similarity = 0.9
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn, that of GiGPO: [N]. `rng` is not used."""
@@ -197,7 +182,7 @@ class STAPO:
         return self.alpha * chosen, (self.penalty == "selective") * self.penalty_weight * chosen
 
 
-def kl_from_logits(logits: Tensor, reference: Tensor, turn: Tensor, count: int) -> Tensor:
+def kl_from_logits(logits: "Tensor", reference: "Tensor", turn: "Tensor", count: int) -> "Tensor":
     """Exact KL of each turn, the mean over its tokens: [P, V], [P, V], [P] -> [N].
 
     R_TA = KL(π(·|c) || π(·|c without goal and history))
@@ -221,7 +206,9 @@ def kl_from_logits(logits: Tensor, reference: Tensor, turn: Tensor, count: int) 
     return tokens.segment_mean(kl.categorical(logits, reference), turn, count)
 
 
-def kl_from_samples(logprobs: Tensor, reference: Tensor, turn: Tensor, count: int) -> Tensor:
+def kl_from_samples(
+    logprobs: "Tensor", reference: "Tensor", turn: "Tensor", count: int
+) -> "Tensor":
     """The k3 estimate of the KL of each turn, the mean over its tokens: [P], [P], [P] -> [N].
 
     The tokens were sampled with the full prompt. Therefore the estimate of R_TA is unbiased, and
@@ -243,7 +230,9 @@ def kl_from_samples(logprobs: Tensor, reference: Tensor, turn: Tensor, count: in
     return tokens.segment_mean(kl.k3(logprobs, reference), turn, count)
 
 
-def selective_objective(reward: Tensor, penalty: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+def selective_objective(
+    reward: "Tensor", penalty: "Tensor", weights: "tuple[Tensor, Tensor]"
+) -> "Tensor":
     """Selective terms of the objective, to be maximized: [N], [N], two of [N] -> [N].
 
     M (α R_TA - γ P_TI)

@@ -1,23 +1,18 @@
 """TRACE: how much nearer each turn brings the right answer, on a logarithmic scale."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from credit import segments
+from credit.options import Epsilon, Options, Weight, counting, positive, within
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import (
-    check_count,
-    check_nonnegative,
-    check_positive,
-    check_range,
-)
 
 
 @dataclass(frozen=True)
-class TRACE:
+class TRACE(Options):
     """TRACE: the outcome's advantage plus the gain of the next turns in finding the answer.
 
     A_t = A^O + ω c_t, and A^O on the last turn. A^O is the outcome, standardized over the group
@@ -49,20 +44,12 @@ class TRACE:
 
     needs: ClassVar[tuple[str, ...]] = ("gold_logprob",)
 
-    omega: float = 0.2
-    horizon: int = 3
-    decay: float = 0.8
-    fill: float = 2.0
-    offset: float = 0.1
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_nonnegative("omega", self.omega, "it weights an advantage")
-        check_count("horizon", self.horizon, "it counts turns")
-        check_range("decay", self.decay, 0, 1, "it lowers the weight of later gains")
-        check_nonnegative("fill", self.fill, "it weights an advantage")
-        check_positive("offset", self.offset, "it keeps a logarithm finite")
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    omega: Weight = 0.2
+    horizon: Annotated[int, counting("it counts turns")] = 3
+    decay: Annotated[float, within(0, 1, "it lowers the weight of later gains")] = 0.8
+    fill: Weight = 2.0
+    offset: Annotated[float, positive("it keeps a logarithm finite")] = 0.1
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from credit import segments
+from credit.options import Epsilon, Options
 from credit.segments import Array
 from credit.turns import Turns
-from credit.validation import check_nonnegative
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Reinforce:
 
 
 @dataclass(frozen=True)
-class ReinforcePP:
+class ReinforcePP(Options):
     """REINFORCE++: the outcome, standardized over the batch.
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the batch
@@ -44,10 +44,7 @@ class ReinforcePP:
         ValueError: `eps` is negative.
     """
 
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
@@ -56,7 +53,7 @@ class ReinforcePP:
 
 
 @dataclass(frozen=True)
-class GRPO:
+class GRPO(Options):
     """GRPO: the outcome, standardized over the group.
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the group
@@ -73,10 +70,7 @@ class GRPO:
         ValueError: `eps` is negative.
     """
 
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
@@ -116,7 +110,7 @@ class RLOO:
 
 
 @dataclass(frozen=True)
-class MergedGRPO:
+class MergedGRPO(Options):
     """GRPO-MR: GRPO on the outcome plus all turn rewards of the trajectory.
 
     A(τ) = (R(τ) - mean) / (std + eps), with R(τ) = R^O + Σ_t R^T_t
@@ -134,10 +128,7 @@ class MergedGRPO:
 
     needs: ClassVar[tuple[str, ...]] = ("turn_reward",)
 
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+    eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credit.fidelity import as_sketch
-from credit.intervals import Score, interval, resampled
+from credit.intervals import Bootstrap, Score, interval
 from credit.turns import Turns
-from credit.validation import as_finite, as_vector
+from credit.validation import as_numbers, check_length, check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,20 +70,12 @@ class Truth:
         if not len(self.turns):
             raise ValueError("a truth needs turns, and there are none")
         for name in _COLUMNS:
-            column = as_vector(name, getattr(self, name), np.float64)
-            as_finite(name, column)
-            if len(column) != len(self.turns):
-                raise ValueError(
-                    f"{name} has {len(column)} rows, there are {len(self.turns)} turns"
-                )
+            column = as_numbers(name, getattr(self, name))
+            check_length(name, column, "turns", len(self.turns))
             object.__setattr__(self, name, column)
         if self.gradient is not None:
             object.__setattr__(self, "gradient", as_sketch(self.gradient, len(self.turns)))
-        if (negative := np.flatnonzero(self.error < 0)).size:
-            row = negative[0]
-            raise ValueError(
-                f"error row {row} is {self.error[row]}; standard errors are at least 0"
-            )
+        check_rows("error", self.error, self.error >= 0, "standard errors are at least 0")
         self._check_sums()
 
     def _check_sums(self) -> None:
@@ -92,7 +84,7 @@ class Truth:
         first = self.turns.position == 0
         total = np.bincount(owner, self.advantage, len(self.turns.group))
         apart = np.abs(total - (self.turns.outcome - self.value_before[first]))
-        if len(apart) and apart.max() > _ROUNDING:
+        if apart.max() > _ROUNDING:
             row = int(apart.argmax())
             raise ValueError(
                 f"the advantages of trajectory {row} sum to {total[row]:.6g}, not to its outcome "
@@ -125,21 +117,18 @@ class Truth:
     @cached_property
     def reliability_score(self) -> Score:
         """`reliability`, at least 0, with an interval over task groups."""
-        groups, of_turn = np.unique(self.turns.group_of_turn, return_inverse=True)
+        sample = Bootstrap(self.turns.group_of_turn, 0)
         x, y = self.first - self.first.mean(), self.second - self.second.mean()
-        sums = [
-            np.bincount(of_turn, part, len(groups))
-            for part in (x * 0 + 1, x, y, x * y, x * x, y * y)
-        ]
-        weights = resampled(len(groups), 0)
-        count, of_x, of_y, product, square_x, square_y = (weights @ one for one in sums)
+        count, of_x, of_y, product, square_x, square_y = map(
+            sample.sums, (np.ones(len(x)), x, y, x * y, x * x, y * y)
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             variance_x, variance_y = square_x - of_x**2 / count, square_y - of_y**2 / count
             agreement = (product - of_x * of_y / count) / np.sqrt(variance_x * variance_y)
             found = np.maximum(2 * agreement / (1 + agreement), 0.0)
         if min(self.first.std(), self.second.std()) <= 0:
             return Score(0.0, math.nan, math.nan)
-        return interval(found, len(groups))
+        return interval(found, sample.groups)
 
     def save(self, path: str | Path) -> None:
         """Write a file; needs pyarrow."""
@@ -173,10 +162,6 @@ class Truth:
             raise FileNotFoundError(f"no truth at {path}; `agent-envs truth` measures one")
         table = _read(path)
         about = _about(path, table)
-        if lacking := [name for name in _COLUMNS if name not in table.column_names]:
-            raise ValueError(
-                f"{path} lacks the column {lacking[0]} of a truth; `agent-envs truth` measures one"
-            )
         try:
             return cls(**_columns(table), about=about)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -203,13 +188,9 @@ def _about(path: str | Path, table: pa.Table) -> dict[str, Any]:
     if note is None:
         raise ValueError(f"{path} holds no truth; `agent-envs truth` measures one")
     try:
-        about = json.loads(note)
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: its note is not JSON ({error})") from error
-    if not isinstance(about, dict):
-        raise ValueError(  # noqa: TRY004 - the file is wrong, not an argument
-            f"{path} is damaged: its note is {about!r:.40} and not a mapping"
-        )
+        about = dict(json.loads(note))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: its note is no JSON mapping ({error})") from error
     if (version := about.pop("version", None)) != VERSION:
         raise ValueError(
             f"{path} is a truth of version {version!r}, this is version {VERSION}; measure it "
@@ -220,13 +201,12 @@ def _about(path: str | Path, table: pa.Table) -> dict[str, Any]:
 
 def _columns(table: pa.Table) -> dict[str, Any]:
     """The columns of `Truth`."""
+    if missing := {*_COLUMNS, "group", "outcome", "trajectory"} - set(table.column_names):
+        raise ValueError(f"it lacks the column {min(missing)}")
     columns = {name: table[name].to_numpy() for name in _COLUMNS}
     if _GRADIENT in table.column_names:
         rows = table[_GRADIENT].combine_chunks()
         flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
         columns[_GRADIENT] = flat.reshape(len(rows), -1)
         table = table.drop([_GRADIENT])
-    missing = {"group", "outcome", "trajectory"} - set(table.column_names)
-    if missing:
-        raise ValueError(f"it lacks the column {min(missing)}")
     return columns | {"turns": Turns.from_table(table.drop(list(_COLUMNS)))}

@@ -6,7 +6,7 @@ training loop and the replay are in the trainer.
 
 import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from credit import decomposers
+from credit.options import Options, nonnegative
 from credit.segments import Array
 from credit.tokens import masked_mean
 from credit.turns import Turns
-from credit.validation import check_nonnegative
+
+LossWeight: TypeAlias = Annotated[float, nonnegative("it weights a loss")]
 
 
 class TurnRDOutput(NamedTuple):
@@ -251,7 +253,7 @@ def dense_value_loss(values: Tensor, dense: Tensor, mask: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class TurnRDLoss:
+class TurnRDLoss(Options):
     """Loss of TurnRD: the prediction loss and its regularizers.
 
     L = prediction + λ_rank ranking + λ_prog progress prior + λ_V dense value
@@ -268,14 +270,10 @@ class TurnRDLoss:
         ValueError: A negative option.
     """
 
-    rank: float = 0.1
-    progress: float = 0.01
-    value: float = 0.5
-    margin: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("rank", "progress", "value", "margin"):
-            check_nonnegative(name, getattr(self, name), "it weights a loss")
+    rank: LossWeight = 0.1
+    progress: LossWeight = 0.01
+    value: LossWeight = 0.5
+    margin: LossWeight = 0.1
 
     def __call__(
         self,

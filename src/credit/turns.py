@@ -1,7 +1,8 @@
 """Turns: a batch of trajectories as columns, the input of every estimator."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,25 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credit import segments
-from credit.validation import as_finite, as_names, as_table, as_texts, as_vector, nearest
+from credit.columns import (
+    KINDS,
+    MEASURED,
+    OPTIONAL,
+    PER_TRAJECTORY,
+    PER_TURN,
+    RECORDED,
+    as_column,
+    as_verifiers,
+    by_verifier,
+    turn_rewards,
+)
+from credit.validation import as_vector, check_length, check_rows, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
-_PER_TURN: dict[str, Any] = {
-    "trajectory": np.int64,
-    "reward": np.float64,
-    "valid": np.bool_,
-    "progress": np.float64,
-    "anchor": object,
-    "action": object,
-}
-_MEASURED = ("entropy", "gold_logprob")
-OPTIONAL = ("turn_reward", *_MEASURED)
-"""The columns that a batch may lack."""
-_ALWAYS = ("group", "outcome", "trajectory")
-_KINDS = _PER_TRAJECTORY | _PER_TURN | dict.fromkeys(_MEASURED, np.float64)
 _PREFIX = "turn_reward."
 
 
@@ -93,40 +92,30 @@ class Turns:
     outcome_in_reward: InitVar[bool | None] = None
 
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
-        if not (outcome_in_reward is None or isinstance(outcome_in_reward, bool | np.bool_)):
+        if not isinstance(outcome_in_reward, bool | np.bool_ | None):
             raise TypeError(
                 f"outcome_in_reward must be True, False or None, got {outcome_in_reward!r}"
             )
-        for name, value in self._converted().items():
-            if value is None and name not in OPTIONAL:
-                object.__delattr__(self, name)  # so that reading it calls __getattr__
-            else:
-                object.__setattr__(self, name, value)
+        self._convert()
         self._check_lengths()
         self._check_order()
-        if not self.has("reward"):
-            if outcome_in_reward is not None:
-                raise ValueError(f"outcome_in_reward={outcome_in_reward}, but there is no reward")
+        if self.has("reward"):
+            self._take_outcome(outcome_in_reward)
         elif outcome_in_reward:
-            paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
-            object.__setattr__(self, "reward", as_vector("reward", paid, np.float64))
-        elif outcome_in_reward is None:
-            self._check_counted_once()
+            raise ValueError("outcome_in_reward is True, but there is no reward")
 
     def __len__(self) -> int:
         """Number of turns N."""
         return len(self.trajectory)
 
     def __repr__(self) -> str:
-        held = ", ".join(
-            name for name in (*_PER_TRAJECTORY, *_PER_TURN, *OPTIONAL) if self.has(name)
-        )
+        held = ", ".join(name for name in (*PER_TRAJECTORY, *PER_TURN, *OPTIONAL) if self.has(name))
         return f"Turns({len(self.group)} trajectories, {len(self)} turns: {held})"
 
     def __getattr__(self, name: str) -> Any:
         """Refuse to read a column that was left out."""
-        if name in _PER_TRAJECTORY | _PER_TURN:
-            each = "trajectory" if name in _PER_TRAJECTORY else "turn"
+        if name in PER_TRAJECTORY | PER_TURN:
+            each = "trajectory" if name in PER_TRAJECTORY else "turn"
             zeros = ", zeros if turns are not paid" if name == "reward" else ""
             raise MissingColumn(
                 f"this method reads the column {name!r}, which the batch was made without; give "
@@ -186,13 +175,8 @@ class Turns:
         Raises:
             MissingColumn: The batch has no `turn_reward`.
         """
-        if not len(self):
-            return np.zeros(0)
-        if self.turn_reward is None:
-            raise MissingColumn(
-                "this method reads the column turn_reward; record it by wrappers.TurnVerifier"
-            )
-        total: NDArray[np.float64] = self.turn_reward.sum(axis=1)
+        remedy = "record it by wrappers.TurnVerifier"
+        total: NDArray[np.float64] = self._require("turn_reward", remedy, (0, 0)).sum(axis=1)
         return total
 
     def require_entropy(self) -> NDArray[np.float64]:
@@ -201,12 +185,7 @@ class Turns:
         Raises:
             MissingColumn: The entropy was not recorded.
         """
-        if self.entropy is None and len(self):
-            raise MissingColumn(
-                f"this method reads the column entropy, which none of {len(self)} turns has; "
-                f"record the mean token entropy of each action at sampling"
-            )
-        return np.zeros(0) if self.entropy is None else self.entropy
+        return self._require("entropy", "record the mean token entropy of each action at sampling")
 
     def require_gold_logprob(self) -> NDArray[np.float64]:
         """The column `gold_logprob`: [N].
@@ -214,12 +193,15 @@ class Turns:
         Raises:
             MissingColumn: The log-probability of the answer was not computed.
         """
-        if self.gold_logprob is None and len(self):
-            raise MissingColumn(
-                "this method reads the column gold_logprob; give the mean log-probability of the "
-                "right answer's tokens before each turn"
-            )
-        return np.zeros(0) if self.gold_logprob is None else self.gold_logprob
+        remedy = "give the mean log-probability of the right answer's tokens before each turn"
+        return self._require("gold_logprob", remedy)
+
+    def _require(self, name: str, remedy: str, empty: Any = 0) -> NDArray[np.float64]:
+        """An optional column; zeros of shape `empty` if there are no turns either."""
+        if not self.has(name) and len(self):
+            raise MissingColumn(f"this method reads the column {name}; {remedy}")
+        column: NDArray[np.float64] = getattr(self, name) if self.has(name) else np.zeros(empty)
+        return column
 
     def check_binary(self, why: str) -> None:
         """Raise ValueError if an outcome is neither 0 nor 1."""
@@ -247,13 +229,13 @@ class Turns:
         played = list(episodes)
         rows = [turn for episode in played for turn in episode.turns]
         owner = np.repeat(np.arange(len(played)), [len(episode.turns) for episode in played])
-        columns: dict[str, Any] = {n: [getattr(e, n) for e in played] for n in _PER_TRAJECTORY}
-        columns |= {n: [getattr(t, n) for t in rows] for n in _PER_TURN if n != "trajectory"}
-        for name in _MEASURED:
+        columns: dict[str, Any] = {n: [getattr(e, n) for e in played] for n in PER_TRAJECTORY}
+        columns |= {n: [getattr(t, n) for t in rows] for n in RECORDED}
+        for name in MEASURED:
             values = [getattr(turn, name, None) for turn in rows]
-            if any(value is not None for value in values):
-                columns[name] = values
-        columns |= _verifier_columns(rows)
+            columns[name] = values if any(value is not None for value in values) else None
+        paid = by_verifier([getattr(turn, "turn_reward", None) or {} for turn in rows])
+        columns |= turn_rewards(paid)
         return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
@@ -273,9 +255,9 @@ class Turns:
         """One row per turn, with the columns of its trajectory repeated; needs pyarrow."""
         import pyarrow as pa
 
-        columns = {name: getattr(self, name) for name in (*_PER_TURN, *_MEASURED) if self.has(name)}
+        columns = {name: getattr(self, name) for name in (*PER_TURN, *MEASURED) if self.has(name)}
         columns |= {
-            name: getattr(self, name)[self.trajectory] for name in _PER_TRAJECTORY if self.has(name)
+            name: getattr(self, name)[self.trajectory] for name in PER_TRAJECTORY if self.has(name)
         }
         columns |= {_PREFIX + name: self.verifier_reward(name) for name in self.turn_reward_names}
         texts = dict.fromkeys(("goal", "anchor", "action"), pa.string())
@@ -287,62 +269,52 @@ class Turns:
         """The batch of a table that `to_table` made."""
         columns = {n: table[n].to_numpy() for n in table.column_names}
         first = np.unique(columns["trajectory"], return_index=True)[1]
-        given: dict[str, Any] = {n: columns[n][first] for n in _PER_TRAJECTORY if n in columns}
-        given |= {n: columns[n] for n in (*_PER_TURN, *_MEASURED) if n in columns}
-        names = tuple(n.removeprefix(_PREFIX) for n in columns if n.startswith(_PREFIX))
-        if names:
-            given["turn_reward"] = np.stack([columns[_PREFIX + name] for name in names], axis=1)
-        counted = False if "reward" in columns else None
-        return cls(**given, turn_reward_names=names, outcome_in_reward=counted)
-
-    def _converted(self) -> dict[str, Any]:
-        """The given columns in their types, read-only."""
-        given = {name: getattr(self, name) for name in _KINDS}
-        for name in _ALWAYS:
-            if given[name] is None:
-                raise TypeError(f"{name} must be a sequence, got None")
-        columns: dict[str, Any] = {
-            name: None if column is None else as_column(name, column)
-            for name, column in given.items()
+        given: dict[str, Any] = {
+            name: column[first] if name in PER_TRAJECTORY else column
+            for name, column in columns.items()
+            if name in KINDS
         }
-        names = as_names("turn_reward_names", self.turn_reward_names)
-        if self.turn_reward is not None:
-            columns["turn_reward"] = as_table("turn_reward", self.turn_reward, names)
-            as_finite("turn_reward", columns["turn_reward"])
-        elif names:
-            raise ValueError(f"turn_reward_names are {names}, but there is no turn_reward")
-        return columns | {"turn_reward_names": names}
+        paid = {n.removeprefix(_PREFIX): c for n, c in columns.items() if n.startswith(_PREFIX)}
+        return cls(**given, **turn_rewards(paid), outcome_in_reward=False)
+
+    def _convert(self) -> None:
+        """Convert the given columns to their types, and make them read-only."""
+        for name in KINDS:
+            if (column := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_column(name, column))
+            elif name not in MEASURED:
+                object.__delattr__(self, name)  # so that reading it calls __getattr__
+        for name in filterfalse(self.has, ("group", "outcome", "trajectory")):
+            raise TypeError(f"{name} must be a sequence, got None")
+        table, names = as_verifiers(self.turn_reward, self.turn_reward_names)
+        object.__setattr__(self, "turn_reward", table)
+        object.__setattr__(self, "turn_reward_names", names)
 
     def _check_lengths(self) -> None:
-        for like, names in (
-            ("group", tuple(_PER_TRAJECTORY)),
-            ("trajectory", (*_PER_TURN, *OPTIONAL)),
-        ):
-            rows = len(getattr(self, like))
+        each = {"group": tuple(PER_TRAJECTORY), "trajectory": (*PER_TURN, *OPTIONAL)}
+        for like, names in each.items():
             for name in filter(self.has, names):
-                if len(column := getattr(self, name)) != rows:
-                    raise ValueError(f"{name} has {len(column)} rows, {like} has {rows}")
+                check_length(name, getattr(self, name), like, len(getattr(self, like)))
 
     def _check_order(self) -> None:
         owners, expected = self.trajectory, len(self.group)
-        wrong = np.flatnonzero(np.diff(owners, prepend=0) < 0)
-        if len(wrong):
-            raise ValueError(
-                f"trajectory row {wrong[0]} is {owners[wrong[0]]} after "
-                f"{owners[wrong[0] - 1] if wrong[0] else 'no row'}; "
-                f"rows of a trajectory must be contiguous and in order, from trajectory 0"
-            )
+        rule = "rows of a trajectory must be contiguous and in order, from trajectory 0"
+        check_rows("trajectory", owners, np.diff(owners, prepend=0) >= 0, rule)
+        check_rows("trajectory", owners, owners < expected, f"group has {expected} rows")
         missing = np.setdiff1d(np.arange(expected), owners)
         if len(missing):
             raise ValueError(f"trajectory {missing[0]} of {expected} has no turn; each needs one")
-        if len(owners) and owners[-1] >= expected:
-            row = int(np.searchsorted(owners, expected))
-            raise ValueError(f"trajectory row {row} is {owners[row]}, group has {expected} rows")
+
+    def _take_outcome(self, included: bool | None) -> None:
+        """Subtract the outcome from the rewards if they include it; refuse if they seem to."""
+        if included:
+            paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
+            object.__setattr__(self, "reward", as_vector("reward", paid, np.float64))
+        elif included is None and self.outcome.any():
+            self._check_counted_once()
 
     def _check_counted_once(self) -> None:
         """Reject rewards that include the outcome, at the last turn or in sum."""
-        if not self.outcome.any():
-            return
         ended = self.outcome != 0
         summed = np.bincount(self.trajectory, self.reward, len(self.group))
         if np.array_equal(self.reward[self.last][ended], self.outcome[ended]):
@@ -356,50 +328,3 @@ class Turns:
             f"pass outcome_in_reward=True to subtract the outcome from the last turns, or False "
             f"if reward does not include it"
         )
-
-
-def as_column(name: str, given: Any) -> NDArray[Any]:
-    """Copy values into a read-only column of `Turns` and check them: [K] -> [K].
-
-    Raises:
-        ValueError: A number that `Turns` refuses; the message names the row.
-        TypeError: Values of another type.
-    """
-    kind = _KINDS[name]
-    if kind is object:
-        return as_texts(name, given)
-    column = as_vector(name, given, kind)
-    if kind is np.float64:
-        as_finite(name, column)
-    if name == "progress" and len(outside := np.flatnonzero((column < 0) | (column > 1))):
-        row = outside[0]
-        raise ValueError(f"progress row {row} must lie in [0, 1], got {column[row]}")
-    if name == "entropy" and len(negative := np.flatnonzero(column < 0)):
-        row = negative[0]
-        raise ValueError(
-            f"entropy row {row} must be at least 0 nats, got {column[row]}; "
-            f"a mean log-probability is minus an entropy"
-        )
-    if name == "gold_logprob" and len(positive := np.flatnonzero(column > 0)):
-        row = positive[0]
-        raise ValueError(
-            f"gold_logprob row {row} must be at most 0 nats, got {column[row]}; "
-            f"give the logarithm of a probability"
-        )
-    return column
-
-
-def _verifier_columns(rows: Sequence[Any]) -> dict[str, Any]:
-    """The columns turn_reward and turn_reward_names of recorded turns, if they have rewards."""
-    given = [getattr(turn, "turn_reward", None) or {} for turn in rows]
-    names = tuple(given[0]) if given else ()
-    for row, rewards in enumerate(given):
-        if set(rewards) != set(names):
-            raise ValueError(
-                f"turn_reward row {row} has {sorted(rewards)}, the first has {sorted(names)}; "
-                f"every turn needs the same verifiers"
-            )
-    if not names:
-        return {}
-    table = [[rewards[name] for name in names] for rewards in given]
-    return {"turn_reward": table, "turn_reward_names": names}

@@ -1,13 +1,14 @@
 """Checks of options and columns: an error says what was given and what is allowed."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_NO_LISTS = (str, bytes, set, frozenset, Mapping)
 LARGEST = 1e100
 """Numbers of this size and above are rejected: their squares and sums would overflow."""
 
@@ -59,6 +60,33 @@ def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
+def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError at the first name that is not known, with the nearest known one."""
+    listed = list(known)
+    for name in given:
+        if name not in listed:
+            raise ValueError(f"{what} {name!r}{nearest(name, listed)}")
+
+
+def check_length(name: str, column: Sized, like: str, rows: int) -> None:
+    """Raise ValueError unless a column has as many rows as another, `like`."""
+    if len(column) != rows:
+        raise ValueError(f"{name} has {len(column)} rows, {like} has {rows}")
+
+
+def check_rows(name: str, column: NDArray[Any], allowed: NDArray[np.bool_], rule: str) -> None:
+    """Raise ValueError at the first row of a column that is not allowed."""
+    if not allowed.all():
+        row = int(np.argmin(allowed))
+        raise ValueError(f"{name} row {row} is {column[row]}; {rule}")
+
+
+def check_axes(name: str, given: Any, axes: str) -> None:
+    """Raise ValueError unless an array has the axes, such as "R, T"."""
+    if len(given.shape) != len(axes.split(",")):
+        raise ValueError(f"{name} must be [{axes}], got shape {tuple(given.shape)}: {given!r:.60}")
+
+
 def check_text(name: str, value: str) -> None:
     """Raise TypeError unless the value is a str."""
     if not isinstance(value, str):
@@ -89,6 +117,23 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
         ) from error
 
 
+def as_list(name: str, given: Any) -> list[Any]:
+    """Convert values in order, such as an array, tensor or iterator, to plain Python values.
+
+    Raises:
+        TypeError: The values have no order, or `given` is a single value.
+    """
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    if hasattr(given, "tolist"):
+        given = given.tolist()
+    if isinstance(given, _NO_LISTS) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            f"{name} must be a list of values in order, got {given!r:.60} ({type(given).__name__})"
+        )
+    return list(given)
+
+
 def as_finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Convert to float64: [N, ...] -> [N, ...].
 
@@ -106,6 +151,18 @@ def as_finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
         where = f"{name} row {place[0]}" if place else name
         raise ValueError(f"{where} is {numbers[place]}; give finite numbers below {LARGEST:g}")
     return numbers
+
+
+def as_numbers(name: str, given: Any) -> NDArray[np.float64]:
+    """Copy finite numbers into a read-only vector: [N] -> [N].
+
+    Raises:
+        TypeError: The values are not numbers.
+        ValueError: The values are not a vector, or one is what `as_finite` refuses.
+    """
+    column: NDArray[np.float64] = as_vector(name, given, np.float64)
+    as_finite(name, column)
+    return column
 
 
 def as_vector(name: str, given: Any, kind: Any) -> NDArray[Any]:
@@ -127,8 +184,7 @@ def as_vector(name: str, given: Any, kind: Any) -> NDArray[Any]:
 
 def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
     plain = as_array(name, given)
-    if plain.ndim != 1:
-        raise ValueError(f"{name} must be a vector, got shape {plain.shape}")
+    check_axes(name, plain, "N")
     if plain.dtype.kind == "O":  # None among numbers
         plain = as_array(name, [np.nan if value is None else value for value in plain.tolist()])
     if plain.dtype.kind not in "biuf" and plain.size:
@@ -138,69 +194,3 @@ def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
             f"{remedy if name == 'group' else ''}"
         )
     return plain
-
-
-def as_names(name: str, given: Any) -> tuple[str, ...]:
-    """Convert to a tuple of unique, non-empty texts.
-
-    Raises:
-        ValueError: `given` is a single text, or a name is empty, repeated or not text.
-    """
-    names = () if isinstance(given, str) else tuple(given)
-    texts = not isinstance(given, str) and all(isinstance(one, str) and one for one in names)
-    if not texts or len(set(names)) < len(names):
-        raise ValueError(f"{name} must be a tuple of unique texts, got {given!r:.80}")
-    return names
-
-
-def as_table(name: str, given: Any, names: Sequence[str]) -> NDArray[np.float64]:
-    """Copy numbers into a read-only table with a column for each name: [N, R] -> [N, R].
-
-    Raises:
-        TypeError: NumPy cannot read the values.
-        ValueError: The table has not one column for each name.
-    """
-    table = np.array(as_array(name, given), dtype=np.float64)
-    if table.shape == (0,):  # an empty list
-        table = table.reshape(-1 if names else 0, len(names))
-    if table.shape[1:] != (len(names),):
-        raise ValueError(
-            f"{name} has shape {table.shape}, {name}_names has {len(names)} names; "
-            f"give [N, R] numbers and R names"
-        )
-    table.flags.writeable = False
-    return table
-
-
-def as_texts(name: str, given: Any) -> NDArray[np.object_]:
-    """Copy texts into a read-only vector of str: [N] -> [N].
-
-    Integers are converted to text if all rows are integers.
-
-    Raises:
-        TypeError: A row is neither, or `given` is a single text.
-    """
-    if isinstance(given, str | bytes):
-        raise TypeError(f"{name} must have a text for each row, got the single text {given!r:.60}")
-    rows = given.tolist() if isinstance(given, np.ndarray) else list(given)
-    kinds = set(map(type, rows))
-    if kinds - {str}:
-        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
-        if not whole:
-            _check_texts(name, rows)
-        rows = list(map(str, rows))
-    column = np.empty(len(rows), dtype=object)
-    column[:] = rows
-    column.flags.writeable = False
-    return column
-
-
-def _check_texts(name: str, rows: Sequence[Any]) -> None:
-    """Raise TypeError at a row that is not str: different values may have the same text."""
-    for row, value in enumerate(rows):
-        if not isinstance(value, str):
-            remedy = "text, or all integers"
-            if name == "anchor":
-                remedy += "; for an array use hashlib.sha256(array.tobytes()).hexdigest()"
-            kind = type(value).__name__
-            raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} must be {remedy}")

@@ -5,12 +5,11 @@ the numbers and adds them to the reward. `PAPER_WEIGHTS` are the paper's weights
 answers are read from `info["answers"]`.
 """
 
-import importlib
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from credit.plugins import imported, refusal
 from credit.validation import as_finite, nearest
 
 TAGS = ("reasoning", "tool", "answer")
@@ -116,9 +115,11 @@ def from_name(name: str) -> Verifier:
     Raises:
         ValueError: The name is unknown, or the module does not have such a function.
     """
-    module, colon, function = name.partition(":")
-    if colon:
-        return _import(module, function)
+    if ":" in name:
+        verifier: Verifier = imported("verifier", name)
+        if why := refusal(verifier, 1):
+            raise ValueError(f"verifier {name} must take one argument, the turn: {why}")
+        return verifier
     if name not in VERIFIERS:
         raise ValueError(
             f"unknown verifier {name!r}{nearest(name, VERIFIERS)}, or package.module:function"
@@ -148,34 +149,6 @@ def score(name: str, verifier: Verifier, turn: Exchange) -> float:
             "belong in its weight"
         )
     return share
-
-
-def _import(module: str, function: str) -> Verifier:
-    name = f"verifier {module}:{function}"
-    try:
-        found = getattr(importlib.import_module(module), function, None)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise ValueError(
-                f"{name}: there is no module {error.name!r}; install it, or put its folder on "
-                "PYTHONPATH"
-            ) from None
-        raise ValueError(
-            f"{name}: the module {module} fails when it is imported: {type(error).__name__}: "
-            f"{error}"
-        ) from error
-    if not callable(found):
-        raise ValueError(  # noqa: TRY004 - a wrong name
-            f"{name}: {module} has no function {function!r}"
-        )
-    try:
-        inspect.signature(found).bind(None)
-    except TypeError as error:
-        raise ValueError(f"{name} must take one argument, the turn: {error}") from error
-    except ValueError:  # written in C, without a signature
-        pass
-    verifier: Verifier = found
-    return verifier
 
 
 def _accepted_answers(info: Mapping[str, Any]) -> list[str]:

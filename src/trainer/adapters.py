@@ -13,7 +13,9 @@ from pydantic.dataclasses import dataclass
 from trainer.options import STRICT, Count, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from torch import Tensor
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -61,6 +63,14 @@ def add(model: Any, name: str, *, like: str) -> None:
     """Add another adapter to a model, of the shape of one that it has."""
     with _without_peft_warning(), torch.random.fork_rng(devices=[]):
         model.add_adapter(name, copy.deepcopy(model.peft_config[like]))
+
+
+def restore(model: Any, weights: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Set the weights of a model's adapter; returns the missing and the unexpected names."""
+    from peft import set_peft_model_state_dict
+
+    found: Any = set_peft_model_state_dict(model, dict(weights))
+    return [name for name in found.missing_keys if "lora_" in name], found.unexpected_keys
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 import warnings
 from dataclasses import replace
 from functools import lru_cache, partial
-from inspect import isclass, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -15,9 +14,6 @@ import numpy as np
 import torch
 
 import credit
-import credit.validation
-from agent_envs.imports import named, told
-from credit.turns import OPTIONAL
 from trainer import evaluate, failures, parallel
 from trainer.adapters import FULL
 from trainer.checkpoint import CheckpointError, Checkpoints
@@ -30,6 +26,7 @@ from trainer.methods.dpo import WithPreference
 from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
+from trainer.methods.own import OwnEstimator, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.methods.vine import WithVine
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_envs.panels import Panel
-    from credit.segments import Array
     from trainer.engines import Engine
     from trainer.episodes import Episode
     from trainer.evaluate import Evaluation
@@ -52,6 +48,10 @@ if TYPE_CHECKING:
     from trainer.partner import PartnerOptions
     from trainer.policy import Model
     from trainer.recipe import Recipe
+
+
+_LEARNED = ("judge", "turnrd")
+"""Decomposers of HAS that the trainer makes."""
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -156,33 +156,29 @@ def make_method(recipe: Recipe) -> Method:
             "critic.learning_rate and prm.learning_rate are both above 0, but only one model can "
             "give credit; set one of them to 0"
         )
-    if name in {"dpo", "vine"}:  # no estimators of columns
-        return _dpo(options, recipe) if name == "dpo" else _vine(options, recipe)
-    decomposer = str(options.get("decomposer")) if name == "has" else ""
-    if decomposer in {"judge", "turnrd"}:
-        del options["decomposer"]
-    estimator = _estimator(name, options)
-    if isinstance(estimator, credit.HAS) and decomposer in {"judge", "turnrd"}:
-        return _decomposed(estimator, decomposer, recipe)
+    if name == "dpo":  # this and the next are no estimators of columns
+        return WithPreference(options, recipe.update, recipe.sampling.temperature)
+    if name == "vine":
+        check_continued(recipe, "credit.name='vine'")
+        return WithVine(options)
+    if name == "has" and options.get("decomposer") in _LEARNED:
+        return _decomposed(options, recipe)
+    return _estimated(name, make_estimator(name, options), recipe)
+
+
+def _estimated(name: str, estimator: credit.Estimator, recipe: Recipe) -> Method:
+    """An estimator, with the model that it or the recipe needs."""
+    temperature = recipe.sampling.temperature
     if recipe.critic.learning_rate:
         return WithCritic(estimator, recipe.critic, recipe.update)
     rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"
     if recipe.prm.learning_rate or rated or isinstance(estimator, credit.Prime):
-        return WithPRM(estimator, recipe.prm, recipe.update, recipe.sampling.temperature)
+        return WithPRM(estimator, recipe.prm, recipe.update, temperature)
     if isinstance(estimator, credit.STAPO):
-        return WithSTAPO(estimator, recipe.update, recipe.sampling.temperature)
+        return WithSTAPO(estimator, recipe.update, temperature)
     estimator = OwnEstimator(name, estimator) if ":" in name else estimator
     reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
-
-
-def _dpo(options: dict[str, Any], recipe: Recipe) -> Method:
-    return WithPreference(options, recipe.update, recipe.sampling.temperature)
-
-
-def _vine(options: dict[str, Any], recipe: Recipe) -> Method:
-    check_continued(recipe, "credit.name='vine'")
-    return WithVine(options)
 
 
 def check_continued(recipe: Recipe, what: str) -> None:
@@ -205,8 +201,10 @@ def check_continued(recipe: Recipe, what: str) -> None:
             )
 
 
-def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
+def _decomposed(options: dict[str, Any], recipe: Recipe) -> Method:
     """HAS with a judge or TurnRD as decomposer."""
+    decomposer = options.pop("decomposer")
+    has = cast("credit.HAS", make_estimator("has", options))
     if decomposer == "judge":
         return WithJudge(has, recipe.judge)
     return WithTurnRD(
@@ -217,102 +215,6 @@ def _decomposed(has: credit.HAS, decomposer: str, recipe: Recipe) -> Method:
         max_turns=recipe.env.max_turns,
         tokens=recipe.update.tokens,
     )
-
-
-_CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
-
-
-class OwnEstimator:
-    """An estimator of a user's own, whose results are checked where they enter the trainer.
-
-    Args:
-        name: Its import string, for messages.
-        call: The estimator itself.
-
-    Raises:
-        RecipeError: It cannot be called with (turns, rng), or its `needs` are no columns.
-    """
-
-    def __init__(self, name: str, call: credit.Estimator) -> None:
-        self.name, self.call = name, call
-        try:
-            signature(call).bind(None, None)
-        except TypeError as error:
-            raise RecipeError(
-                f"credit.name={name!r} cannot be called as {_CALLED}: {error}"
-            ) from error
-        except ValueError:  # written in C, without a signature
-            pass
-        needs = getattr(call, "needs", ())
-        if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
-            raise RecipeError(
-                f"needs of credit.name={name!r} must be a tuple of columns, of "
-                f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
-            )
-        self.needs = tuple(needs)
-        self.reads_success = bool(getattr(call, "reads_success", False))
-
-    def __call__(self, turns: credit.Turns, rng: np.random.Generator | None) -> Array:
-        """The advantage of each turn: [N] float64.
-
-        Raises:
-            RecipeError: The estimator failed, or did not return N finite real floats.
-        """
-        try:
-            found: Any = self.call(turns, rng)
-        except Exception as error:
-            raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
-        expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
-        try:
-            plain = credit.validation.as_array("the advantage", found)
-        except TypeError as error:
-            raise RecipeError(
-                f"credit.name={self.name!r} returned a {type(found).__name__}; {expected} ({error})"
-            ) from error
-        if plain.shape != (len(turns),) or plain.dtype.kind not in "iuf":
-            raise RecipeError(
-                f"credit.name={self.name!r} returned a {type(found).__name__} of shape "
-                f"{list(plain.shape)} and type {plain.dtype}; {expected}"
-            )
-        advantage: Array = plain.astype(np.float64)
-        if (wrong := np.flatnonzero(~np.isfinite(advantage))).size:
-            raise RecipeError(
-                f"credit.name={self.name!r} returned {advantage[wrong[0]]} for turn {wrong[0]}; "
-                f"{expected}"
-            )
-        return advantage
-
-
-def _estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
-    """An estimator of `credit`, or of a user's own by "package.module:Name".
-
-    A class is called with the options once; a function gets them at each call.
-    """
-    try:
-        if ":" not in name:
-            return credit.make(name, **options)
-        made = _own(named(name, option="credit.name"), options)
-    except TypeError as error:
-        raise RecipeError(f"credit.options of {name}: {error}") from error
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-    except Exception as error:
-        raise RecipeError(f"credit.name={name!r} cannot be made: {told(error)}") from error
-    if not callable(made):
-        raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
-    return cast("credit.Estimator", made)
-
-
-def _own(found: Any, options: dict[str, Any]) -> Any:
-    """A user's own estimator with its options."""
-    if isclass(found) or not callable(found):
-        return found(**options) if isclass(found) else found
-    signature(found).bind_partial(**options)
-    made = partial(found, **options)
-    for name in ("needs", "reads_success"):
-        if hasattr(found, name):
-            setattr(made, name, getattr(found, name))
-    return made
 
 
 def evaluate_policy(

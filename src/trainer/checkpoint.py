@@ -17,6 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.imports import message_of
+from trainer.shortage import of_disk, shortage
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,7 +61,12 @@ class Checkpoints:
             parallel.first(lambda: self._begin(part))
             write(part)
             parallel.first(lambda: self._finish(part, final))
-        except (OSError, RuntimeError, SafetensorError) as error:  # torch: RuntimeError on write
+        except (
+            OSError,
+            RuntimeError,
+            MemoryError,
+            SafetensorError,
+        ) as error:  # torch: RuntimeError on write
             if parallel.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
             raise CheckpointError(self._unwritten(step, error)) from error
@@ -107,12 +115,14 @@ class Checkpoints:
         return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
 
     def _unwritten(self, step: int, error: Exception) -> str:
+        remedy = "Make room" if of_disk(error) else shortage(error) or "Make room"
         free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
         steps = self.steps()
         earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
         return (
-            f"checkpoint step_{step} could not be written to {self.folder} ({error}; "
-            f"{free:.0f} MiB free); {earlier}. Make room, then continue with --resume"
+            f"checkpoint step_{step} could not be written to {self.folder} ({message_of(error)}; "
+            f"{free:.0f} MiB free); {earlier}. {remedy[0].upper()}{remedy[1:]}, then continue with "
+            "--resume"
         )
 
     def _prune(self) -> None:

@@ -6,6 +6,7 @@ seeds, for which `agent-envs study` trains several.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -66,9 +67,10 @@ def side(folder: Path, step: int | None = None) -> Side:
     _, tree = records.read_config(folder)
     found, damaged = records.read_evaluations(folder)
     known, total = dict(found), records.total_steps(tree)
-    made = provenance.read(folder)
+    made = _provenance(folder)
     if damaged and (not known or step not in known):
-        raise CompareError(f"{damaged[0]}{_remedy(made)}")
+        unreadable = "cannot be read" in damaged[0]
+        raise CompareError(damaged[0] if unreadable else f"{damaged[0]}{_remedy(made)}")
     if not known:
         raise CompareError(
             f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
@@ -87,6 +89,14 @@ def side(folder: Path, step: int | None = None) -> Side:
         )
     versions = made.versions if made else None
     return Side(folder, wanted, known[wanted], records.flat(tree), versions)
+
+
+def _provenance(folder: Path) -> Provenance | None:
+    """The provenance of a run, None with a warning if it is damaged."""
+    found, damaged = records.readable([folder], provenance.read)
+    for one in damaged:
+        warnings.warn(one, stacklevel=2)
+    return found[0][1] if found else None
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:

@@ -49,9 +49,9 @@ def contended(spent: Clock, threads: int) -> str:
         return ""
     remedy = "lower run.threads, e.g. to 1" if threads > 1 else "run fewer processes"
     return (
-        f"others use this machine: {threads} threads had {spent.cpu:.0f} s of CPU time in "
-        f"{spent.wall:.0f} s, and waited {spent.waited:.0f} s for a core; {remedy}, or use fewer "
-        "runs at the same time"
+        f"others use this machine: {threads} thread{'s' if threads > 1 else ''} had "
+        f"{spent.cpu:.0f} s of CPU time in {spent.wall:.0f} s, and waited {spent.waited:.0f} s for "
+        f"a core; {remedy}, or use fewer runs at the same time"
     )
 
 

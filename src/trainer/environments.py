@@ -18,10 +18,11 @@ import gymnasium as gym
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import creator_of, named, parameters, takes, told
+from agent_envs.imports import creator_of, message_of, named, parameters, takes, told
 from agent_envs.panels import nearest
 from credit.wrappers import InvalidPenalty
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, s
 
 def _unexpected(error: BaseException | None) -> str:
     """The option that a call did not know, else ""."""
-    found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    found = re.search(r"unexpected keyword argument '(\w+)'", message_of(error) if error else "")
     return found[1] if found and isinstance(error, TypeError) else ""
 
 
@@ -214,7 +215,7 @@ class _Blame(gym.Wrapper[Any, str, Any, str]):
     def _call(self, call: Callable[[], Any]) -> Any:
         self.error = None
         try:
-            return call()
+            return guarded(call)
         except Exception as error:
             self.error = error
             if not self.path or error is self.inside.error:
@@ -298,13 +299,14 @@ def _called(
 ) -> Any:
     """What a class makes of its options; errors of a class that is not `ours` name the option."""
     try:
-        return made(*given, **options)
+        return guarded(partial(made, *given, **options))
     except TypeError as error:
-        raise RecipeError(f"{option}: its options do not fit: {error}") from error
+        said = message_of(error)
+        raise RecipeError(f"{option}: its options do not fit: {said}") from error
     except Exception as error:
         if ours:
             raise
-        said = str(error) if isinstance(error, ValueError) else told(error)
+        said = message_of(error) if isinstance(error, ValueError) else told(error)
         raise RecipeError(f"{option}: {said}") from error
 
 

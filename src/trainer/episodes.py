@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agent_envs.contract import encodable
+from agent_envs.imports import message_of
 from trainer.vision import Picture
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ class Episode:
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
 _STEP = tuple(f.name for f in fields(Step))
+_NULLABLE = {"partner_outcome", "task_type", "allowed", "images", "blind_ids", "turn_reward"}
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
@@ -147,17 +150,22 @@ def read(path: Path) -> list[Episode]:
 
     Raises:
         FileNotFoundError: No such file.
-        ValueError: The file is truncated or holds no episodes.
+        PermissionError: The file may not be read.
+        ValueError: The file is truncated, or holds no episodes of this version.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if not path.is_file():
         raise FileNotFoundError(f"no episodes at {path}; a run writes them to episodes/*.parquet")
     try:
-        rows = pq.read_table(path, schema=_schema()).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} holds no readable episodes ({error}); delete it") from error
+        rows = _whole(path)
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        said = message_of(error)
+        raise ValueError(
+            f"{path} holds no readable episodes of this version ({said}); delete it"
+        ) from error
     episodes = []
     for _, turns in groupby(rows, key=lambda row: row["episode"]):
         steps = list(turns)
@@ -170,6 +178,36 @@ def read(path: Path) -> list[Episode]:
     return episodes
 
 
+def _whole(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of episodes, one for each turn.
+
+    Raises:
+        ValueError: Columns are missing, or values that every turn has.
+        pyarrow.ArrowException: It is no Parquet file, or has columns of other types.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = _schema()
+    if lacks := [name for name in wanted.names if name not in pq.read_schema(path).names]:
+        raise ValueError(f"it has no column {', '.join(lacks[:3])}")
+    table = pq.read_table(path, schema=wanted)
+    for name in wanted.names:
+        if name in _NULLABLE:
+            continue
+        if table.column(name).null_count:
+            raise ValueError(f"column {name} has turns without a value")
+        finite = wanted.field(name).type != pa.float64() or pc.all(pc.is_finite(table[name]))
+        if finite == pa.scalar(False):
+            raise ValueError(f"column {name} has numbers that are not finite")
+    low, high = pc.min_max(table["progress"]).as_py().values()
+    if low is not None and not 0 <= low <= high <= 1:
+        raise ValueError("column progress has numbers outside [0, 1]")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
     for index, episode in enumerate(episodes):
         if not episode.steps:
@@ -178,7 +216,9 @@ def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
         for turn, step in enumerate(episode.steps):
             cells = {name: getattr(step, name) for name in _STEP}
             cells["images"] = [image._asdict() for image in step.images]
-            yield {**head, **cells, "episode": index, "turn": turn}
+            row = {**head, **cells, "episode": index, "turn": turn}
+            # Worlds of others may report text that has no UTF-8.
+            yield {k: encodable(v) if isinstance(v, str) else v for k, v in row.items()}
 
 
 def _schema() -> pa.Schema:

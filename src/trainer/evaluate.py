@@ -16,6 +16,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from trainer.options import STRICT, Count, NonNegative
+from trainer.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,10 +164,18 @@ def _whole(found: Evaluation) -> Evaluation:
             raise ValueError(f"{name} has values of another type")
         if not values or len(values) != len(found.task_ids):
             raise ValueError(f"{name} has {len(values)} values for {len(found.task_ids)} tasks")
-    if not all(isinstance(one, int | float) for one in (found.valid, found.repeated)):
-        raise ValueError("valid and repeated must be numbers")
-    if not all(isinstance(getattr(found, name), str) for name in ("split", "source", "panel_hash")):
-        raise ValueError("split, source and panel_hash must be text")
+    for name in ("valid", "repeated"):
+        if not is_number(getattr(found, name)) or not 0 <= getattr(found, name) <= 1:
+            raise ValueError(f"{name} must be a share in [0, 1]")
+    if not all(map(is_number, found.returns)):
+        raise ValueError("returns has numbers that are not finite")
+    if not all(0 <= turns < 2**31 for turns in found.turns):
+        raise ValueError("turns has no numbers of turns")
+    texts = found.split, found.source, found.panel_hash, found.decoding
+    if not all(isinstance(one, str) for one in texts):
+        raise ValueError("split, source, panel_hash and decoding must be text")
+    if not isinstance(found.failed, list) or not set(found.task_ids).issuperset(found.failed):
+        raise ValueError("failed must be tasks of the panel")
     return found
 
 

@@ -9,15 +9,18 @@ recipe, a missing file, an engine); they end the run at once. Left out: a second
 from __future__ import annotations
 
 import json
-import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.imports import told
+from agent_envs.contract import ContractError, encodable
+from agent_envs.imports import message_of, told
 from trainer.checkpoint import write_text
 from trainer.environments import WrapperError
+from trainer.raised import RaisedError, traced
 from trainer.recipes import RecipeError
+from trainer.shortage import of_torch, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +30,10 @@ if TYPE_CHECKING:
 
 FOLDER = "failures"
 """Folder of a run with a file for each failure."""
-CAUGHT = (Exception, SystemExit)
-"""What an environment may raise."""
+CAUGHT = Exception
+"""What a guarded call of an environment may raise, see `trainer.raised`."""
 _OF_THE_RUN = (RecipeError, MissingAsset, BadAsset, ImportError)
+_TEXTS = ("goal", "task_id", "anchor", "invalid_reason", "action", "task_type")
 
 
 class FailedError(RuntimeError):
@@ -85,11 +89,58 @@ class Failure:
 
 def costs_the_run(error: BaseException) -> bool:
     """Whether an error concerns the whole run and not one episode only."""
-    return isinstance(error, _OF_THE_RUN) and not isinstance(error, WrapperError)
+    of_the_run = isinstance(error, _OF_THE_RUN) or of_torch(error)
+    return of_the_run and not isinstance(error, WrapperError)
+
+
+def said(error: Exception) -> str:
+    """An error of an environment in one line, with what the machine ran out of, if it did."""
+    line = message_of(error) if isinstance(error, RaisedError) else told(error)
+    lacked = shortage(error)
+    return f"{line}: {lacked}" if lacked else line
+
+
+def check_reported(seen: Any, info: Mapping[str, Any]) -> None:
+    """Check that what an environment reports can be encoded, sampled from and recorded.
+
+    Turn records check their own fields; this is about the others.
+
+    Args:
+        seen: The observation, or the prompt made of it; an image is not checked.
+        info: The environment's `info`.
+
+    Raises:
+        ContractError: Text with an unpaired surrogate, or a value of another type.
+    """
+    if isinstance(seen, str):
+        _check_text("the observation", seen)
+    for name in _TEXTS:
+        if info.get(name) is not None:
+            _check_text(f"info[{name!r}]", info[name])
+    for name in ("admissible_actions", "answers"):
+        given = info.get(name, ())
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ContractError(f"info[{name!r}] must be a list of text, got {given!r:.60}")
+        for one in given:
+            _check_text(f"an entry of info[{name!r}]", one)
+    for name in info.get("turn_reward") or ():
+        _check_text("a name in info['turn_reward']", name)
+    paid = info.get("partner_reward")
+    if not isinstance(paid, int | float | None):
+        raise ContractError(f"info['partner_reward'] must be a number, got {paid!r:.60}")
+
+
+def _check_text(name: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise ContractError(f"{name} must be text, got {text!r:.60}")
+    if not text.isascii() and encodable(text) != text:
+        raise ContractError(
+            f"{name} has an unpaired surrogate, which UTF-8 cannot encode: {text[:60]!a}"
+        )
 
 
 def failed(
-    error: BaseException,
+    error: Exception,
     *,
     task: tuple[str, int, int],
     turn: int = 0,
@@ -104,18 +155,17 @@ def failed(
         transcript: (observation, reply) of each turn, with the one that failed.
 
     Raises:
-        BaseException: The error itself, if it concerns the whole run.
+        Exception: The error itself, if it concerns the whole run.
     """
     if costs_the_run(error):
         raise error
-    cause = error if isinstance(error, Exception) else RuntimeError(f"it called exit: {error!r}")
     return Failure(
         *task,
         turn=turn,
-        error=told(error),
-        traceback="".join(traceback.format_exception(error)),
+        error=said(error),
+        traceback=traced(error),
         transcript=[{"observation": seen, "reply": reply} for seen, reply in transcript],
-        cause=cause,
+        cause=error,
     )
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,11 +52,10 @@ class FolderLock:
         if self._descriptor is not None:
             return
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
+        with ExitStack() as failing:
+            failing.callback(os.close, descriptor)
             self._take(descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
+            failing.pop_all()
         self._descriptor = descriptor
 
     def _take(self, descriptor: int) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from agent_envs.imports import message_of
 from trainer import parallel
 from trainer.batch import Row, collate
 from trainer.logprobs import CHUNK
+from trainer.shortage import OutOfMemory, of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +23,8 @@ if TYPE_CHECKING:
 GIB = 2.0**30
 _SHORT, _LONG = 32, 96  # tokens of two rows that are measured
 _HEAD_COPIES = 3  # of the logits of a chunk: scores, their softmax, and the gradient
+_HALF = 2.0  # bytes of a bfloat16 number
 _MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
-
-
-class OutOfMemory(MemoryError):
-    """A part of the training had too little memory; the message has the estimate of all parts."""
 
 
 def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, float]:
@@ -44,7 +43,7 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
     trained = sum(p.numel() for p in mine)
     matrices = {id(p) for layer in policy.matrices() for p in layer.parameters()}
     rounded = matrices if recipe.update.optimizer == "adamw8bit-sr" else set()
-    size = {key: 2.0 if key in rounded else float(p.element_size()) for key, p in held.items()}
+    size = {key: _HALF if key in rounded else float(p.element_size()) for key, p in held.items()}
     config = policy.model.config.get_text_config()
     parts = {
         "weights": sum(p.numel() * size[key] for key, p in held.items()),
@@ -52,8 +51,8 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
         "moments of AdamW": _MOMENTS[recipe.update.optimizer] * trained,
     }
     if policy.dtype != torch.float32:
-        cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > 2)  # noqa: PLR2004
-        parts["weights in bfloat16 during a pass"] = 2.0 * sum(cast)
+        cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > _HALF)
+        parts["weights in bfloat16 during a pass"] = _HALF * sum(cast)
     if reference and trained:
         parts["reference"] = 4.0 * trained
     parts["activations"] = _bytes_of_a_token(policy) * recipe.update.tokens
@@ -136,17 +135,15 @@ def named(part: str, change: str, policy: Policy, recipe: Recipe) -> Iterator[No
     """
     try:
         yield
-    except RuntimeError as error:  # also torch.OutOfMemoryError
-        said = str(error)
-        if not isinstance(error, torch.OutOfMemoryError) and "allocate" not in said:
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, OutOfMemory) or not of_memory(error):
             raise
+        said = message_of(error) or type(error).__name__
         policy.model.zero_grad()
         needs = "`agent-envs doctor` says what the recipe needs in one process"
         # The estimate runs the model, which several processes share, and needs a little memory.
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, MemoryError):
             if parallel.size() == 1:
                 parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
                 needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
-        raise OutOfMemory(
-            f"out of memory while {part} ({said.splitlines()[0]:.120}); {change}. {needs}"
-        ) from error
+        raise OutOfMemory(f"out of memory while {part} ({said:.120}); {change}. {needs}") from error

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON line for each step, TensorBoard, and a progress bar.
+"""The log of a run: one JSON line and one printed line for each step, TensorBoard, a progress bar.
 
 `trainer.trackers` copies the lines to other libraries.
 
@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
 from trainer.checkpoint import append_line, write_text
+from trainer.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ CLOCKS = ("seconds", "tokens_per_second", "time")
 WARNINGS = "warnings.jsonl"
 """File of a run with its warnings."""
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
-_QUIET = 10.0  # seconds between two lines of progress without a terminal
+_FAR = 2**53  # larger than any number of steps or episodes
 
 
 class MetricsError(ValueError):
@@ -59,13 +60,11 @@ def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> l
     records = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"an object is needed, got {record!r:.60}")  # noqa: TRY004, TRY301
-            (check or _check_step)(record)
+            record = _object(json.loads(line))
+            (check or check_step)(record)
         except json.JSONDecodeError as error:
             wrong = f"is not JSON ({error})"
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             wrong = f"is not a line of a log ({error})"
         else:
             records.append(record)
@@ -74,12 +73,29 @@ def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> l
     return records
 
 
-def _check_step(line: dict[str, Any]) -> None:
-    if not isinstance(line.get("step"), int) or not isinstance(line.get("stage", ""), str):
-        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")  # noqa: TRY004
+def _object(record: Any) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise TypeError(f"an object is needed, got {record!r:.60}")
+    return record
+
+
+def check_step(line: dict[str, Any]) -> None:
+    """Check that a line of `metrics.jsonl` is one that `Metrics` writes.
+
+    Raises:
+        ValueError: It has no step and stage, or values that are no finite numbers.
+    """
+    step, stage = line.get("step"), line.get("stage", "")
+    if type(step) is not int or not 0 <= step < _FAR or not isinstance(stage, str):
+        raise ValueError(f"it needs a step and a stage, got {line!r:.60}")
     for name, value in line.items():
-        if name != "stage" and not isinstance(value, int | float | None):
-            raise ValueError(f"{name} must be a number, got {value!r:.60}")
+        if name != "stage" and value is not None and not is_number(value):
+            raise ValueError(f"{name} must be a finite number, got {value!r:.60}")
+    if not 0 <= (line.get("success") or 0) <= 1:
+        raise ValueError(f"success must be a share in [0, 1], got {line['success']!r:.60}")
+    played = line.get("episodes") or 0
+    if type(played) is not int or not 0 <= played < _FAR:
+        raise ValueError(f"episodes must be a number of episodes, got {played!r:.60}")
 
 
 class Metrics:
@@ -110,13 +126,12 @@ class Metrics:
         self._trackers = trackers
         self._totals = dict(totals)
         self._bars: dict[str, Any] = {}
-        self._said = -math.inf
         self._since = time.monotonic()  # of the last line
         self._pace: dict[str, tuple[int, float]] = {}  # steps of a stage here, and their seconds
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed}/{task.total} {task.fields[shown]}"),
+            TextColumn("{task.completed}/{task.total}"),
             _Remaining(),
             console=self.console,
             disable=not self.console.is_terminal,
@@ -187,14 +202,11 @@ class Metrics:
         left = (self._totals[stage] - done) * seconds / steps
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(
-                stage, total=self._totals[stage], shown="", completed=done - 1, end=now
+                stage, total=self._totals[stage], completed=done - 1, end=now
             )
-        self._progress.update(self._bars[stage], completed=done, shown=shown, end=now + left)
-        due = time.monotonic() - self._said >= _QUIET or done == self._totals[stage]
-        if not self.console.is_terminal and due:
-            self._said = time.monotonic()
-            eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
-            self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+        self._progress.update(self._bars[stage], completed=done, end=now + left)
+        eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
+        self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
 
 
 class _Remaining(ProgressColumn):
@@ -210,10 +222,9 @@ class _Remaining(ProgressColumn):
 
 def duration(seconds: float) -> str:
     """Seconds as `45 s`, `12:05` (minutes) or `3:12:05` (hours)."""
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004 - a minute
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

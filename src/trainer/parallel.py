@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
+from trainer.completed import Completed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
@@ -172,16 +174,10 @@ def gathered(call: Callable[[], _Made]) -> list[_Made]:
     """
     if size() == 1:
         return [call()]
-    made: _Made | None = None
-    failure: Exception | None = None
-    try:
-        made = call()
-    except Exception as error:  # noqa: BLE001 - raised below, once all know
-        failure = error
+    mine = Completed.of(call)
     told: list[Any] = [None] * size()
-    dist.all_gather_object(told, (made, failure and _told(failure)))
-    if failure is not None:
-        raise failure
+    dist.all_gather_object(told, (mine.value, mine.error and _told(mine.error)))
+    mine.result()
     for number, (_, problem) in enumerate(told):
         if problem:
             raise RankError(f"process {number} of {size()} failed: {problem}")
@@ -194,7 +190,8 @@ def first(call: Callable[[], _Made]) -> _Made:
     Raises:
         RankError: The call failed there.
     """
-    return gathered(call if rank() == 0 else lambda: None)[0]  # type: ignore[return-value]
+    made, *_ = gathered(lambda: [call()] if rank() == 0 else [])
+    return made[0]
 
 
 def first_only(call: Callable[[], _Made]) -> _Made | None:

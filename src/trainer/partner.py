@@ -8,6 +8,7 @@ train one side, then the other against it.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic.dataclasses import dataclass
@@ -16,8 +17,10 @@ from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked
 from agent_envs.sotopia.acts import Act, read
 from agent_envs.sotopia.prompt import TEMPLATE
+from trainer.completed import Completed
 from trainer.engines.gather import Gather
 from trainer.options import STRICT, NonNegative, Positive
+from trainer.raised import guarded
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ class PolicyPartner:
     def check(self, scene: Scene) -> None:
         """Accept every scene."""
 
-    def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaking:  # noqa: ARG002
+    def begin(self, _scene: Scene, side: int, rng: np.random.Generator) -> Speaking:
         """The policy as `side` in one episode."""
         return Speaking(self, side, int(rng.integers(2**62)))
 
@@ -75,11 +78,7 @@ class PolicyPartner:
     def _listen(self, said: dict[int, tuple[gym.Env[str, str], str]]) -> dict[int, None]:
         """Prepare the acts that answer replies, where it is the partner's turn next."""
         heard = [(env, _heard(env, reply)) for env, reply in said.values()]
-        due = [
-            (env.unwrapped.speaker, talk)  # type: ignore[attr-defined]
-            for env, talk in heard
-            if talk is not None
-        ]
+        due = [(_speaker(env), talk) for env, talk in heard if talk is not None]
         acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
         for (speaker, _), act in zip(due, acts, strict=True):
             speaker.prepared = act
@@ -146,6 +145,13 @@ def _act(reply: str, talk: Talk, side: int) -> Act:
         return Act("none")
 
 
+def _speaker(env: gym.Env[str, str]) -> Speaking:
+    """The partner's side in an environment."""
+    inner: Any = env.unwrapped
+    speaker: Speaking = inner.speaker
+    return speaker
+
+
 class _PartnersTurn(Exception):
     """The partner's turn, with the talk so far."""
 
@@ -166,12 +172,12 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
     """The talk that the partner has to answer after a reply; None if it is not its turn."""
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
-    rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
-    rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
-    try:
+
+    def rehearse() -> None:
+        rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
+        rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
         rehearsal.step(reply)
-    except _PartnersTurn as turn:
-        return turn.talk
-    except Exception:  # noqa: BLE001 - the step itself will raise it, too, and lose its episode only
-        return None
-    return None
+
+    stopped = Completed.of(partial(guarded, rehearse)).error
+    # Any other error is raised by the step itself, too, and loses its episode only.
+    return stopped.talk if isinstance(stopped, _PartnersTurn) else None

@@ -9,25 +9,24 @@ bfloat16 numbers. Left out: quantised training.
 from __future__ import annotations
 
 import copy
-import json
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
 
-from trainer import adapters, packing, parallel, sharding
+from trainer import adapters, packing, parallel, pretrained, sharding, transformer
 from trainer.adapters import FULL, LoRA
 from trainer.chat import Chat
 from trainer.logprobs import NEVER, Finish, Head
 from trainer.options import STRICT
-from trainer.pretrained import NAMES, read_tensors, resolve
+from trainer.pretrained import read_tensors
 from trainer.vision import Vision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -90,8 +88,8 @@ class Policy:
         self.vision = None if images is None else Vision(images, tokenizer, model)
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
-        self.name = name or str(model.config._name_or_path)  # noqa: SLF001 - its only public place
-        _prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
+        self.name = name or str(model.config.name_or_path)
+        transformer.prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
         self.model = adapters.adapted(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
@@ -121,39 +119,18 @@ class Policy:
             ValueError: The dtype is unknown, the device is not available, or the tokenizer has no
                 usable chat template.
         """
-        from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
-        from transformers.utils import logging
-
-        _check_device(device)
-        transformers_logging: Any = logging
-        transformers_logging.disable_progress_bar()
-        source = resolve(name)
-        adapter = Path(source) / "adapter_config.json"
-        saved = json.loads(adapter.read_text()) if adapter.is_file() else {}
-        base = resolve(saved["base_model_name_or_path"]) if saved else source
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            sees = hasattr(AutoConfig.from_pretrained(base), "vision_config")
-            read: Any = AutoImageProcessor
-            images = read.from_pretrained(source) if sees else None
-            model: Any = _kind(sees=sees).from_pretrained(base, dtype=torch.float32)
-        except OSError as error:
-            raise FileNotFoundError(
-                f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
-                "and tokenizer, a hub name that this machine can reach, or one of "
-                f"{', '.join(NAMES)}"
-            ) from error
+        found = pretrained.load(name, device)
         policy = cls(
-            model.to(device),
-            tokenizer,
-            lora=FULL if saved else lora,
+            found.model,
+            found.tokenizer,
+            lora=FULL if found.adapter else lora,
             dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,
-            images=images,
+            images=found.images,
         )
-        if saved:
-            policy.model = adapters.with_saved(model, source)
+        if found.adapter:
+            policy.model = adapters.with_saved(found.model, found.adapter)
             policy._shrink()
         return policy
 
@@ -177,7 +154,7 @@ class Policy:
         if self.dtype != torch.bfloat16:
             raise ValueError(
                 "update.optimizer='adamw8bit-sr' stores matrices in bfloat16, so their products "
-                "must be in it: set policy.dtype='bfloat16'"
+                f"must be in it, got {self.dtype}: set policy.dtype='bfloat16'"
             )
         self._shrink(trained=True)
 
@@ -189,12 +166,7 @@ class Policy:
 
     def matrices(self) -> list[nn.Linear]:
         """The linear layers whose products are in `dtype`: all but the output layer."""
-        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
-        return [
-            module
-            for module in self.model.modules()
-            if isinstance(module, nn.Linear) and module not in head
-        ]
+        return transformer.matrices(self.model)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -229,7 +201,7 @@ class Policy:
         With LoRA it is another adapter of the same model, called `name`; else a second model.
         """
         other = copy.copy(self)
-        other._reference = None  # noqa: SLF001 - same class
+        other.forget_reference()
         if self.adapted:
             adapters.add(self.model, name, like=self.adapter)
             other.adapter = name
@@ -249,7 +221,7 @@ class Policy:
         if not self.parameters():
             return self
         other = copy.copy(self)
-        other._reference = None  # noqa: SLF001 - same class
+        other.forget_reference()
         other.model = copy.deepcopy(self.model)
         return other.freeze()
 
@@ -272,9 +244,7 @@ class Policy:
         Raises:
             ValueError: It is a vision-language model or a mixture of experts.
         """
-        config = self.model.config.get_text_config()
-        experts = any(getattr(config, name, None) for name in _EXPERTS)
-        if self.vision or experts:
+        if self.vision or transformer.has_experts(self.model):
             kind = "a vision-language model" if self.vision else "a mixture of experts"
             raise ValueError(
                 f"{self.name!r} is {kind}, which is trained in one process: in several, each "
@@ -283,8 +253,7 @@ class Policy:
         base = self.model.get_base_model() if self.adapted else self.model
         whole = self.parameters() if self.adapted else []
         half = self.dtype == torch.bfloat16 and not self.adapted
-        blocks = set(base._no_split_modules or ())  # noqa: SLF001 - its only public place
-        sharding.shard(self.model, blocks, whole, half=half)
+        sharding.shard(self.model, transformer.blocks(base), whole, half=half)
         if self._reference is not None:
             trained = self._trained()
             self._reference = {
@@ -293,13 +262,8 @@ class Policy:
 
     def _untrained(self, device: torch.device | str) -> Any:
         """A model of this architecture with other weights."""
-        from torch.distributed.fsdp import FSDPModule
-
-        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
-        with torch.random.fork_rng(devices=[]), torch.device(device):
-            model = kind(self.model.config).float()
-        model.tie_weights()
-        _prepare(model, gradient_checkpointing=self.gradient_checkpointing)
+        model = transformer.untrained(self.model, device)
+        transformer.prepare(model, gradient_checkpointing=self.gradient_checkpointing)
         return model
 
     def weights(self) -> dict[str, Tensor]:
@@ -315,9 +279,7 @@ class Policy:
         own = self._trained()
         if missing := own.keys() - weights.keys():
             raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
-        with torch.no_grad():
-            for name, parameter in own.items():
-                parameter.copy_(sharding.like(weights[name], parameter))
+        sharding.assign(own, weights)
 
     def merged(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them.
@@ -406,21 +368,8 @@ class Policy:
 
         Returns the result of `head`, and what the model made of it.
         """
-        made: list[Tensor] = []
-
-        def forward(hidden: Tensor) -> Tensor:
-            with torch.autocast(hidden.device.type, enabled=False):
-                made.append(head(hidden))
-            return made[0]
-
-        layer = self.model.get_output_embeddings()
-        layer.forward = forward
-        try:
-            with self.active(), self.computing():
-                out: Tensor = self.model(input_ids=ids, **{"use_cache": False} | context).logits
-        finally:
-            del layer.forward
-        return made[0], out
+        with self.active(), self.computing():
+            return transformer.run(self.model, ids, head, context)
 
     def _never(self, device: torch.device) -> Tensor | None:
         """Tokens that stand for images, which are never sampled."""
@@ -469,6 +418,10 @@ class Policy:
         """
         self._reference = self.weights()
 
+    def forget_reference(self) -> None:
+        """Have no reference, or the model without its adapter."""
+        self._reference = None
+
     @contextmanager
     def as_reference(self) -> Iterator[None]:
         """Context in which the policy is its reference.
@@ -484,23 +437,8 @@ class Policy:
             with self.model.disable_adapter():
                 yield
             return
-        trained = self._trained()
-        if any(map(sharding.is_sharded, trained.values())):  # gathered from where they are
-            mine = self.weights()
-            self.set_weights(self._reference)
-            try:
-                yield
-            finally:
-                self.set_weights(mine)
-            return
-        current = {name: p.data for name, p in trained.items()}
-        try:
-            for name, parameter in trained.items():
-                parameter.data = self._reference[name]
+        with sharding.exchanged(self._trained(), self._reference):
             yield
-        finally:
-            for name, parameter in trained.items():
-                parameter.data = current[name]
 
     def _trained(self) -> dict[str, nn.Parameter]:
         """Trained parameters by name; names of adapter weights omit the name of the adapter."""
@@ -516,8 +454,12 @@ class Policy:
         `load` reads the folder. So does transformers, or peft if the base of the adapter is a
         folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
         """
-        whole = _on_cpu(self.model.named_parameters()) if self.sharded and not self.adapted else {}
-        reference = _on_cpu((self._reference or {}).items())
+        whole = (
+            sharding.gathered(self.model.named_parameters())
+            if self.sharded and not self.adapted
+            else {}
+        )
+        reference = sharding.gathered((self._reference or {}).items())
         parallel.first(lambda: self._write(folder, whole, reference))
 
     def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
@@ -544,72 +486,17 @@ class Policy:
             ValueError: The weights are damaged, or belong to another architecture.
         """
         if self.adapted:
-            from peft import set_peft_model_state_dict
-
             state = read_tensors(folder / "adapter_model.safetensors")
-            found: Any = set_peft_model_state_dict(self.model, state)
-            missing = [key for key in found.missing_keys if "lora_" in key]
+            missing, unexpected = adapters.restore(self.model, state)
         else:
-            found = self.model.load_state_dict(
-                read_tensors(folder / "model.safetensors"), strict=False
-            )
-            tied = self.model.all_tied_weights_keys
-            missing = [key for key in found.missing_keys if key not in tied]
-        if missing or found.unexpected_keys:
+            state = read_tensors(folder / "model.safetensors")
+            missing, unexpected = transformer.restore(self.model, state)
+        if missing or unexpected:
             raise ValueError(
                 f"{folder} holds another architecture than this policy: "
-                f"missing {missing[:3]}, unexpected {found.unexpected_keys[:3]}"
+                f"missing {missing[:3]}, unexpected {unexpected[:3]}"
             )
         kept = folder / REFERENCE
         self._reference = None
         if kept.is_file():
             self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
-
-
-def _kind(*, sees: bool) -> Any:
-    """The auto class of transformers for a model with or without vision."""
-    import transformers
-
-    return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
-
-
-_REASON = 100  # characters; torch's list of all devices is longer
-
-
-def _check_device(device: str) -> None:
-    """Refuse a device that torch does not know or this machine does not have."""
-    try:
-        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-        there += ["mps"] if torch.backends.mps.is_available() else []
-        reason = str(error).splitlines()[0]
-        said = f" ({reason})" if len(reason) <= _REASON else ""
-        raise ValueError(
-            f"policy.device={device!r} is not available{said}; this machine has "
-            f"{', '.join(there)}; set one of them, or 'auto'"
-        ) from error
-
-
-def _on_cpu(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Whole tensors for process 0 to write, gathered one after the other."""
-    whole = ((name, sharding.full(tensor.detach())) for name, tensor in tensors)
-    return {name: tensor.cpu() for name, tensor in whole if parallel.rank() == 0}
-
-
-def _prepare(model: Any, *, gradient_checkpointing: bool) -> None:
-    """Turn dropout off, and gradient checkpointing on where it is wanted."""
-    _without_dropout(model)
-    if gradient_checkpointing:
-        enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
-        (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
-
-
-def _without_dropout(model: Any) -> None:
-    module: Any
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        elif isinstance(getattr(module, "attention_dropout", None), float):
-            module.attention_dropout = 0.0
-    model.eval()

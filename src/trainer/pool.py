@@ -8,7 +8,9 @@ played here.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,11 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_envs.assets import require
+from agent_envs.imports import message_of, told
 from trainer.chat import Chat
 from trainer.engines import EngineError, Sampler
 from trainer.engines.servers import Servers
 from trainer.engines.talks import Talks
 from trainer.rollout import Rollouts
+from trainer.shortage import shortage
+from trainer.stopping import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +121,7 @@ class Pool:
     ) -> None:
         """Start the actors that are missing, each with so many cores."""
         if not self._ray.is_initialized():
-            self._ray.init()
+            self._init()
         if self._made_with != (options, tokenizer, cores):
             self._kill()
             self._made_with = options, tokenizer, cores
@@ -125,6 +130,20 @@ class Pool:
         for _ in range(self.actors - len(self._idle) - len(self._busy)):
             made = player.remote(sys.path, str(Path.cwd()), options, tokenizer)
             self._busy[made.ready.remote()] = made, None
+
+    def _init(self) -> None:
+        """Start Ray on this machine, or connect to the cluster of `$RAY_ADDRESS`.
+
+        Raises:
+            EngineError: It cannot.
+        """
+        try:
+            self._ray.init()
+        except Exception as error:
+            lacked = shortage(error) or "look at Ray's logs in /tmp/ray, or set sampling.actors=0"
+            raise EngineError(
+                f"sampling.actors={self.actors}: Ray does not start ({told(error)}): {lacked}"
+            ) from error
 
     def play(self, order: Order, parts: Sequence[Part]) -> list[Episode | Failure]:
         """Episodes of all parts; a part whose actor dies goes to another one."""
@@ -168,7 +187,7 @@ class Pool:
             ray.kill(actor)
             if not self._busy and not self._idle:
                 raise EngineError(
-                    f"all {self.actors} actors of Ray died, at last: {' '.join(str(error).split())}"
+                    f"all {self.actors} actors of Ray died, at last: {message_of(error)}"
                     "; look at Ray's logs, and continue with --resume"
                 ) from None
             return None, part, []
@@ -197,6 +216,8 @@ class Player:
         options: EngineOptions,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, at_once)  # an environment's own KeyboardInterrupt differs
         sys.path.extend(entry or folder for entry in path if entry not in sys.path)
         if Path(folder).is_dir():
             os.chdir(folder)

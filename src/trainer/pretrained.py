@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
 
 POCKETS = (
     "pocket",
@@ -28,7 +32,74 @@ _NEEDED = (
 )
 NAMES = (*POCKETS, "smollm2-135m")
 """Names of models that need no hub."""
+_REASON = 100  # characters; torch's list of all devices is longer
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+
+
+class Pretrained(NamedTuple):
+    """A loaded model, its tokenizer, its image processor if it sees, and its adapter's folder."""
+
+    model: Any
+    tokenizer: PreTrainedTokenizerBase
+    images: Any
+    adapter: str
+
+
+def load(name: str, device: str) -> Pretrained:
+    """Load a model in float32: `name` is one of `NAMES`, a folder or a hub name.
+
+    Of a folder with an adapter the base is loaded.
+
+    Raises:
+        FileNotFoundError: There is no such folder or name, or the folder lacks weights or
+            tokenizer.
+        ValueError: The device is not available.
+    """
+    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+    from transformers.utils import logging
+
+    _check_device(device)
+    transformers_logging: Any = logging
+    transformers_logging.disable_progress_bar()
+    source = resolve(name)
+    adapter = Path(source) / "adapter_config.json"
+    saved = json.loads(adapter.read_text()) if adapter.is_file() else {}
+    base = resolve(saved["base_model_name_or_path"]) if saved else source
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        sees = hasattr(AutoConfig.from_pretrained(base), "vision_config")
+        read: Any = AutoImageProcessor
+        images = read.from_pretrained(source) if sees else None
+        model: Any = _kind(sees=sees).from_pretrained(base, dtype=torch.float32)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
+            "and tokenizer, a hub name that this machine can reach, or one of "
+            f"{', '.join(NAMES)}"
+        ) from error
+    return Pretrained(model.to(device), tokenizer, images, source if saved else "")
+
+
+def _kind(*, sees: bool) -> Any:
+    """The auto class of transformers for a model with or without vision."""
+    import transformers
+
+    return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that torch does not know or this machine does not have."""
+    try:
+        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        there += ["mps"] if torch.backends.mps.is_available() else []
+        reason = str(error).splitlines()[0]
+        said = f" ({reason})" if len(reason) <= _REASON else ""
+        raise ValueError(
+            f"policy.device={device!r} is not available{said}; this machine has "
+            f"{', '.join(there)}; set one of them, or 'auto'"
+        ) from error
 
 
 def resolve(name: str) -> str:

@@ -68,9 +68,30 @@ def read(folder: Path) -> Provenance | None:
     try:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         training, evaluation = (Tasks(**tree.pop(name)) for name in ("training", "evaluation"))
-        return Provenance(training=training, evaluation=evaluation, **tree)
+        return _whole(Provenance(training=training, evaluation=evaluation, **tree))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); delete it") from error
+
+
+def _whole(found: Provenance) -> Provenance:
+    """The provenance, if every field has its type.
+
+    Raises:
+        ValueError: It has not.
+    """
+    panels = found.training, found.evaluation
+    texts: list[Any] = [found.python, *(x for one in panels for x in (one.split, one.source))]
+    texts += [one.hash for one in panels]
+    if not isinstance(found.versions, list) or not found.versions:
+        raise ValueError("versions must be a list")
+    if not isinstance(found.packages, dict):
+        raise ValueError("packages must be an object")  # noqa: TRY004 - of a file
+    texts += [*found.versions, *found.packages.values()]
+    if not all(isinstance(one, str) for one in texts):
+        raise ValueError("it has other values than text")
+    if not all(type(one.count) is int for one in panels):
+        raise ValueError("count must be a number of tasks")
+    return found
 
 
 def own_version() -> str:

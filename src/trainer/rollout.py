@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from agent_envs.imports import told
 from agent_envs.prompt import unmarked, without_goal
 from agent_envs.vector import at_once, in_thread, waits
 from trainer import failures
@@ -24,7 +25,7 @@ from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import graded, make_env
 from trainer.episodes import Episode, Step
-from trainer.failures import CAUGHT, Failure, transcript_of
+from trainer.failures import CAUGHT, Failure, check_reported, transcript_of
 from trainer.integrations.episode import (
     TextEpisode,
     answer_of,
@@ -32,10 +33,12 @@ from trainer.integrations.episode import (
     called,
     drawn,
 )
+from trainer.raised import RaisedError, guarded
+from trainer.recipes import RecipeError
 from trainer.workers import Workers, applied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     import gymnasium as gym
 
@@ -93,7 +96,7 @@ def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> l
 
 def reset(env: gym.Env[str, str], task: Task) -> tuple[Any, dict[str, Any]]:
     """Observation and info at the start of a task."""
-    return env.reset(seed=task.seed, options={"task_id": task.task_id})
+    return guarded(partial(env.reset, seed=task.seed, options={"task_id": task.task_id}))
 
 
 def together(
@@ -171,12 +174,28 @@ class Rollouts:
     def turn_rewards(self) -> bool:
         """Whether the environment reports turn rewards; steps it once with an empty reply."""
         env = self.envs(1)[0]
-        env.reset(seed=0, options={"task": 0})
-        return bool(env.step("")[-1].get("turn_reward"))
+        self._tried(lambda: env.reset(seed=0, options={"task": 0}))
+        return bool(self._tried(lambda: env.step(""))[-1].get("turn_reward"))
 
     def answers(self) -> bool:
         """Whether the environment reports which answers it accepts."""
-        return bool(answer_of(self.envs(1)[0].reset(seed=0, options={"task": 0})[1]))
+        env = self.envs(1)[0]
+        return bool(answer_of(self._tried(lambda: env.reset(seed=0, options={"task": 0}))[1]))
+
+    def _tried(self, call: Callable[[], _Made]) -> _Made:
+        """The result of a call that shows what the environment reports, before the run.
+
+        Raises:
+            RecipeError: It failed.
+        """
+        try:
+            return guarded(call)
+        except Exception as error:
+            if failures.costs_the_run(error):
+                raise
+            raise RecipeError(
+                f"env.id={self.env.id!r} fails in its first task: {failures.said(error)}"
+            ) from error
 
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
@@ -224,12 +243,13 @@ class Rollouts:
         """Take an environment that failed out of the pool, and close it as far as it can."""
 
         def close() -> None:
-            with suppress(*CAUGHT):
-                env.close()
+            with suppress(CAUGHT):
+                guarded(env.close)
 
         self._pool[:] = [one for one in self._pool if one is not env]
         if waits(env):
-            in_thread(close)  # it may hang
+            with suppress(RuntimeError):  # no thread can be started
+                in_thread(close)  # it may hang
         else:
             close()
 
@@ -240,7 +260,9 @@ class Rollouts:
 
     def opened(self, task: Task, env: gym.Env[str, str]) -> TextEpisode:
         """The start of an episode as text."""
-        return TextEpisode(env, reset(env, task), context=self.prompt.context)
+        played = TextEpisode(env, reset(env, task), context=self.prompt.context)
+        check_reported(played.message, played.info)
+        return played
 
     def resume(self, starts: Sequence[Start], sampler: Sampler, seed: int) -> list[Episode]:
         """Play one episode from each start on; see `attempt_from`.
@@ -259,7 +281,6 @@ class Rollouts:
 
         Raises:
             ValueError: There is a policy as partner, whose conversation cannot be continued.
-            TypeError: An environment cannot be copied.
         """
         if self.partner is not None:
             raise ValueError("an episode with a policy as partner cannot be continued from a copy")
@@ -267,13 +288,13 @@ class Rollouts:
         size = self.rows or len(starts) or 1
         played: list[Episode | Failure] = []
         for at in range(0, len(starts), size):
-            part = [Start(one.actor.fork(), one.begun) for one in starts[at : at + size]]
+            part = [_forked(one) for one in starts[at : at + size]]
             played += run(self._wave(part, sampler, seeds[at : at + size]))
         return played
 
     async def _wave(
         self,
-        starts: Sequence[tuple[gym.Env[str, str], Task] | Start],
+        starts: Sequence[tuple[gym.Env[str, str], Task] | Start | Failure],
         sampler: Sampler,
         seeds: Sequence[int],
     ) -> list[Episode | Failure]:
@@ -285,11 +306,7 @@ class Rollouts:
             None if self.partner is None else self.partner.listening(len(starts)),
         )
         running = [
-            asyncio.ensure_future(
-                wave.go_on(row, start.actor, start.begun)
-                if isinstance(start, Start)
-                else wave.episode(row, *start)
-            )
+            asyncio.ensure_future(_whole(wave.begin(row, start)))
             for row, start in enumerate(starts)
         ]
         if running:
@@ -298,6 +315,29 @@ class Rollouts:
                 one.cancel()
             await asyncio.gather(*running, return_exceptions=True)  # no error is left unread
         return [one.result() for one in running if not one.cancelled()]
+
+
+def _forked(start: Start) -> Start | Failure:
+    """The start with a copy of its episode, or the failure of its environment to be copied."""
+    try:
+        return Start(start.actor.fork(), start.begun)
+    except CAUGHT as error:
+        return start.actor.failure(error)
+
+
+async def _whole(playing: Coroutine[Any, Any, _Made]) -> _Made:
+    """The result of an episode; one that nobody cancelled is an error, not a cancelled task.
+
+    Raises:
+        RaisedError: A call in it raised CancelledError.
+    """
+    try:
+        return await playing
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RaisedError(told(error)) from error
 
 
 @dataclass(frozen=True)
@@ -309,13 +349,23 @@ class _Wave:
     session: Session
     listening: Listening | None
 
+    async def begin(
+        self, row: int, start: tuple[gym.Env[str, str], Task] | Start | Failure
+    ) -> Episode | Failure:
+        """Play what starts so as conversation `row`."""
+        if isinstance(start, Failure):
+            return self._left(row, start)
+        if isinstance(start, Start):
+            return await self.go_on(row, start.actor, start.begun)
+        return await self.episode(row, *start)
+
     async def episode(self, row: int, env: gym.Env[str, str], task: Task) -> Episode | Failure:
         """Play one task as conversation `row`."""
         rollouts = self.rollouts
         start = partial(rollouts.opened, task, env)
         try:
             # A policy as partner may speak first; it samples in this thread.
-            played = await called(env, start) if self.listening is None else start()
+            played = await called(env, start) if self.listening is None else guarded(start)
         except CAUGHT as error:
             failure = failures.failed(error, task=(task.task_id, task.group, task.seed))
             return self._left(row, failure)
@@ -339,8 +389,9 @@ class _Wave:
             past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
                 await self.listening.ask(row, (actor.env, reply.text))
-            blinded, seen = actor.blinded(), (actor.played.observation, actor.played.images)
+            seen = actor.played.observation, actor.played.images
             try:
+                blinded = actor.blinded()
                 record = await actor.step(reply)
             except CAUGHT as error:
                 return self._left(row, actor.failure(error, (seen[0], reply.text)))
@@ -423,7 +474,7 @@ class Actor:
             TypeError: The environment cannot be copied.
         """
         copied = copy(self)
-        copied.played = self.played.fork()
+        copied.played = guarded(self.played.fork)
         copied.env = copied.played.env
         copied.episode = replace(self.episode, steps=[*self.episode.steps])
         return copied
@@ -438,23 +489,28 @@ class Actor:
 
     async def step(self, reply: Reply) -> TurnRecord:
         """Step the environment with a reply: the record of the turn."""
-        result = await called(self.env, partial(self.env.step, reply.text))
-        return self.played.took(result)
+        return self._took(await called(self.env, partial(self.env.step, reply.text)))
 
-    def failure(self, error: BaseException, turn: tuple[str, str]) -> Failure:
-        """The record of an error in a turn, given as (observation, reply)."""
+    def _took(self, result: Result) -> TurnRecord:
+        """The record of the turn with this result of `env.step`."""
+        record = self.played.took(result)
+        check_reported(self.played.message, self.played.info)
+        return record
+
+    def failure(self, error: Exception, *turn: tuple[str, str]) -> Failure:
+        """The record of an error, if in a turn with its (observation, reply)."""
         episode = self.episode
         return failures.failed(
             error,
             task=(episode.task_id, episode.group, episode.seed),
             turn=len(episode.steps),
-            transcript=transcript_of(episode, turn),
+            transcript=transcript_of(episode, *turn),
         )
 
     def take(self, reply: Reply, blind: dict[str, list[int]], result: Result) -> None:
         """Record one turn: the reply, its blind prompts, and the result of `env.step`."""
         seen = self.played.observation, self.played.images
-        self.record(reply, blind, seen, self.played.took(result))
+        self.record(reply, blind, seen, self._took(result))
 
     def record(
         self,
@@ -507,7 +563,8 @@ class Actor:
         """The prompt of the turn without goal, history, both or observation."""
         if self.context == "turn":
             images = [] if what == "observation" else self.played.images
-            return self._tokens(self.env.blind(what), images)  # type: ignore[attr-defined]
+            seen = guarded(partial(self.env.blind, what))  # type: ignore[attr-defined]
+            return self._tokens(seen, images)
         seen, goal = self.played.observation, unmarked(self.played.goal)
         steps = self.episode.steps
         past = self.past().ids

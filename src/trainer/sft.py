@@ -18,9 +18,10 @@ from agent_envs.vector import waits
 from trainer import failures
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
-from trainer.failures import CAUGHT, Failure
+from trainer.failures import CAUGHT, Failure, check_reported
 from trainer.integrations.episode import opening, shown
 from trainer.options import STRICT, Count, NonNegative, Positive
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 from trainer.rollout import expanded, reset, together
 from trainer.sampling import FORM
@@ -84,7 +85,7 @@ def _check_expert(env: gym.Env[str, str], name: str, alone: bool) -> None:
 def _told(name: str, call: Callable[[], Any]) -> Any:
     """The result of a call of an expert; the error of one of a user's own names the option."""
     try:
-        return call()
+        return guarded(call)
     except Exception as error:
         if ":" not in name:
             raise
@@ -144,7 +145,7 @@ def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Play
         env = envs[number] if envs else rollouts.envs(1)[0]  # a new one after a failure
         task, context = tasks[number], rollouts.prompt.context
         try:
-            played = applied(env, _play, task, expert, context, task=task.task_id)
+            played = guarded(partial(applied, env, _play, task, expert, context, task=task.task_id))
         except CAUGHT as error:  # of its worker process
             played = failures.failed(error, task=(task.task_id, task.group, task.seed))
         if isinstance(played, Failure):
@@ -170,7 +171,7 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
     form = form_of(env) or FORM
     played: _Played | None = None
 
-    def failed(error: BaseException) -> Failure:
+    def failed(error: Exception) -> Failure:
         turns = played.turns if played else []
         said = [(seen, form.format(thought="", action=action)) for seen, action in turns]
         where = task.task_id, task.group, task.seed
@@ -178,6 +179,7 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
 
     try:
         observation, info = reset(env, task)
+        check_reported(observation, info)
     except CAUGHT as error:
         return failed(error)
     expert = _told(name, partial(expert_of, env, name))
@@ -198,7 +200,9 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
         played.thoughts.append(thought)
         reply = form.format(thought="", action=action)
         try:
-            observation, _, terminated, truncated, played.info = env.step(reply)
+            step = guarded(partial(env.step, reply))
+            observation, _, terminated, truncated, played.info = step
+            check_reported(observation, played.info)
         except CAUGHT as error:
             return failed(error)
         done = terminated or truncated

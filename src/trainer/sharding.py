@@ -7,16 +7,17 @@ out: tensor, pipeline and expert parallelism.
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from trainer.parallel import first, mesh, size
+from trainer.parallel import first, mesh, rank, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -40,7 +41,9 @@ def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, 
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
     if not hasattr(FSDPModule, "set_force_sum_reduction_for_comms"):
-        raise ImportError("several processes need torch >= 2.9; pip install -U torch")
+        raise ImportError(
+            f"several processes need torch >= 2.9, got {torch.__version__}; pip install -U torch"
+        )
     how: dict[str, Any] = {
         "mesh": mesh(),
         "ignored_params": set(whole),
@@ -75,6 +78,12 @@ def full(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def gathered(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Whole tensors in CPU memory of process 0, gathered one by one; none in the others."""
+    whole = ((name, full(tensor.detach())) for name, tensor in tensors)
+    return {name: tensor.cpu() for name, tensor in whole if rank() == 0}
+
+
 def like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A tensor divided as a parameter of the same shape is."""
     if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
@@ -85,6 +94,36 @@ def like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
     there = tensor.to(parameter.device)
     return distribute_tensor(there, parameter.device_mesh, parameter.placements, src_data_rank=None)
+
+
+@torch.no_grad()
+def assign(parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]) -> None:
+    """Copy weights, whole or divided, into the parameters of the same names."""
+    for name, parameter in parameters.items():
+        parameter.copy_(like(weights[name], parameter))
+
+
+@contextmanager
+def exchanged(
+    parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
+) -> Iterator[None]:
+    """Context in which parameters have other weights, divided as they are."""
+    if any(map(is_sharded, parameters.values())):  # gathered from where they are
+        mine = {name: p.detach().clone() for name, p in parameters.items()}
+        assign(parameters, weights)
+        try:
+            yield
+        finally:
+            assign(parameters, mine)
+        return
+    current = {name: p.data for name, p in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = weights[name]
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = current[name]
 
 
 def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:

@@ -12,8 +12,6 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from trainer import parallel
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,9 +46,11 @@ class Stop:
 
     def agreed(self) -> int:
         """Number of a signal that some process of the run received, 0 if none did."""
+        from trainer import parallel  # torch: workers do without
+
         return int(parallel.most(self.asked))
 
-    def receive(self, number: int, frame: Any) -> None:  # noqa: ARG002 - called by Python
+    def receive(self, number: int, _frame: Any) -> None:
         """Note the first signal; at the second, stop at once.
 
         Raises:
@@ -64,6 +64,48 @@ class Stop:
         for one in SIGNALS:
             signal.signal(one, signal.SIG_DFL)  # a third one ends the process
         raise Stopped("stopped in the middle of a step", number)
+
+
+def at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
+    """Stop at once, as the handler of SIGINT of a command without steps.
+
+    Raises:
+        Stopped: Always.
+    """
+    raise Stopped("stopped", number)
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an error is a person's Ctrl-C, and not one that the called code raised itself.
+
+    The handlers here raise `Stopped`. With another handler, as in a script or notebook, every
+    KeyboardInterrupt of the main thread counts as Ctrl-C.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(interrupted, error.exceptions))
+    if isinstance(error, Stopped):
+        return True
+    handler = signal.getsignal(signal.SIGINT)
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and handler is not signal.SIG_IGN
+        and not str(getattr(handler, "__module__", "")).startswith("trainer.")
+    )
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Context in which Ctrl-C raises `Stopped`; in a thread, or with another handler, it stays."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -53,6 +53,7 @@ from trainer.learner import Learner
 from trainer.lock import locked
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
+from trainer.report import records
 from trainer.rollout import draw_tasks
 from trainer.stopping import Stop, Stopped, handled
 from trainer.trackers import Tracker
@@ -95,6 +96,8 @@ FREE = {
 """Options that may change when a run is resumed."""
 ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
 """Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
+_OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
+"""What a run writes, after its config.toml."""
 STATE = "training.pt"
 """File of a checkpoint with the step and the optimiser."""
 _REDRAW = 10**6  # larger than any step
@@ -109,10 +112,17 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     """Check that a recipe may run in a folder.
 
     Raises:
-        RunError: The folder holds a run and `resume` is off, or a run of another recipe.
+        RunError: The folder holds a run and `resume` is off, or a run of another recipe, or parts
+            of a run whose recipe is lost.
     """
     config = folder / "config.toml"
     if not config.is_file():
+        if left := next((one for name in _OF_A_RUN for one in folder.glob(name)), None):
+            raise RunError(
+                f"{folder} has {left.relative_to(folder)} of a run, but no config.toml, so its "
+                "recipe is not known; restore config.toml and continue with --resume, or start a "
+                "new run with --out DIR"
+            )
         return
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
@@ -261,7 +271,7 @@ class _Run:
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
         self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
-        self.contended, self.failed = False, 0.0
+        self.contended, self.failed, self.measured = False, 0.0, ""
 
     def go(self, log: Metrics | Silent) -> None:
         """Run all remaining steps."""
@@ -280,6 +290,7 @@ class _Run:
         self._stop_if_asked()
         if self.step == 0 and not warm:
             self._start()
+        self._evaluate_again(warm, total)
         while self.step < total:
             self._stop_if_asked()
             self.step += 1
@@ -299,6 +310,14 @@ class _Run:
                 self._start()
             elif self._due(self.recipe.run.save_every, warm, total):
                 self.checkpoints.save(self.step, self._write)
+
+    def _evaluate_again(self, warm: int, total: int) -> None:
+        """Evaluate the restored policy again if the evaluation of its step was lost or damaged."""
+        path = self.folder / "eval" / f"step_{self.step}.json"
+        due = self.step >= warm and self._due(self.recipe.eval.every, warm, total)
+        if due and not parallel.first(lambda: bool(records.readable([path], evaluate.load)[0])):
+            self.log.say(f"step {self.step}: {path} is missing or damaged, so it is made again")
+            self.evaluate()
 
     def _stop_if_asked(self) -> None:
         """Write a checkpoint and end the run if a signal was received.
@@ -326,7 +345,8 @@ class _Run:
             sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert), len(drawn)
         )
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
-        return sft.imitate(self.learner, rows) | {"failed": self.failed}
+        with self._spacious("imitating", "lower sft.episodes"):
+            return sft.imitate(self.learner, rows) | {"failed": self.failed}
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the algorithm box of this module."""
@@ -347,7 +367,8 @@ class _Run:
             rollouts=self.training,
             sampler=self._sampler(),
         )
-        rows, advantage, learned, more, failed = self.method.credit(experience)
+        with self._spacious("giving credit", "lower update.tokens"):
+            rows, advantage, learned, more, failed = self.method.credit(experience)
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
@@ -503,14 +524,15 @@ class _Run:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
         temperature = self.recipe.eval.temperature
         sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
-        result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
+        with self._spacious("evaluating", "lower sampling.rows or sampling.max_tokens"):
+            result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
         self._note(failed, "evaluation")
         limit, tried = self.recipe.sampling.failures, len(self.panel.task_ids)
         failures.check_limit(failed, tried, limit, f"step {self.step}, evaluation")
         parallel.first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
-        self.log.say(f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}")
+        self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
         return {
             "eval_success": result.overall.rate,
             "eval_valid": result.valid,
@@ -535,6 +557,9 @@ class _Run:
         if any(used.values()):
             values |= used
         self.log.log(self.step, stage, done, values)
+        if self.measured:  # the evaluation of a step is printed after its own line
+            self.log.say(self.measured)
+            self.measured = ""
 
     def _due(self, every: int, *always: int) -> bool:
         return self.step in always or (every > 0 and self.step % every == 0)

@@ -7,6 +7,9 @@ by one repeated token and have `get_rope_index`. Left out: videos.
 
 from __future__ import annotations
 
+import struct
+import zlib
+from base64 import b64encode
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+_CHANNELS = 3
 _KEPT = 4096  # images whose patches are remembered
 
 
@@ -37,7 +41,7 @@ class Picture(NamedTuple):
         Raises:
             ValueError: The array is not [height, width, 3] of uint8.
         """
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:  # noqa: PLR2004
+        if image.shape[2:] != (_CHANNELS,) or image.dtype != np.uint8:
             raise ValueError(
                 f"an image must be [height, width, 3] of uint8, got {image.shape} of {image.dtype}"
             )
@@ -49,6 +53,18 @@ class Picture(NamedTuple):
         """The image as an array, [height, width, 3] of uint8."""
         flat = np.frombuffer(self.pixels, np.uint8)
         return flat.reshape(self.height, self.width, 3)
+
+    @property
+    def url(self) -> str:
+        """The image as PNG in a data URL."""
+        rows = b"".join(b"\0" + row.tobytes() for row in self.array)
+        size = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
+        chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+        image = b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+            for name, data in chunks
+        )
+        return f"data:image/png;base64,{b64encode(image).decode()}"
 
 
 class Vision:

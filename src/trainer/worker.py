@@ -9,8 +9,8 @@ import os
 import pickle
 import signal
 import time
-import traceback
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.imports import told
 from trainer.environments import form_of, make_env
+from trainer.raised import guarded, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,8 @@ def serve(handle: int) -> None:
             pipe.send_bytes(answer)
     for env in held:
         if env is not None:
-            env.close()
+            with suppress(Exception):
+                guarded(env.close)
 
 
 def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
@@ -65,17 +67,27 @@ def _answer(held: Held, call: bytes) -> bytes:
     """The pickled result of a call, or its error."""
     try:
         function, given = pickle.loads(call)  # noqa: S301 - from our owner
-        return pickle.dumps((True, function(held, *given)))
-    except SystemExit as error:
-        return pickle.dumps((False, RuntimeError(f"the environment called exit: {error!r}")))
+        return guarded(lambda: pickle.dumps((True, function(held, *given))))
     except Exception as error:  # noqa: BLE001 - raised by the owner
-        error.add_note(f"In the worker process:\n{traceback.format_exc()}")
         try:
-            answer = pickle.dumps((False, error))
-            pickle.loads(answer)  # noqa: S301 - some errors are pickled, but cannot be made again
+            return guarded(partial(_pickled, error))
         except Exception:  # noqa: BLE001 - of an error's own methods
             return pickle.dumps((False, RuntimeError(told(error))))
-        return answer
+
+
+def _pickled(error: Exception) -> bytes:
+    """An error with its traceback, pickled.
+
+    Raises:
+        TypeError: It cannot be made again from its pickle.
+        Exception: What its own methods raise.
+    """
+    error.add_note(f"In the worker process:\n{traced(error)}")
+    answer = pickle.dumps((False, error))
+    again = pickle.loads(answer)[1]  # noqa: S301 - our own
+    if not isinstance(again, Exception):
+        raise TypeError(f"its pickle makes a {type(again).__name__}")
+    return answer
 
 
 def make(held: Held, env: Env, prompt: PromptOptions, split: str) -> tuple[int, str, str]:

@@ -140,7 +140,7 @@ def test_bad_columns_are_refused_in_one_line(changed, told):
 
 def test_names_that_are_none_are_refused():
     _, measured, error, group, estimator = world()
-    with pytest.raises(ValueError, match="baseline 'c' is none of 'a'"):
+    with pytest.raises(ValueError, match=r"unknown baseline 'c'.*known: a"):
         compare({"a": estimator}, measured, error, group, baseline="c")
     with pytest.raises(TypeError, match="mapping from names"):
         compare({}, measured, error, group)
@@ -202,11 +202,11 @@ def test_without_gradients_there_is_no_score_and_constant_credit_has_no_signal()
 @pytest.mark.parametrize(
     ("gradient", "told"),
     [
-        (np.zeros(N), rf"shape \[{N}\].*\[N, D\].*{N} turns"),
-        (np.zeros((3, 4)), r"shape \[3, 4\]"),
-        (np.zeros((N, 0)), r"shape"),
+        (np.zeros(N), r"gradient must be \[N, D\], got shape \(6000,\)"),
+        (np.zeros((3, 4)), "gradient has 3 rows, truth has 6000"),
+        (np.zeros((N, 0)), "at least one column"),
         (np.full((N, 2), np.nan), "gradient"),
-        (np.full((N, 2), "a"), "numeric"),
+        (np.full((N, 2), "a"), "gradient must hold numbers, got"),
     ],
 )
 def test_gradients_of_another_shape_are_refused(gradient, told):

@@ -368,8 +368,8 @@ def test_an_error_names_the_given_row(column):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"uid": "task"}, "uid has a value for each row, got the single value 'task'"),
-        ({"outcome": 1.0}, "outcome has a value for each row, got the single value 1.0"),
+        ({"uid": "task"}, r"uid must be a list of values in order, got 'task' \(str\)"),
+        ({"outcome": 1.0}, "outcome must be a list of values in order, got 1.0"),
         ({"uid": [0.0, 0.0]}, "uid row 0 is 0.0; ids are text or integers"),
         ({"uid": [None, None]}, "uid row 0 is None"),
         ({"trajectory": [uuid.UUID(int=0)] * 2}, "trajectory row 0 is UUID"),
@@ -378,9 +378,9 @@ def test_an_error_names_the_given_row(column):
         ({"anchor": [np.zeros(3), np.zeros(3)]}, "anchor row 0 .*hashlib"),
         ({"turn_reward": np.zeros((2, 1))}, "turn_reward row 0 is .*names of the verifiers"),
         ({"turn_reward": {"exact": ["yes", "no"]}}, "turn_reward 'exact' row 0 is 'yes'"),
-        ({"action": "look"}, "action has a value for each row"),
-        ({"uid": {"a", "b"}}, "uid has a value for each row, in the order of the rows, got a set"),
-        ({"outcome": {0: 1.0, 1: 1.0}}, "in the order of the rows, got a dict; pass a list"),
+        ({"action": "look"}, "action must be a list of values in order"),
+        ({"uid": {"a", "b"}}, "uid must be a list of values in order, got {.*set"),
+        ({"outcome": {0: 1.0, 1: 1.0}}, "outcome must be a list of values in order, got {.*dict"),
     ],
 )
 def test_other_types_are_refused(changed, message):
@@ -391,9 +391,9 @@ def test_other_types_are_refused(changed, message):
 @pytest.mark.parametrize(
     ("mask", "spans", "message"),
     [
-        ([1, 1], None, r"mask must be \[R, T\], got a list of shape \(2,\)"),
-        (None, None, r"mask must be \[R, T\], got a NoneType of shape \(\)"),
-        (iter([[1], [1]]), None, r"mask must be \[R, T\], got a list_iterator of shape \(\)"),
+        ([1, 1], None, r"mask must be \[R, T\], got shape \(2,\)"),
+        (None, None, r"mask must be \[R, T\], got shape \(\): array\(None"),
+        (iter([[1], [1]]), None, r"mask must be \[R, T\], got shape \(\): array\(<list_iterator"),
         ([[1, 1]], None, "mask has 1 rows, but 2 turns were given; .*pass spans"),
         ([[1, 1]], [(0, 0, 1)], "spans must be 2 rows"),
         ([[1, 1]], [(0.0, 0, 1), (0, 1, 2)], "as integers, got shape .* of float64"),

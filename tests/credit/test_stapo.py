@@ -122,5 +122,5 @@ def test_options_out_of_range(options, message):
 
 @pytest.mark.parametrize("use", [STAPO().mask, STAPO(entropy="shannon").mask, credit.EMPG()])
 def test_entropy_is_required(use):
-    with pytest.raises(ValueError, match="reads the column entropy, which none of 1 turns has"):
+    with pytest.raises(ValueError, match="reads the column entropy; record the mean token entropy"):
         use(batch([1], [1.0], [0]))

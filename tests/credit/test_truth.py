@@ -69,7 +69,7 @@ def test_values_that_do_not_add_up_are_refused():
     whole = made()
     with pytest.raises(ValueError, match="trajectory 0 sum to"):
         made(value_before=whole.value_before + np.eye(1, 120, 2)[0])
-    with pytest.raises(ValueError, match="error has 3 rows, there are 120 turns"):
+    with pytest.raises(ValueError, match="error has 3 rows, turns has 120"):
         made(error=np.zeros(3))
     with pytest.raises(ValueError, match="first row 0"):
         made(first=np.full(120, np.inf))
@@ -114,8 +114,8 @@ def damaged(path, truth, note=None, **columns):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"note": b"not json"}, "its note is not JSON"),
-        ({"note": b"[1]"}, r"its note is \[1\] and not a mapping"),
+        ({"note": b"not json"}, "its note is no JSON mapping"),
+        ({"note": b"[1]"}, r"its note is no JSON mapping"),
         ({"note": b'{"version": "1"}'}, "truth of version '1', this is version 1"),
         ({"note": b"{}"}, "truth of version None"),
         ({"error": None}, "lacks the column error"),
@@ -316,7 +316,7 @@ def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
     plain = run("mine:Last", "--json", "--truth", "some.parquet", cwd=tmp_path)
     assert json.loads(plain.stdout)["some.parquet"]["scores"]["mine:Last"]["groups"] == 6
     for name, told in (
-        ("mine:Nope", "cannot import 'mine:Nope'"),
+        ("mine:Nope", "mine has no 'Nope'"),
         ("mine:nothing", "is no estimator"),
         ("nope", "unknown credit method 'nope'"),
     ):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from credit import benchmark
 from tools.site import environments, measured, methods, picture
@@ -101,6 +104,10 @@ def test_what_is_wrong_with_a_site(tmp_path):
         '<script src="https://cdn.example.org/x.js"></script>'
     )
     (tmp_path / "b.html").write_text('<p id="here">B</p><a href="a.html#top">a</a>')
+    (tmp_path / "c.html").write_text(
+        '<div class="signals"><table><tr><td>1</td></tr></table></div><table></table>'
+        r"<p>'\nNo' $1 - \delta$</p><mi>\gone</mi><pre>$\alpha$</pre>" + " " * 200_000
+    )
     (tmp_path / "p.png").write_bytes(b"")
     (tmp_path / "s.css").write_text("@import url(https://fonts.example.org/f.css)")
     assert problems(tmp_path) == [
@@ -108,6 +115,10 @@ def test_what_is_wrong_with_a_site(tmp_path):
         "a.html: gone.html does not exist",
         "a.html: image without alt: p.png",
         "a.html: loads https://cdn.example.org/x.js",
+        "c.html: 1 tables that do not scroll by themselves",
+        "c.html: 200,135 bytes, more than 200,000; split it",
+        r"c.html: shows $1 - \delta, a formula was not converted",
+        r"c.html: shows \gone, a formula was not converted",
         "s.css: loads from another host",
     ]
 
@@ -145,3 +156,52 @@ def test_the_counts_that_the_page_and_the_readme_quote_are_those_of_its_tables()
         f"Kevin {mean['kevin']:+.2f}"
     )
     assert said.replace("-", "−") in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
+WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_formulas_are_no_markdown(page):
+    """GitHub reads Markdown first: it would take these characters out of a formula."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for formula in re.findall(FORMULA, text):
+        assert not re.search(r"(?<!\w)_|\*|\||\\[^a-zA-Z]|<(?! )", formula), formula
+
+
+CELLS = "".join(f"<td>column&nbsp;number&nbsp;{number}</td>" for number in range(12))
+SITE_PAGE = """<!doctype html><meta name="viewport" content="width=device-width">
+<style>.table-wrapper {{ overflow-x: auto }} {style}</style><article><h2>Prices</h2>
+<div class="table-wrapper" id="wide"><table><tr>{cells}</tr></table></div>
+<div class="table-wrapper" id="short"><table><tr><td>1</td></tr></table></div>
+</article><script>{script}</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
+def test_a_wide_table_scrolls_by_key_and_says_so(tmp_path, browser):
+    """At 390 pixels; a table that fits has no hint and no stop of the tab key."""
+    style, script = (
+        (ROOT / "docs" / "_static" / name).read_text() for name in ("site.css", "scrolling.js")
+    )
+    page = tmp_path / "page.html"
+    page.write_text(SITE_PAGE.format(style=style, cells=CELLS, script=script), encoding="utf-8")
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri())
+    wide, short = (browser.find_element("id", name) for name in ("wide", "short"))
+    until = WebDriverWait(browser, 10).until
+    assert until(lambda _: wide.get_attribute("aria-label")) == "Prices: table, scrolls sideways"
+    hint = "return getComputedStyle(arguments[0], '::before').content"
+    assert browser.execute_script(hint, wide) == '"scroll sideways →"'
+    assert browser.execute_script(hint, short) == "none"
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element == wide
+    wide.send_keys(Keys.RIGHT)
+    assert until(lambda _: wide.get_property("scrollLeft"))
+    assert short.get_property("tabIndex") == -1
+    first = browser.find_element("css selector", "#wide td")
+    assert first.rect["x"] == pytest.approx(wide.rect["x"], abs=2)  # it stays where it is

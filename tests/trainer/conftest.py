@@ -345,6 +345,13 @@ class Letters:
         return [1, *map(ord, text)]
 
 
+class Words(Letters):
+    """Letters that also cut demonstrations into pieces."""
+
+    def conversation(self, turns):
+        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
+
+
 @dataclass
 class Script:
     """A sampler that replies by what it reads last; it notes who was asked."""

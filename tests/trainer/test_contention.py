@@ -24,7 +24,7 @@ def test_cpu_time_far_below_wall_times_threads(wall, cpu, waited, threads, said)
     text = contended(Clock(wall, cpu, waited), threads)
     assert bool(text) == said
     if said:
-        assert f"{threads} threads had {cpu} s of CPU time in {wall} s" in text
+        assert f"{threads} thread{'s' * (threads > 1)} had {cpu} s of CPU time in {wall} s" in text
         assert "lower run.threads" in text if threads > 1 else "fewer processes" in text
 
 

@@ -49,6 +49,13 @@ def test_file_gives_back_what_was_written(tmp_path):
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["step_1.parquet"]
 
 
+def test_text_that_has_no_utf_8_is_written_with_marks(tmp_path):
+    """A lone surrogate, as a world that is no AgentEnv may report it."""
+    write(tmp_path / "odd.parquet", [episode([step(observation="a\ud800b")], goal="\udfff")])
+    (found,) = read(tmp_path / "odd.parquet")
+    assert (found.goal, found.steps[0].observation) == ("\ufffd", "a\ufffdb")
+
+
 def test_no_episodes_make_an_empty_file(tmp_path):
     write(tmp_path / "none.parquet", [])
     assert read(tmp_path / "none.parquet") == []

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import copy
 import json
+import os
 import pickle
+import signal
+import sys
 import time
 from dataclasses import replace
 from functools import partial, partialmethod
@@ -14,18 +20,21 @@ import pytest
 import credit
 from agent_envs import MissingAsset
 from credit import Turns
-from trainer import metrics
+from trainer import episodes, metrics
 from trainer.batch import make_rows
 from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
 from trainer.environments import Env, PromptOptions
 from trainer.failures import Failure, LimitError, check_limit, divided
 from trainer.methods import Experience
+from trainer.raised import RaisedError
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Task
+from trainer.rollout import Rollouts, Start, Task
+from trainer.sft import attempt
+from trainer.stopping import Stopped, handled
 from trainer.train import train
 from trainer.update import Update
 
-from .conftest import METHODS, Script, figures, learner, own_sampler, quiet, same, short
+from .conftest import METHODS, Script, Words, figures, learner, own_sampler, quiet, same, short
 
 
 def east(text, row):
@@ -64,6 +73,37 @@ def tasks(*lengths):
     return [Task(f"corridor/{length}", group, 7) for group, length in enumerate(lengths)]
 
 
+class Bare(BaseException):
+    """An error of a user's own that is no Exception."""
+
+
+class CancelledToo(asyncio.CancelledError, ValueError):
+    """An Exception that asyncio takes for a cancellation."""
+
+
+class Unprintable(Exception):
+    """Its own methods fail."""
+
+    def __str__(self):
+        raise Bare("no text")
+
+    __repr__ = __str__
+
+
+NoText = type("NoText", (Exception,), {"__str__": lambda self: 3})
+
+
+class Unnoted(Exception):
+    """It cannot be told anything."""
+
+    @property
+    def __notes__(self):
+        raise KeyError("notes")
+
+    def __setattr__(self, name, value):
+        raise TypeError("fixed")
+
+
 ERRORS = [
     ZeroDivisionError("division by zero"),
     KeyError("x"),
@@ -74,6 +114,21 @@ ERRORS = [
     MemoryError("no room"),
     ConnectionResetError("gone"),
     AssertionError(),
+    TimeoutError(),
+    StopAsyncIteration(),
+    asyncio.CancelledError(),
+    concurrent.futures.CancelledError(),
+    GeneratorExit(),
+    KeyboardInterrupt("of the environment"),
+    BaseExceptionGroup("two", [SystemExit(1), ValueError()]),
+    ExceptionGroup("two", [OSError(), ValueError()]),
+    Bare("own"),
+    CancelledToo(),
+    Unprintable(),
+    NoText(),
+    Unnoted(),
+    ValueError("a" * 10**6 + " \ud800"),
+    OSError(5, "\ud800", "/\udcff"),
 ]
 
 
@@ -81,22 +136,213 @@ ERRORS = [
 @pytest.mark.parametrize("where", ["reset", "step"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
-    error, where, waits, fails, corridor, monkeypatch
+    error, where, waits, fails, corridor, tmp_path, monkeypatch
 ):
     whole = play(tasks(3, 2, 4))
     fails(error, where=where, when=lambda task: task == "corridor/2")
     monkeypatch.setattr(corridor.Corridor, "waits", waits, raising=False)
-    first, failure, last = play(tasks(3, 2, 4))
+    with handled():  # as in a run: Ctrl-C is another error than the environment's own
+        first, failure, last = play(tasks(3, 2, 4))
     assert [first, last] == [whole[0], whole[2]]
     assert (failure.task_id, failure.group, failure.seed) == ("corridor/2", 1, 7)
-    assert type(error).__name__ in failure.error + failure.traceback
+    assert type(error).__name__ in failure.error
     assert "in broken_" in failure.traceback
+    assert len(failure.error) < 3_000
+    assert len(failure.traceback) < 30_000
+    failure.save(tmp_path / "failure.json", step=1)
+    assert json.loads((tmp_path / "failure.json").read_text())["error"] == failure.error
+    f"{failure} {failure.traceback}".encode()
     assert failure.turn == (1 if where == "step" else 0)
     if where == "step":
         assert [turn["reply"] for turn in failure.transcript] == [east("", 0)] * 2
         assert failure.transcript[1]["observation"] == "You stand at 1."
     else:
         assert failure.transcript == []
+
+
+def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
+    act = corridor.Corridor.act
+
+    def pressed(self, action):
+        os.kill(os.getpid(), signal.SIGINT)
+        return act(self, action)
+
+    monkeypatch.setattr(corridor.Corridor, "act", pressed)
+    with pytest.raises(KeyboardInterrupt):  # in a script
+        play(tasks(3))
+    with handled() as stop, pytest.raises(Stopped):  # noqa: PT012 - in a run, the second time
+        play(tasks(1))
+        assert stop.asked == signal.SIGINT
+        play(tasks(1))
+
+
+def test_a_call_that_is_cancelled_on_the_way_is_an_error(fails):
+    """Not of an environment: of an engine, say. It must not wait for the episode for ever."""
+
+    class Cancelling(Script):
+        async def reply(self, row, new_ids, **given):
+            raise asyncio.CancelledError
+
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    with pytest.raises(RaisedError, match="CancelledError"):
+        player.attempt(tasks(3, 2), Cancelling(east), seed=0)
+
+
+SPOILED = {
+    "observation": lambda turn: turn._replace(observation=3),
+    "anchor": lambda turn: turn._replace(anchor="\ud800"),
+    "number as anchor": lambda turn: turn._replace(anchor=3),
+    "reason": lambda turn: turn._replace(valid=False, invalid_reason="\udfff"),
+    "actions": lambda turn: turn._replace(admissible_actions=["east", "\ud800"]),
+    "no action": lambda turn: turn._replace(admissible_actions=[None]),
+    "task_type": lambda turn: turn._replace(extra={"task_type": "\ud800"}),
+    "number as task_type": lambda turn: turn._replace(extra={"task_type": 3}),
+    "answers": lambda turn: turn._replace(extra={"answers": ["\ud800"]}),
+    "text as answers": lambda turn: turn._replace(extra={"answers": "east"}),
+    "verifier": lambda turn: turn._replace(extra={"turn_reward": {"\ud800": 1.0}}),
+    "partner_reward": lambda turn: turn._replace(extra={"partner_reward": "1"}),
+    "reward": lambda turn: turn._replace(reward=float("nan")),
+    "progress": lambda turn: turn._replace(progress=2.0),
+    "not a turn": lambda turn: None,
+}
+
+
+OF_A_TURN = {"reward", "progress"}  # not read from a reset
+
+
+@pytest.mark.parametrize(
+    ("what", "at"), [(what, at) for what in SPOILED for at in (0, 1) if at or what not in OF_A_TURN]
+)
+def test_what_cannot_be_recorded_costs_the_episode(what, at, corridor, tmp_path, monkeypatch):
+    """At the start (the state and what may be done in it), and after a turn."""
+    turn = corridor.Corridor._turn
+
+    def spoiled(self, **given):
+        made = turn(self, **given)
+        return SPOILED[what](made) if self.task_id == "corridor/2" and self.at == at else made
+
+    monkeypatch.setattr(corridor.Corridor, "_turn", spoiled)
+    played, failed = divided(play(tasks(3, 2)))
+    assert [one.task_id for one in played] == ["corridor/3"]
+    (failure,) = failed
+    failure.save(tmp_path / "failure.json")
+    f"{failure} {failure.traceback}".encode()
+    episodes.write(tmp_path / "episodes.parquet", played)
+
+
+WRAPPERS = """
+import gymnasium as gym
+from agent_envs import Template
+
+class Spoiling(gym.Wrapper):
+    def _spoiled(self, seen, info):
+        at = self.unwrapped.task_id == "corridor/2"
+        if at and self.what == "observation":
+            seen += "\\ud800"
+        if at and self.what in info:
+            info[self.what] += "\\ud800"
+        return seen, info
+
+    def __init__(self, env, what):
+        super().__init__(env)
+        self.what = what
+
+    def reset(self, **given):
+        return self._spoiled(*self.env.reset(**given))
+
+    def step(self, action):
+        seen, *rest, info = self.env.step(action)
+        seen, info = self._spoiled(seen, info)
+        return seen, *rest, info
+
+class Picky(Template):
+    def fill(self, *given, **more):
+        raise SystemExit(2)
+"""
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("what", ["observation", "goal", "task_id", "anchor", "action"])
+def test_a_wrapper_that_spoils_text_costs_the_episode(
+    what, context, corridor, tmp_path, monkeypatch
+):
+    (tmp_path / "spoil.py").write_text(WRAPPERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "spoil", raising=False)
+    env = Env("Corridor-v0", wrappers={"spoil:Spoiling": {"what": what}})
+    player = Rollouts(env, PromptOptions(context), "train", blind=("goal",))
+    played, failed = divided(player.attempt(tasks(3, 2), Script(east), seed=0))
+    assert [one.task_id for one in played] == ["corridor/3"]
+    assert len(failed) == 1
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("blind")])
+def test_a_blind_prompt_that_raises_costs_the_episode(error, corridor, monkeypatch):
+    from agent_envs import Prompt
+
+    blind = Prompt.blind
+
+    def broken(self, what):
+        if self.unwrapped.task_id == "corridor/2":
+            raise error
+        return blind(self, what)
+
+    monkeypatch.setattr(Prompt, "blind", broken)
+    _, (failure,) = divided(play(tasks(3, 2), "turn", blind=("goal",)))
+    assert failure.task_id == "corridor/2"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("copy"), OSError("copy")])
+def test_an_environment_that_cannot_be_copied_now_costs_the_episode(error, corridor, monkeypatch):
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    script = Script(east)
+    actors = [player.start(one, script, player.envs(2)[one.group]) for one in tasks(3, 2)]
+    whole = player.attempt_from([Start(one) for one in actors], script, seed=0)
+
+    def copied(self, memo):
+        if self.task_id == "corridor/2":
+            raise error
+        return copy_of(self)
+
+    def copy_of(env):
+        made = object.__new__(type(env))
+        vars(made).update(copy.deepcopy({k: v for k, v in vars(env).items() if k != "panel"}))
+        made.panel = env.panel
+        return made
+
+    monkeypatch.setattr(corridor.Corridor, "__deepcopy__", copied, raising=False)
+    first, failure = player.attempt_from([Start(one) for one in actors], script, seed=0)
+    assert first == whole[0]
+    assert (failure.task_id, failure.turn, failure.transcript) == ("corridor/2", 0, [])
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("closed"), OSError("closed")])
+def test_an_environment_that_cannot_be_closed_is_replaced(error, fails, corridor, monkeypatch):
+    def closed(self):
+        raise error
+
+    monkeypatch.setattr(corridor.Corridor, "close", closed)
+    fails(OSError("gone"), where="step", when=lambda task: task == "corridor/2")
+    played, failed = divided(play(tasks(3, 2)))
+    assert (len(played), len(failed)) == (1, 1)
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("own"), Unprintable()])
+def test_demonstrations_survive_it_too(error, where, fails, corridor):
+    fails(error, where=where, when=lambda task: task == "corridor/2")
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    shown, (failure,) = divided(attempt(player, tasks(3, 2), Words()))
+    assert [one.task_id for one in shown] == ["corridor/3"]
+    assert type(error).__name__ in failure.error
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("own"), Unprintable()])
+def test_the_first_look_at_an_environment_says_what_failed(error, fails):
+    fails(error, where="reset")
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    with pytest.raises(RecipeError, match=f"env.id='Corridor-v0' fails.*{type(error).__name__}"):
+        player.turn_rewards()
 
 
 def test_an_environment_that_failed_is_not_used_again(fails, corridor):
@@ -364,7 +610,7 @@ def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
 # ---- worker processes ----
 
 OWN = """
-import os, sys, time
+import asyncio, os, sys, time
 from agent_envs import AgentEnv, Panel, Template, Turn
 
 class Odd(AgentEnv):
@@ -386,6 +632,8 @@ class Odd(AgentEnv):
                 os._exit(3)
             if action == "exit":
                 sys.exit(4)
+            if action == "cancel":
+                raise asyncio.CancelledError
         won = self.at == 4
         where = f"{self.at}"
         return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
@@ -394,7 +642,7 @@ class Odd(AgentEnv):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
-@pytest.mark.parametrize("action", ["hang", "die", "exit"])
+@pytest.mark.parametrize("action", ["hang", "die", "exit", "cancel"])
 def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
     """The other environments of the process are made again and play their turns again."""
     (tmp_path / "odd.py").write_text(OWN)
@@ -411,7 +659,12 @@ def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypat
     played, (failure,) = divided(player.attempt(drawn, script, seed=0))
     assert played == whole
     assert (failure.task_id, failure.turn) == ("odd/2", 1)
-    said = {"hang": "did not end within 2 s", "die": "exited with 3", "exit": "SystemExit(4)"}
+    said = {
+        "hang": "did not end within 2 s",
+        "die": "exited with 3",
+        "exit": "SystemExit: 4",
+        "cancel": "CancelledError",
+    }
     assert said[action] in failure.error
     assert time.monotonic() - began < 60
     played, failed = divided(player.attempt([drawn[0], drawn[3]], script, seed=0))

@@ -42,7 +42,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""
     options = [*EASY, f"policy.model={tiny_folder}"]
     train(recipe.load(f"alfworld {method} pocket", options), tmp_path, console=quiet())
-    (_, start), (_, end) = evaluations_of(tmp_path)
+    ((_, start), (_, end)), _ = evaluations_of(tmp_path)
     assert (start.overall.rate, end.overall.rate) == (0.6, 1.0)
     success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
     assert 0.4 <= success[0] <= 0.6
@@ -82,7 +82,7 @@ def test_every_token_learns_from_the_credit_of_its_own_turn(
 def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
-    (_, start), (_, end) = evaluations_of(tmp_path)
+    ((_, start), (_, end)), _ = evaluations_of(tmp_path)
     test = evaluate.paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08
     assert test.p < 0.05

@@ -125,7 +125,7 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
         ("env.wrappers={'credit.wrappers:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         (
             "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'mine:x'=1}}}",
-            "mine has no function 'x'",
+            "mine has no 'x'",
         ),
     ],
 )

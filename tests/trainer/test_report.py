@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
+import io
 import json
+import math
+import os
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agent_envs.panels import Panel
-from trainer import provenance, recipe, report
-from trainer.report import curves, pace
+from trainer import metrics, provenance, recipe, report
+from trainer.report import curves, pace, records
 
 from .run_folders import run_folder
 
-ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+ATTACK = (
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)></details></table></main>"
+    "{{ 7 * 7 }}&lt;b&gt;\u202egnp\u2066\x1b[2J\x07" + "x" * 5000
+)
+"""Markup, a template, marks of writing direction, control sequences and a very long word."""
 
 
 CONTRAST = """
@@ -80,24 +92,34 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
     assert "Sample episodes" not in text
 
 
+def test_a_run_that_was_cut_short_has_a_page(tmp_path):
+    folder = run_folder(tmp_path)
+    log = metrics.read(folder / "metrics.jsonl")[:6]  # one step after the warm start
+    timed = [line | {"time": 10.0 * line["step"], "kl": 0.25} for line in log]
+    lines = "".join(json.dumps(line) + "\n" for line in timed)
+    (folder / "metrics.jsonl").write_text(lines + '{"step": 7, "sta')
+    text = report.render(folder)
+    total = records.total_steps(records.read_config(folder)[1])
+    assert "not complete" in text
+    assert f"<b>6 of {total}</b>" in text
+    assert metrics.duration(10.0 * (total - 6)) + " more at this pace" in text
+    assert "Unchanged so far: KL to the reference, nats: 0.25" in text  # a value without a curve
+
+
+def test_values_of_one_step_are_listed_without_a_curve():
+    line = {"step": 4, "stage": "rl", "clip_fraction": 0.25, "grad_norm": 2.0}
+    made, constant = curves.parts([line])["Update"]
+    assert made == []
+    assert constant == ["Tokens clipped: 25.0%", "Norm of the gradient: 2"]
+
+
+def test_a_wide_group_says_that_it_scrolls(page):
+    assert "2 rollouts: scroll the table sideways" in page.read_text()
+
+
 def test_no_run_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.toml is missing"):
         report.write(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking"):
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-dev-shm-usage")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver") or "chromedriver")
-    driver = webdriver.Chrome(options, service)
-    yield driver
-    driver.quit()
 
 
 needs_browser = [
@@ -134,6 +156,8 @@ class TestInABrowser:
         assert browser.title == "alfworld-mgr-pocket – run report"
         shown = browser.find_element("css selector", ".group").text
         assert shown.count("<script>") >= 12  # observation and reply of every turn
+        assert "{{ 7 * 7 }}&lt;b&gt;\ufffdgnp\ufffd\ufffd[2J\ufffd" in shown
+        assert browser.execute_script("return document.body.children.length") == 1  # main is whole
         assert browser.find_elements("css selector", "script, img, [onerror]") == []
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []
 
@@ -174,6 +198,13 @@ class TestInABrowser:
         assert browser.execute_script("return document.activeElement.parentElement.open")
 
 
+FAILURE = {
+    "part": "episode",
+    "task_id": "t/9",
+    "turn": 3,
+    "error": "boom",
+    "traceback": "Trace",
+}
 DAMAGE = {
     "nothing": b"",
     "text": b"hello",
@@ -206,6 +237,226 @@ def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
     with pytest.warns(UserWarning, match=f"left out of .*report.html: .*{path.name}"):
         report.write(folder)
     assert f"Left out: {path}" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+HUGE = 10**400
+BAD_EVALUATIONS = [
+    {"turns": [HUGE] * 60},
+    {"turns": [-1] * 60},
+    {"returns": [math.nan] * 60},
+    {"returns": [HUGE] * 60},
+    {"valid": math.inf},
+    {"valid": HUGE},
+    {"success": [1] * 60},
+    {"task_ids": "task"},
+    {"split": 3},
+    {"decoding": None},
+    {"failed": 3},
+    {"failed": ["elsewhere"]},
+    {"surprise": 1},
+    {"panel_hash": "beef"},  # of another panel than the last
+]
+BAD_FAILURES = [
+    {"step": math.inf},
+    {"step": "9"},
+    {"turn": None},
+    {"error": 5},
+    {"traceback": ["a"]},
+    {"task_id": {}},
+]
+BAD_PROVENANCE = [
+    {"versions": 3},
+    {"versions": []},
+    {"versions": [1]},
+    {"packages": []},
+    {"python": None},
+    {"training": []},
+    {"training": {"split": "a", "source": "b", "count": math.inf, "hash": "c"}},
+]
+BAD_ABOUT = [[], {}, {"turns": 1, "groups": 1, "reliability": math.nan, "policy": "p"}]
+
+
+READERS = {
+    "eval": records.evaluations_of,
+    "failures": lambda folder: records.read_failures(folder / "failures"),
+    "truth": lambda folder: records.read_truth(folder / "truth"),
+    "provenance.json": lambda folder: records.readable([folder], provenance.read),
+    "warnings.jsonl": lambda folder: records.read_warnings(folder / "warnings.jsonl"),
+    "episodes": lambda folder: episodes_of(folder / "episodes"),
+}
+"""What the report reads, by the first part of its path."""
+
+
+def episodes_of(folder):
+    paths, hidden = records.numbered(folder, ".parquet")
+    *_, damaged = records.read_episodes(paths[::-1])
+    return [hidden + damaged]
+
+
+def left_out(folder, path):
+    """The file alone is damaged, and is named."""
+    (said,) = READERS[path.relative_to(folder).parts[0]](folder)[-1]
+    assert str(path) in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("change", BAD_EVALUATIONS, ids=str)
+def test_an_evaluation_of_other_values_is_left_out(change, tmp_path):
+    folder = run_folder(tmp_path)
+    path = folder / "eval" / "step_25.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    left_out(folder, path)
+
+
+@pytest.mark.parametrize("change", BAD_FAILURES, ids=str)
+def test_a_failure_of_other_values_is_left_out(change, tmp_path):
+    folder = run_folder(tmp_path)
+    path = folder / "failures" / "step_9_episode_0.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"step": 9} | FAILURE | change))
+    left_out(folder, path)
+
+
+@pytest.mark.parametrize("change", BAD_PROVENANCE, ids=str)
+def test_provenance_of_other_values_is_left_out(change, tmp_path):
+    folder = run_folder(tmp_path)
+    provenance.write(folder, Panel("train", ("a",)), Panel("test", ("c",)))
+    path = folder / "provenance.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    left_out(folder, path)
+
+
+@pytest.mark.parametrize("about", BAD_ABOUT, ids=str)
+def test_a_truth_of_other_values_is_left_out(about, tmp_path):
+    folder = run_folder(tmp_path)
+    path = folder / "truth" / "ranking.txt"
+    path.parent.mkdir()
+    path.write_text("table")
+    for name in ("ranking", "episode"):
+        path.with_name(f"{name}.svg").write_text("<svg></svg>")
+    path.with_name("truth.json").write_text(json.dumps(about))
+    left_out(folder, path)
+
+
+def other(**columns):
+    """A Parquet file of another program."""
+    return lambda path, table: pq.write_table(pa.table(columns), path)
+
+
+def changed(name, value):
+    """The file with another value in each row of a column."""
+
+    def write(path, table):
+        column = pa.array([value] * table.num_rows)
+        pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
+
+    return write
+
+
+BAD_EPISODES = {
+    "other columns": other(a=[1], b=["x"]),
+    "no column": lambda path, table: pq.write_table(table.drop_columns(["anchor"]), path),
+    "no row": lambda path, table: pq.write_table(table.slice(0, 0), path),
+    "no value": changed("reply", None),
+    "another type": changed("turn", "first"),
+    "no list": changed("prompt_ids", 3),
+    "not finite": changed("reward", math.nan),
+    "infinite": changed("outcome", math.inf),
+    "progress": changed("progress", 1e300),
+    "no utf-8": changed("goal", b"\xff"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_EPISODES)
+def test_episodes_of_another_program_are_left_out(what, tmp_path):
+    folder = run_folder(tmp_path)
+    path = folder / "episodes" / "step_45.parquet"
+    BAD_EPISODES[what](path, pq.read_table(path))
+    left_out(folder, path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["eval/step_45.json", "episodes/step_45.parquet", "episodes/step_45.npy", "failures/x.json"],
+)
+def test_a_folder_in_place_of_a_record_is_left_out(name, tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir(parents=True)
+    left_out(folder, folder / name)
+
+
+@pytest.mark.parametrize("name", ["eval", "episodes", "failures", "truth"])
+def test_a_file_in_place_of_a_folder_is_left_out(name, tmp_path):
+    folder = run_folder(tmp_path)
+    shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / name).write_text("")
+    left_out(folder, folder / name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["eval/step_45.json", "episodes/step_45.parquet", "episodes/step_45.npy", "eval", "episodes"],
+)
+def test_what_may_not_be_read_is_left_out(name, tmp_path, monkeypatch):
+    """As for an ordinary user; the owner of this process may be root."""
+    folder = run_folder(tmp_path)
+    path = folder / name
+    forbid(monkeypatch, path)
+    left_out(folder, path)
+
+
+def forbid(monkeypatch, path):
+    """Make the operating system refuse to open a path, as without permission to read it."""
+    for module, call in ((io, "open"), (builtins, "open"), (os, "listdir"), (os, "scandir")):
+        right = getattr(module, call)
+
+        def refuse(given, *more, right=right, **options):
+            if os.fspath(given) == str(path):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return right(given, *more, **options)
+
+        monkeypatch.setattr(module, call, refuse)
+    read = pq.read_schema
+    monkeypatch.setattr(pq, "read_schema", lambda given: (given.open("rb").close(), read(given))[1])
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 9, "success": NaN}', '{"step": 9, "loss": Infinity}', '{"step": -1}',
+        f'{{"step": 9, "loss": {HUGE}}}', f'{{"step": {HUGE}}}', '{"step": 9, "success": 7}',
+        '{"step": 9, "episodes": 1.5}', '{"step": true}', "[1]", '{"step": 9, "loss": "1"}',
+    ],
+)  # fmt: skip
+def test_a_damaged_line_of_the_log_is_named(line, tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "metrics.jsonl").write_text(f"{line}\n")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl line 1 is not a line of a log"):
+        report.write(folder)
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"step": 1}', '{"step": "a", "text": "b"}', "{"])
+def test_a_damaged_line_of_the_warnings_is_named(line, tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "warnings.jsonl").write_text(f"{line}\n")
+    left_out(folder, folder / "warnings.jsonl")
+
+
+@pytest.mark.parametrize(
+    "change", ["sft.steps='many'", "run.steps=[]", "run.seed=nan", "run.steps=true", "env.id=3"]
+)
+def test_a_config_of_other_types_is_named(change, tmp_path):
+    folder = run_folder(tmp_path)
+    key, _, value = change.partition("=")
+    section, _, option = key.partition(".")
+    text = (folder / "config.toml").read_text()
+    pattern = rf"(\[{section}\]\n(?:[^\[].*\n)*?{option} = ).*"
+    assert re.search(pattern, text)
+    (folder / "config.toml").write_text(re.sub(pattern, rf"\g<1>{value}", text))
+    with pytest.raises(ValueError, match=rf"config\.toml is damaged: {key}=.*restore it"):
+        report.write(folder)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -283,15 +534,8 @@ def test_a_finished_run_has_no_time_left():
 def test_warnings_failures_and_hashes_are_shown(tmp_path):
     folder = run_folder(tmp_path)
     (folder / "warnings.jsonl").write_text('{"step": 7, "text": "others use <b>"}\n{"st')
-    failure = {
-        "part": "episode",
-        "task_id": "t/9",
-        "turn": 3,
-        "error": "boom",
-        "traceback": "Trace",
-    }
     (folder / "failures").mkdir()
-    (folder / "failures" / "step_9_episode_0.json").write_text(json.dumps({"step": 9} | failure))
+    (folder / "failures" / "step_9_episode_0.json").write_text(json.dumps({"step": 9} | FAILURE))
     (folder / "failures" / "step_9_episode_1.json").write_text("{}")
     panel = Panel("train", ("a", "b"))
     provenance.write(folder, panel, Panel("test", ("c",)))

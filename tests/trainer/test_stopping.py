@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 from trainer.checkpoint import Checkpoints
-from trainer.stopping import Stopped, handled
-from trainer.train import train
+from trainer.stopping import Stopped, handled, interrupted, marked
+from trainer.train import RunError, train
 
 from .conftest import SHORT, figures, quiet, short, weights
 
@@ -28,6 +29,29 @@ def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
         os.kill(os.getpid(), number)
     assert raised.value.code == 128 + number
     assert signal.getsignal(number) == before
+
+
+def test_ctrl_c_differs_from_what_a_user_s_code_raises():
+    """In a command it is `Stopped`; in a script each KeyboardInterrupt counts as Ctrl-C."""
+    own, before = KeyboardInterrupt("own"), signal.getsignal(signal.SIGINT)
+    group = BaseExceptionGroup("of trio", [ValueError(), Stopped("stopped", signal.SIGINT)])
+    assert interrupted(own)
+    with marked():
+        assert not interrupted(own)
+        assert interrupted(group)
+        with pytest.raises(Stopped) as raised:
+            signal.raise_signal(signal.SIGINT)
+        assert interrupted(raised.value)
+        assert raised.value.code == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    with handled():
+        assert not interrupted(own)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(interrupted(own)))
+    thread.start()
+    thread.join()
+    assert found == [False]
+    assert not interrupted(SystemExit(1))
 
 
 def test_in_a_thread_signals_keep_their_meaning():
@@ -77,6 +101,32 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     assert figures(tmp_path) == figures(whole)
     mine, others = weights(tmp_path, 12), weights(whole, 12)
     assert all(np.array_equal(mine[name], others[name]) for name in mine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [None, "{", "[]"])
+def test_a_lost_last_evaluation_is_made_again(left, whole, corridor, tiny_folder, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / "run")
+    path = folder / "eval" / "step_12.json"
+    path.unlink()
+    if left is not None:
+        path.write_text(left)
+    train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert path.read_text() == (whole / "eval" / "step_12.json").read_text()
+    assert figures(folder) == figures(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("left", ["checkpoints", "metrics.jsonl", "eval", "episodes"])
+def test_a_run_without_its_recipe_is_refused(left, resume, whole, tiny_folder, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    copied = shutil.copytree if (whole / left).is_dir() else shutil.copy
+    copied(whole / left, folder / left)
+    with pytest.raises(RunError, match=f"run has {left}.* but no config.toml.*--out DIR"):
+        train(short(tiny_folder), folder, resume=resume, console=quiet())
+    assert [one.name for one in folder.iterdir()] == [left]
 
 
 RUN = """

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from trainer import study
+from trainer.metrics import MetricsError
 from trainer.study import figures, tables
-from trainer.study.results import Result
-from trainer.study.runs import StudyError
+from trainer.study.results import Result, collect
+from trainer.study.runs import StudyError, read_log
+
+from .run_folders import run_folder
 
 METHODS = (
     "grpo", "mgr", "gigpo", "stapo_dynamic", "rloo", "has_anchor", "turnrd", "loop", "istar",
@@ -73,7 +77,9 @@ def test_green_is_above_the_baseline_and_none_below(logs):
 
 def test_a_study_without_the_baseline_has_a_figure(logs):
     some = [one for one in RESULTS if one.method != "grpo"]
-    assert ">grpo</text>" not in figures.figure(some, logs, 2, "valid")
+    text = figures.figure(some, logs, 2, "valid")
+    assert not re.search(r">grpo</text>|grpo\.|Green: above", text)  # nor a key to it
+    assert "Orange: before training." in text
 
 
 def test_what_was_not_logged_is_named(logs):
@@ -99,3 +105,40 @@ def test_files_are_written(logs, tmp_path):
     text = (logs / "study.md").read_text()
     assert [text.count(f"| {method} |") for method in METHODS] == [2] * len(METHODS)
     assert (logs / "study.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"stage": "rl", "episodes": 128}, "it has no success"),
+        ({"stage": "rl", "success": 0.5, "episodes": None}, "it has no episodes"),
+        ({}, "it has no stage"),
+        ({"stage": "rl", "success": float("nan"), "episodes": 1}, "success must be a finite"),
+        ({"stage": "rl", "success": "1", "episodes": 1}, "success must be a finite"),
+    ],
+)
+def test_a_log_without_what_is_compared_is_named(line, said, tmp_path):
+    folder = tmp_path / "grpo" / "seed_0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text(json.dumps({"step": 1} | line) + "\n")
+    with pytest.raises(MetricsError, match=rf"metrics\.jsonl line 1 .*{said}"):
+        read_log(tmp_path, "grpo", 0)
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"split": 1}'])
+def test_a_damaged_evaluation_of_a_run_is_named(damage, tmp_path):
+    run_folder(tmp_path / "grpo" / "seed_0")
+    path = tmp_path / "grpo" / "seed_0" / "eval" / "step_25.json"
+    path.write_text(damage)
+    with pytest.raises(StudyError, match=rf"{path}.*restore it"):
+        collect(["grpo"], 1, tmp_path, level=0.6)
+
+
+def test_logs_of_different_lengths_are_named(logs, tmp_path):
+    for seed in range(2):
+        folder = tmp_path / METHODS[0] / f"seed_{seed}"
+        shutil.copytree(logs / METHODS[0] / f"seed_{seed}", folder)
+    path = folder / "metrics.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(StudyError, match="lack steps, or values of 'success'"):
+        figures.figure(RESULTS[:1], tmp_path, 2, "success")

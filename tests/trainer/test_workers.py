@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import os
+import pickle
+import re
 import subprocess
 import sys
 import time
@@ -13,15 +16,17 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from trainer import recipe
+from agent_envs.imports import message_of
+from trainer import recipe, worker
 from trainer.build import make_rollouts
 from trainer.environments import Env, PromptOptions
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, draw_tasks
 from trainer.sft import demonstrate, require_expert
+from trainer.stopping import handled
 from trainer.workers import WorkerError, applied
 
-from .conftest import Letters, Script
+from .conftest import Script, Words
 
 SOURCE = Path(__file__).parents[2] / "src"
 OWN = """
@@ -80,13 +85,6 @@ class Winner:
     def think(self):
         return "!"
 """
-
-
-class Words(Letters):
-    """Letters that also cut demonstrations into pieces."""
-
-    def conversation(self, turns):
-        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
 
 
 @pytest.fixture
@@ -288,3 +286,73 @@ def test_what_does_not_go_together():
     chosen = recipe.load("sotopia grpo", ["partner.model=mine", "env.processes=2"])
     with pytest.raises(RecipeError, match=r"env\.processes=2 does not go with partner\.model='min"):
         make_rollouts(chosen, "train")
+
+
+class Odder(BaseException):
+    """No Exception."""
+
+
+class Twisted(Exception):
+    """Its pickle makes something else."""
+
+    def __reduce__(self):
+        return str, ("twisted",)
+
+
+class Cruel(Exception):
+    """Its pickle raises."""
+
+    def __reduce__(self):
+        raise Odder("cruel")
+
+    def __str__(self):
+        raise Odder("cruel")
+
+
+class Sealed:
+    """A result whose pickle raises."""
+
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+def returned(held):
+    return Sealed()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(4), "SystemExit: 4"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (GeneratorExit(), "GeneratorExit"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (StopIteration(), "StopIteration"),
+        (TimeoutError("late"), "late"),
+        (Odder("no Exception"), "Odder: no Exception"),
+        (BaseExceptionGroup("two", [SystemExit(1)]), "BaseExceptionGroup: two"),
+        (Twisted("told"), "Twisted: told"),
+        (Cruel(), "Cruel: .its message cannot be read: Odder"),
+        (ValueError("a\ud800" * 10**5), "more characters|surrogates"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_worker_answers_whatever_is_raised_in_it(error, said, monkeypatch):
+    """The answer is an error that its owner can make again, raise and print."""
+    monkeypatch.setitem(globals(), "ERROR", error)
+    with handled():  # as the worker, which ignores Ctrl-C
+        good, found = pickle.loads(worker._answer([], pickle.dumps((raising, ()))))
+    assert good is False
+    assert isinstance(found, Exception)
+    assert re.search(said, message_of(found))
+    assert len(pickle.dumps(found)) < 500_000
+
+
+def raising(held):
+    raise globals()["ERROR"]
+
+
+def test_a_result_that_cannot_be_pickled_is_an_error_of_the_call():
+    with handled():
+        good, found = pickle.loads(worker._answer([], pickle.dumps((returned, ()))))
+    assert (good, str(found).partition(" ")[0]) == (False, "KeyboardInterrupt")

@@ -25,6 +25,8 @@ ELSEWHERE = {
 """Pages outside of docs/ by their name in the site."""
 WRITTEN = {"README.md#environments": "environments/index.md"}
 """Parts of such pages whose place a page of the site takes, which is written from the code."""
+WRITTEN_HERE = {"credit.md#the-methods": "methods/index.md"}
+"""Parts of pages of docs/ whose place such a page takes."""
 
 
 def stage(source: Path) -> None:
@@ -42,6 +44,8 @@ def stage(source: Path) -> None:
         up = "../" * (len(page.relative_to(source).parts) - 1)
         for path, name in (ELSEWHERE | WRITTEN).items():
             text = text.replace(f"]({up}../{path}", f"]({up}{name}")
+        for path, name in WRITTEN_HERE.items():
+            text = text.replace(f"]({up}{path}", f"]({up}{name}")
         page.write_text(text, encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
     source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
@@ -63,8 +67,10 @@ def main() -> None:
         sys.exit(done.returncode)
     if found := problems(folder / "html"):
         sys.exit("\n".join(re.sub(r"\s+", " ", line) for line in found))
-    pages = len(list((folder / "html").rglob("*.html")))
-    print(f"{pages} pages in {folder / 'html'}; no broken link, nothing from another host")
+    pages = list((folder / "html").rglob("*.html"))
+    heaviest = max(pages, key=lambda page: page.stat().st_size)
+    print(f"{len(pages)} pages in {folder / 'html'}; no broken link, nothing from another host")
+    print(f"heaviest page: {heaviest.name}, {heaviest.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

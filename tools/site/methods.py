@@ -221,7 +221,7 @@ def options(method: Method) -> str:
     classes = dict.fromkeys(type(credit.make(name)).__name__ for name in method.names)
     lines = ["```{eval-rst}"]
     for name in classes:
-        lines += [f".. autoclass:: credit.{name}", "   :no-index:", ""]
+        lines += [f".. autoclass:: credit.{name}", ""]
     return "\n".join([*lines, "```", ""])
 
 

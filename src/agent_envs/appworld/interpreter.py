@@ -8,17 +8,14 @@ continues. So variables are restored, and the world gets no call twice.
 from __future__ import annotations
 
 import os
-import signal
 import time
-import weakref
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.appworld.guest.wire import receive, send
-from agent_envs.appworld.sandbox import SandboxError, Warden, warden
+from agent_envs.appworld.process import EndedError, NonsenseError, Process
+from agent_envs.appworld.sandbox import SandboxError, warden
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     Reply = dict[str, Any]
@@ -33,34 +30,32 @@ DIED = (
     "Execution failed. Traceback:\nException: The interpreter ended while the code ran ({}).\n"
     "Its variables are lost, those of the code before it are kept."
 )
-TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
 LOST = (
     "Execution failed. Traceback:\nException: The interpreter ended before, and earlier code could "
     "not be run again ({}).\nThe task has failed."
 )
-MALFORMED = "it sent what is no call"
 _TRIES = 2
 _AGAIN = 5  # earlier code may take this many times its time limit when it runs again,
 _GRACE = 10.0  # and these seconds: the machine may be busier than before
 _KEY = 32  # characters of a key; the interpreter is not trusted to send one
 
 
-class _Ended(Exception):
-    """The process ended; `outside` if neither its code nor a limit explains the signal."""
-
-    def __init__(self, status: int) -> None:
-        code = os.waitstatus_to_exitcode(status)
-        self.outside = code in (-signal.SIGKILL, -signal.SIGTERM)
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-        super().__init__(how)
-
-
-class _NonsenseError(Exception):
-    """The process sent neither a call nor an output."""
-
-
 class _LostError(Exception):
     """Earlier code did not run again; the message has the reason."""
+
+
+class _Result(NamedTuple):
+    """What the process tells at the end of a piece of code; nothing of this is to be trusted.
+
+    Attributes:
+        output: The text that it printed, and its failure.
+        variables: The key of the variables; None if they cannot be read.
+        meddles: Whether the process said, before the code ran, that it might change the process.
+    """
+
+    output: str
+    variables: str | None
+    meddles: bool
 
 
 class Interpreter:
@@ -84,8 +79,8 @@ class Interpreter:
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[Reply]]] = []
         self.key, self.lost = "", False
-        self._variables: str | None = ""
-        self._process: _Process | None = None
+        self._meddled = False  # no key of variables is believed from then on
+        self._process: Process | None = None
 
     def execute(self, code: str, answer: Answer) -> str:
         """Run `code` and return its output; `answer` replies to its calls.
@@ -104,18 +99,19 @@ class Interpreter:
         replies: list[Reply] = []
         for tried in range(1, _TRIES + 1):
             try:
-                output = self._run(code, answer, replies)
-            except (_Ended, _LostError, _NonsenseError, TimeoutError) as error:
-                if isinstance(error, _Ended) and error.outside and tried < _TRIES:
-                    continue
+                result = self._run(code, answer, replies)
+            except (EndedError, NonsenseError, _LostError, TimeoutError) as error:
                 self.close()
+                if isinstance(error, EndedError) and error.outside and tried < _TRIES:
+                    continue
                 return self._failed(error)
             except BaseException:
                 self.close()
                 raise
             self.journal.append((code, replies))
-            self.key = self._key(code, replies)
-            return output
+            self._meddled |= result.meddles
+            self.key = self._key(code, replies, result)
+            return result.output
         raise AssertionError("unreachable")
 
     def _failed(self, error: Exception) -> str:
@@ -133,122 +129,94 @@ class Interpreter:
             self._process.end()
         self._process = None
 
-    def _key(self, code: str, replies: list[Reply]) -> str:
+    def _key(self, code: str, replies: list[Reply], result: _Result) -> str:
         """The key after an execution: that of the variables.
 
-        If they cannot be read, it is made of the previous key, the code and its replies.
+        If they cannot be read, or code might have changed the process that reads them, it is made
+        of the previous key, the code and its replies.
         """
-        if self._variables is not None:
-            return self._variables
+        if result.variables is not None and not self._meddled:
+            return result.variables
         text = repr((self.key, code, replies)).encode("utf-8", "backslashreplace")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _run(self, code: str, answer: Answer, replies: list[Reply]) -> str:
+    def _run(self, code: str, answer: Answer, replies: list[Reply]) -> _Result:
         if self._process is None or self._process.owner != os.getpid():
             self._process = self._rebuilt()
         return self._converse(self._process, code, answer, replies)
 
-    def _rebuilt(self) -> _Process:
+    def _rebuilt(self) -> Process:
         """A new process in which all code so far has run."""
         for tried in range(1, _TRIES + 1):
             process = self._new()
             try:
                 for code, replies in self.journal:
                     self._converse(process, code, _nothing_new, list(replies), again=True)
-            except (_Ended, _NonsenseError, _LostError, TimeoutError) as error:
+            except (EndedError, NonsenseError, _LostError, TimeoutError) as error:
                 process.end()
-                if isinstance(error, _Ended) and error.outside and tried < _TRIES:
+                if isinstance(error, EndedError) and error.outside and tried < _TRIES:
                     continue
                 raise _LostError(str(error) or type(error).__name__) from error
             return process
         raise AssertionError("unreachable")
 
-    def _new(self) -> _Process:
+    def _new(self) -> Process:
         try:
-            return _Process(warden(self.sandbox), self.opening)
+            return Process(warden(self.sandbox), self.opening)
         except SandboxError:  # once more; with another warden if this one has ended
-            return _Process(warden(self.sandbox), self.opening)
+            return Process(warden(self.sandbox), self.opening)
 
     def _converse(
         self,
-        process: _Process,
+        process: Process,
         code: str,
         answer: Answer,
         replies: list[Reply],
         *,
         again: bool = False,
-    ) -> str:
-        """Run `code`; its first calls get `replies`, further calls `answer`, which are appended."""
+    ) -> _Result:
+        """Run `code`; its first calls get `replies`, further calls `answer`, which are appended.
+
+        The process runs only here.
+        """
         limit = _AGAIN * self.timeout + _GRACE if again else self.timeout
-        deadline, done = time.monotonic() + limit, 0
+        deadline, done, meddles = time.monotonic() + limit, 0, False
         told: dict[str, Any] = {"code": code}
+        process.wake()
         while True:
-            message = self._exchange(process, told, deadline)
-            if isinstance(message, str):
-                return message
+            message = _read(process.ask(told, deadline))
+            if isinstance(message, _Result):
+                process.rest()
+                return message._replace(meddles=meddles)
+            if message is None:
+                meddles, told = True, {}
+                continue
             if done == len(replies):
                 replies.append(answer(*message))
             told = replies[done]
             done += 1
 
-    def _exchange(
-        self, process: _Process, told: dict[str, Any], deadline: float
-    ) -> str | tuple[str, str, dict[str, Any]]:
-        """The next message of the process: its output, or a call."""
-        try:
-            _tell(process.channel, told, deadline)
-            message = receive(process.channel, deadline)
-        except ValueError as error:
-            raise _NonsenseError(MALFORMED) from error
-        except (EOFError, ConnectionError) as error:
-            if self._process is process:
-                self._process = None
-            raise _Ended(process.end()) from error
-        try:
-            if "output" in message:
-                key = message["variables"]
-                self._variables = None if key is None else str(key)[:_KEY]
-                return str(message["output"])
-            app, api, given = message["call"]
-            return str(app), str(api), dict(given)
-        except (KeyError, TypeError, ValueError) as error:
-            raise _NonsenseError(MALFORMED) from error
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_process": None, "journal": list(self.journal)}
 
 
-class _Process:
-    """A running interpreter; it ends with this object at the latest.
+def _read(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
+    """A message of the process: its result, a call, or None if it says that the code meddles.
 
-    Attributes:
-        owner: The process that started it; forks of that must not use it.
+    Raises:
+        NonsenseError: It is none of these.
     """
-
-    def __init__(self, by: Warden, opening: dict[str, str]) -> None:
-        self._warden, self.owner = by, os.getpid()
-        self.channel, self.number = by.start()
-        self._finalizer = weakref.finalize(self, _hang_up, self.channel)
-        try:
-            send(self.channel, opening)
-        except OSError as error:
-            raise SandboxError(f"the interpreter ended as it started: {error}") from error
-
-    def end(self) -> int:
-        """End it: its wait status."""
-        self._finalizer()
-        return self._warden.end(self.number)
-
-
-def _tell(channel: socket.socket, told: dict[str, Any], deadline: float) -> None:
     try:
-        send(channel, told, deadline)
-    except ValueError:
-        send(channel, {"error": TOO_LONG}, deadline)
-
-
-def _hang_up(channel: socket.socket) -> None:
-    channel.close()
+        if "output" in message:
+            key = message["variables"]
+            known = None if key is None else str(key)[:_KEY]
+            return _Result(str(message["output"]), known, meddles=False)
+        if "meddles" in message:
+            return None
+        app, api, given = message["call"]
+        return str(app), str(api), dict(given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NonsenseError from error
 
 
 def _nothing_new(app: str, api: str, _: dict[str, Any]) -> Reply:

@@ -171,11 +171,12 @@ class Draft:
             status=status,
         )
 
-    def shopping_list(self, title: str, items: dict[str, int]) -> None:
-        """Add a shopping list with how many of each item."""
+    def shopping_list(self, title: str, items: dict[str, int]) -> int:
+        """Add a shopping list with how many of each item, return its id."""
         list_id = self.add("lists", title=title)
         for name, quantity in items.items():
             self.add("items", list_id=list_id, name=name, quantity=quantity, bought=False)
+        return list_id
 
     def amount(self, low: int, high: int) -> float:
         """A sum of money with cents."""

@@ -5,6 +5,7 @@ Both end when the training process ends for any reason: the warden notices that 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,11 +16,17 @@ import tempfile
 import threading
 import warnings
 import weakref
+from collections import deque
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent_envs.appworld.guest.ends import End
 from agent_envs.panels import one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SANDBOXES = ("strict", "best-effort")
 _STARTING = 60.0  # seconds that a warden may take to start
@@ -40,8 +47,24 @@ warden.main(int(control), jail)
 """.replace("{packages}", repr(_PACKAGES))
 
 
+_REMEDIES = {
+    errno.EAGAIN: "raise its limit of processes (ulimit -u, or the pids limit of the container)",
+    errno.ENOMEM: "free memory, or raise the memory limit of the container",
+    errno.EMFILE: "raise the limit of open files of this process (ulimit -n)",
+    errno.ENFILE: "raise its limit of open files (sysctl fs.file-max)",
+    errno.ENOSPC: "free space in the folder of temporary files, or set TMPDIR to another",
+}
+
+
 class SandboxError(RuntimeError):
     """The machine cannot run agent code safely, or failed; the message has a remedy."""
+
+
+def _refused(what: str, number: int) -> SandboxError:
+    """The machine refused something, with an error number."""
+    name, remedy = errno.errorcode.get(number, str(number)), _REMEDIES.get(number, "")
+    told = f"this machine refused {what}: {os.strerror(number)} ({name})"
+    return SandboxError(f"{told}; {remedy}, or run fewer environments at once" if remedy else told)
 
 
 class Warden:
@@ -57,27 +80,39 @@ class Warden:
     """
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
-        root.chmod(0o555)  # empty, and removed as soon as the warden is in it
         try:
-            with theirs:
-                self._process = _start(theirs, root)
-            ours.settimeout(_STARTING)
-            told = ours.recv(8192)
-        except OSError as error:
-            told = str(error).encode()
-        finally:
-            root.rmdir()
-        self._control, self._lock, self._silent = ours, threading.Lock(), False
-        self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
-        if not told.startswith(b"{"):
+            told = self._started()
+        except TimeoutError as error:
             raise SandboxError(
-                f"the sandbox's warden did not start ({sys.executable}): {told.decode()}"
+                f"the sandbox's warden did not start within {_STARTING:g} seconds"
+            ) from error
+        except OSError as error:
+            raise _refused("what the sandbox's warden needs to start", error.errno or 0) from error
+        self._lock, self._silent = threading.Lock(), False
+        self._forgotten: deque[int] = deque()
+        report = json.loads(told or "{}")
+        if report.get("errno"):
+            raise _refused("a process to the sandbox's warden", report["errno"])
+        if not report:
+            raise SandboxError(
+                f"the sandbox's warden did not start ({sys.executable}): it ended before it was "
+                "ready; its own error is on the standard error stream"
             )
-        report = json.loads(told)
         self.enforced: dict[str, bool] = report["enforced"]
         self.lacking = {layer: why for layer, why in report["refused"].items() if why}
+
+    def _started(self) -> bytes:
+        """Start it: its report."""
+        with _empty_folder() as root:
+            ours, theirs = socket.socketpair()
+            with theirs, ExitStack() as failed:
+                failed.callback(ours.close)
+                self._process = _start(theirs, root)
+                failed.pop_all()
+            self._control = ours
+            self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
+            ours.settimeout(_STARTING)
+            return ours.recv(8192)
 
     @property
     def pid(self) -> int:
@@ -89,38 +124,85 @@ class Warden:
         """Whether it runs and answers."""
         return not self._silent and self._process.poll() is None
 
-    def start(self) -> tuple[socket.socket, int]:
-        """A new interpreter: its socket and its number.
+    def start(self, opening: dict[str, str]) -> tuple[socket.socket, int]:
+        """A new interpreter, for a time and a seed: its socket and its number.
 
         Raises:
             SandboxError: The warden is gone, or the machine has no room for a process.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            return ours, self._ask({"start": True}, theirs)
-
-    def end(self, number: int) -> int:
-        """End an interpreter and return its wait status, also if it had already ended."""
         try:
-            return self._ask({"end": number})
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise _refused("a socket for an interpreter", error.errno or 0) from error
+        with theirs:
+            number = self._ask("start", opening, theirs)
+        if isinstance(number, dict):
+            ours.close()
+            raise _refused("a process for an interpreter", number["errno"])
+        return ours, number
+
+    def rest(self, number: int) -> bool:
+        """Stop an interpreter until `wake`; whether it rests, and has not ended."""
+        try:
+            return bool(self._ask("rest", number))
         except SandboxError:
-            return signal.SIGKILL  # interpreters end with the warden
+            return False  # interpreters end with the warden
+
+    def wake(self, number: int) -> None:
+        """Continue an interpreter, if it has not ended."""
+        with suppress(SandboxError):
+            self._ask("wake", number)
+
+    def end(self, number: int) -> End:
+        """End an interpreter: how it ended, also if it had already ended."""
+        try:
+            return End(*self._ask("end", number))
+        except SandboxError:
+            return End(signal.SIGKILL)
+
+    def forget(self, number: int) -> None:
+        """End an interpreter soon: at once, or after a request that is under way.
+
+        Never waits, so that finalizers can call it in the middle of a request.
+        """
+        self._forgotten.append(number)
+        self._clear()
+
+    def _clear(self) -> None:
+        """End the forgotten ones. Who finds the lock taken leaves it to the lock's owner."""
+        while self._forgotten and self._lock.acquire(blocking=False):
+            try:
+                with suppress(IndexError, SandboxError):
+                    self._told("end", self._forgotten.popleft())
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """End it and all its interpreters."""
         self._finalizer()
 
-    def _ask(self, request: Any, given: socket.socket | None = None) -> int:
-        with self._lock:
-            try:
-                sent = [given.fileno()] if given else []
-                socket.send_fds(self._control, [json.dumps(request).encode()], sent)
-                return int(self._control.recv(1024))
-            except (OSError, ValueError) as error:
-                self._silent = True
-                raise SandboxError(
-                    f"the sandbox's warden was killed: {error}; reset() starts another"
-                ) from error
+    def _ask(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
+        try:
+            with self._lock:
+                return self._told(what, given, sent)
+        finally:
+            self._clear()
+
+    def _told(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
+        """The answer to a request; needs the lock."""
+        gone = "the sandbox's warden was killed, or is not answering; reset() starts another"
+        if self._silent:
+            raise SandboxError(gone)
+        numbers = [sent.fileno()] if sent else []
+        try:
+            socket.send_fds(self._control, [json.dumps({what: given}).encode()], numbers)
+            return json.loads(self._control.recv(1024))
+        except (OSError, ValueError) as error:
+            self._silent = True
+            raise SandboxError(gone) from error
+        except BaseException:  # an interrupt: its answer would be taken for the next one's
+            self._silent = True
+            raise
 
 
 def warden(sandbox: str = "strict") -> Warden:
@@ -175,6 +257,17 @@ def _start(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
         start_new_session=True,  # only the training process handles Ctrl-C
         env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
     )
+
+
+@contextmanager
+def _empty_folder() -> Iterator[Path]:
+    """A folder for the time until the warden is in it."""
+    root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
+    root.chmod(0o555)
+    try:
+        yield root
+    finally:
+        root.rmdir()
 
 
 def _finish(pid: int, process: subprocess.Popen[bytes], control: socket.socket) -> None:

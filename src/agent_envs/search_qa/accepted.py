@@ -12,9 +12,25 @@ from collections import Counter
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 from agent_envs.search_qa.forms import UNITS, Forms, forms, possible, trace
+from agent_envs.search_qa.words import (
+    FIGURE,
+    NOT_BY_CODE,
+    STOPS,
+    TELLING,
+    common,
+    figure,
+    led,
+    limited,
+    long,
+    shown,
+    shows,
+    stands_in,
+    stripped,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,45 +40,11 @@ _LEADING, _LEADING_NUMBER = (
     re.compile(rf"\A(?:it (?:is|was) |its )?(?:(?:{words}) )?(?:year )?")
     for words in ("as|at|by|for|from|in|into|of|on|to|with", "at|for|in|of")
 )
-_STOPS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the it its is was are were be been this that these those which what who whom there "
-        "in on at of by for from into to with as called named known answer",
-    )
-)
-"""Words without information beside an answer."""
-_TELLING = frozenset(
-    re.findall(
-        r"\w+",
-        "no not nor neither never none non without except but cannot or and either both any all "
-        "versus vs instead rather unlike other another opposite false wrong",
-    )
-)
-"""Words that deny an answer or add an alternative, also if the question has them."""
-_LIMITS = frozenset(
-    re.findall(
-        r"\w+",
-        "by from to into until till since than over under above below before after about around "
-        "near nearly almost up beyond within between during circa more less least most fewer later "
-        "earlier as with on minus plus half times",
-    )
-)
-"""Words that change the value of the number beside them."""
-_CODE = frozenset(re.findall(r"\w+", "a an the of for"))
-"""The words above that are allowed beside an answer of up to three letters."""
-_NOT_BY_CODE, _COMMON, _LIMITING = _STOPS - _CODE, _STOPS | _TELLING, _LIMITS | _TELLING
-_PART = re.compile(r"[\w/]")
-_PATH = re.compile(r"(?<!\w)\w+(?:[/_]\w+)+")
 _IT_IS = re.compile("[Ii]t (?:is|was) [^ ]+$")
 _BESIDE, _LABELLED = re.compile(r", | ?\("), re.compile(r"(?::| =) ")
 _NUCLIDE = re.compile(r"\W*?\^?(\d{1,3}) ?([A-Z][a-z]?)\W*")
-_EDGES = " \t\n.,;:!?…\"'“”‘’«»()[]{}*_`"
 _LONG = 40
 """Most words of an answer that are searched for an accepted one."""
-_CODE_LETTERS, _CAPITALS, _PARTICLE_LETTERS = 3, 4, 2
-"""Most letters of a code, of a code in capitals, and of a part of many names, such as "de"."""
-_FIGURE = re.compile(r"(?:minus)?\d")
 _BARE = re.compile(r"(?:minus)?\d+(?:point\d+)?")
 
 
@@ -99,7 +81,7 @@ class Accepted:
     @cached_property
     def _words(self) -> tuple[str, ...]:
         """The accepted answers that are also common words."""
-        return () if self._closed else tuple(raw for raw in self._told if _common(raw))
+        return () if self._closed else tuple(raw for raw in self._told if common(raw))
 
     @cached_property
     def golds(self) -> tuple[Forms, ...]:
@@ -117,13 +99,13 @@ class Accepted:
         if self._closed or not possible(self._traces, self._question):
             return self._closed
         asked = forms(self._question)
-        return any(_stands_in(gold, asked) for gold in self.golds)
+        return any(stands_in(gold, asked) for gold in self.golds)
 
     @cached_property
     def _showing(self) -> tuple[str, ...]:
         """The accepted answers that a text can show."""
         known = {forms(bridge) for bridge in self._bridges}
-        return tuple(raw for raw in self._told if forms(raw) not in known and _shows(raw))
+        return tuple(raw for raw in self._told if forms(raw) not in known and shows(raw))
 
     @property
     def silent(self) -> bool:
@@ -138,27 +120,27 @@ class Accepted:
     @cached_property
     def _asked(self) -> frozenset[str]:
         """The question's words in the compared form."""
-        return frozenset(" ".join(forms(self._question)).split()) - _TELLING
+        return frozenset(" ".join(forms(self._question)).split()) - TELLING
 
     @cached_property
     def _written(self) -> frozenset[str]:
         """The question's words as written."""
-        words = {_stripped(word) for word in self._question.split()}
+        words = {stripped(word) for word in self._question.split()}
         return frozenset(words | {word.removesuffix("'s") for word in words})
 
     @cached_property
     def _any(self) -> frozenset[str]:
         """The question's words in any case."""
-        return frozenset(word.casefold() for word in self._written) - _TELLING | {"the"}
+        return frozenset(word.casefold() for word in self._written) - TELLING | {"the"}
 
     @cached_property
     def _lower(self) -> frozenset[str]:
         """The question's words in lower case."""
         lower = {word.casefold() for word in self._written if word.islower()}
-        lower = (lower | {"the", "of"}) - _TELLING
-        if self._words or any(not _long(gold) and gold.joined.isalpha() for gold in self.golds):
+        lower = (lower | {"the", "of"}) - TELLING
+        if self._words or any(not long(gold) and gold.joined.isalpha() for gold in self.golds):
             # "is it" is not the answer "it", nor "is ms" the answer "ms"
-            lower -= _NOT_BY_CODE
+            lower -= NOT_BY_CODE
         return frozenset(lower)
 
     @property
@@ -172,12 +154,12 @@ class Accepted:
         return [
             f" {forms(word).spaced} "
             for word in self._question.split()
-            if not word.isalpha() and word[0].isalpha() and _figure(word)
+            if not word.isalpha() and word[0].isalpha() and figure(word)
         ]
 
     @cached_property
     def _named_numbers(self) -> set[tuple[str, str]]:
-        parts = [_stripped(word) for word in self._question.split()]
+        parts = [stripped(word) for word in self._question.split()]
         return {(a, b) for a, b in pairwise(parts) if a.isalpha() and b.isdigit()}
 
     def right(self, answer: str) -> bool:
@@ -199,7 +181,7 @@ class Accepted:
                 continue
             if not self._is(core):
                 others.add(core)
-            elif not _figure(core) or self._measured(before, after):
+            elif not figure(core) or self._measured(before, after):
                 return True
         return False
 
@@ -210,13 +192,8 @@ class Accepted:
             yield self._unframed(answer)
         name, *beside = _BESIDE.split(answer, maxsplit=1)
         if beside:
-            other = _stripped(beside[0])
-            if self._is(name) and self._is(other):
-                yield name, "", ""
-            if not _figure(name) or self._measured("", other):
-                yield f"{name} in {other}", "", ""  # in case that is an accepted answer
-            if self._person and "(" not in answer:
-                yield f"{other} {name}", "", ""  # the last name first
+            together = self._together(name, stripped(beside[0]), bracketed="(" in answer)
+            yield from ((reading, "", "") for reading in together)
         label, *rest = _LABELLED.split(answer, maxsplit=1)
         if not (rest or beside) or self.choice:
             return
@@ -225,18 +202,27 @@ class Accepted:
         if self._named(*beside):
             yield name, "", beside[0]
 
+    def _together(self, name: str, other: str, *, bracketed: bool) -> Iterator[str]:
+        """Readings of a name with what is beside it after a comma or in brackets."""
+        if self._is(name) and self._is(other):
+            yield name
+        if not figure(name) or self._measured("", other):
+            yield f"{name} in {other}"  # in case that is an accepted answer
+        if self._person and not bracketed:
+            yield f"{other} {name}"  # the last name first
+
     def _is(self, answer: str) -> bool:
         if self._words:
-            bare = _stripped(answer).casefold()
-            if any(bare == _stripped(raw).casefold() for raw in self._words):
+            bare = stripped(answer).casefold()
+            if any(bare == stripped(raw).casefold() for raw in self._words):
                 return True
         given = forms(answer)
         name = _led_by(_LEADING, given)
         for gold in self.golds:
-            if _FIGURE.match(gold.spaced):
+            if FIGURE.match(gold.spaced):
                 plain = _led_by(_LEADING_NUMBER, given)
             else:
-                plain = name if _long(gold) or _IT_IS.match(answer.strip()) else given
+                plain = name if long(gold) or _IT_IS.match(answer.strip()) else given
             if gold.joined in given + plain or gold.spaced in given + plain:
                 return True
             if self._counted(gold.spaced, plain.spaced) or self._respelled(gold, name):
@@ -250,7 +236,7 @@ class Accepted:
             words, said = gold.spaced.split(), given.spaced.split()
             if len(words) == len(said) > 1 and words[-1] == said[-1]:
                 return all(b in {a, a[0]} for a, b in zip(words, said, strict=True))
-        return given.spaced == f"{gold.spaced}s" and _long(gold) and self._money
+        return given.spaced == f"{gold.spaced}s" and long(gold) and self._money
 
     def _isotope(self, symbol: str, mass: str) -> bool:
         """Whether the accepted answers are an isotope, and these are its symbol and mass."""
@@ -285,7 +271,7 @@ class Accepted:
         if self.choice:
             return False
         showing = {raw: self._traces[raw] for raw in self._showing}
-        return any(_shown(raw, text) for text in texts for raw in possible(showing, text))
+        return any(shown(raw, text) for text in texts for raw in possible(showing, text))
 
     def _unframed(self, answer: str) -> tuple[str, str, str]:
         """The answer, and the words around it that the question has in lower case."""
@@ -295,39 +281,39 @@ class Accepted:
             first += 1
         while first < last and words[last - 1].islower() and self._plain(words[last - 1]):
             last -= 1
-        if last < len(words) and answer.islower() and not _figure(words[first:last]):
+        if last < len(words) and answer.islower() and not figure(words[first:last]):
             last = len(words)
         return " ".join(words[first:last]), " ".join(words[:first]), " ".join(words[last:])
 
     def _plain(self, word: str) -> bool:
         """Whether the question has the word in lower case."""
-        bare = _stripped(word).casefold()
+        bare = stripped(word).casefold()
         return bare in self._folded and bare in self._lower and not self._code(word)
 
     def _code(self, word: str) -> bool:
         """Whether a word has capitals that the question does not have, such as the code IN."""
-        bare = _stripped(word)
+        bare = stripped(word)
         return bare.isupper() and len(bare) > 1 and bare not in self._written
 
     def _named(self, *texts: str) -> bool:
         """Whether the question has all words of the texts, which must not be empty."""
-        words = [word for text in texts for word in re.split("[ ,;:]+", text) if _stripped(word)]
-        return not _STOPS.issuperset(_stripped(word).casefold() for word in words) and all(
-            _stripped(word).casefold() in self._any and not self._code(word) for word in words
+        words = [word for text in texts for word in re.split("[ ,;:]+", text) if stripped(word)]
+        return not STOPS.issuperset(stripped(word).casefold() for word in words) and all(
+            stripped(word).casefold() in self._any and not self._code(word) for word in words
         )
 
     def _counted(self, gold: str, given: str) -> bool:
         """Whether the answer is a number, `gold`, with words of the question."""
-        if not _FIGURE.match(gold) or self.choice:
+        if not FIGURE.match(gold) or self.choice:
             return False
         before, found, after = f" {given} ".partition(f" {gold} ")
-        if not found or _limited(before, after) or not self._counts(after):
+        if not found or limited(before, after) or not self._counts(after):
             return False
         beside = f"{before} {after}"
         for mixed in self._mixed:
             beside = beside.replace(mixed, " ")
         words = beside.split()
-        return self._asked.issuperset(words) and not any(map(_FIGURE.match, words))
+        return self._asked.issuperset(words) and not any(map(FIGURE.match, words))
 
     def _counts(self, after: str, written: str = "") -> bool:
         """Whether the words after a number are not a unit, or the unit of the question.
@@ -354,10 +340,10 @@ class Accepted:
     def _measured(self, before: str, after: str) -> bool:
         """Whether the words around a number keep its value and its unit."""
         if not after:
-            return not _limited(before, after)
+            return not limited(before, after)
         unit = forms(f"0 {after}").spaced.partition(" ")[2]
         written = forms(after.split(maxsplit=1)[0]).spaced
-        return not _limited(before, after) and self._counts(unit, written)
+        return not limited(before, after) and self._counts(unit, written)
 
     def _held(self, words: list[str]) -> bool:
         """Whether words contain an accepted answer and otherwise no information."""
@@ -379,20 +365,20 @@ class Accepted:
         core = " ".join(words)
         if not self._is(core):
             return False
-        if _figure(core):
+        if figure(core):
             behind = forms(" ".join([words[-1], *after])).spaced.split()
             units = [word for word in behind if word in UNITS]
             own = forms(core).spaced.split()
             fits = self._counts(" ".join(forms(" ".join(after)).spaced.split()[:1]))
             return (
                 fits
-                and not _figure([word for word in before + after if word[0].isdigit()])
+                and not figure([word for word in before + after if word[0].isdigit()])
                 and set(units[:1]) <= {*own, *self._asked}
-                and not _limited(" ".join(before), " ".join(after))
+                and not limited(" ".join(before), " ".join(after))
             )
-        if not _long(forms(core)):
-            return _led(before) and not _NOT_BY_CODE.intersection(
-                _stripped(word).casefold() for word in after
+        if not long(forms(core)):
+            return led(before) and not NOT_BY_CODE.intersection(
+                stripped(word).casefold() for word in after
             )
         return self._separate(before[-1:], words[:1], before=True) and self._separate(
             after[:1], words[-1:], before=False
@@ -402,9 +388,9 @@ class Accepted:
         """Whether a word beside a name cannot form another name with it."""
         if not beside:
             return True
-        bare = _stripped(beside[0])
+        bare = stripped(beside[0])
         mark = beside[0][-1:] if before else word[0][-1:]
-        if bare.casefold() in _STOPS or mark in ",:;)" or (not before and beside[0][0] == "("):
+        if bare.casefold() in STOPS or mark in ",:;)" or (not before and beside[0][0] == "("):
             return True
         return (
             bare.casefold() in self._lower
@@ -416,98 +402,23 @@ class Accepted:
         """Whether a word of an answer has no information (stop or question word)."""
         return self._says_nothing(words[place], first=not place, lower=lower) or (
             place > 0
-            and (_stripped(words[place - 1]), _stripped(words[place])) in self._named_numbers
+            and (stripped(words[place - 1]), stripped(words[place])) in self._named_numbers
         )
 
     def _says_nothing(self, word: str, *, first: bool, lower: bool) -> bool:
-        bare = _stripped(word)
-        if bare.casefold() in _STOPS:
+        bare = stripped(word)
+        if bare.casefold() in STOPS:
             return not (bare.isupper() and len(bare) > 1) and word[-1] not in ",;|/"
-        if not bare or bare.casefold() in _TELLING or bare[0].isdigit() or not _whole(word):
+        if not bare or bare.casefold() in TELLING or bare[0].isdigit() or not whole(word):
             return False
         bare = bare.removesuffix("'s").removesuffix("’s")
         begins = first and bare[1:].islower() and bare.casefold() in self._written
         return bare in self._written or begins or (lower and bare in self._any)
 
 
-def _stripped(word: str, ending: str = "") -> str:
-    """A word without the punctuation around it."""
-    return word.strip(_EDGES).removesuffix(ending)
-
-
-def _whole(word: str) -> bool:
-    """Whether a word has no sign that `forms` makes a word."""
-    return all(category(letter)[0] != "S" and letter not in "%&@#" for letter in word)
-
-
 def _led_by(lead: re.Pattern[str], given: Forms) -> Forms:
     """An answer without its leading words."""
     return Forms(*(lead.sub("", words, count=1) for words in given))
-
-
-def _long(gold: Forms) -> bool:
-    """Whether an answer has more than three letters; shorter ones may be codes."""
-    return len(gold.joined) > _CODE_LETTERS
-
-
-def _common(raw: str) -> bool:
-    """Whether an answer is also a common word, such as the code IN."""
-    return _stripped(raw).casefold() in _COMMON
-
-
-def _shows(raw: str) -> bool:
-    """Whether an answer can be distinguished from other words of a text."""
-    if _common(raw):
-        return raw[0] in ".+" or (raw.isupper() and len(raw) > 1)
-    return len(raw) > _PARTICLE_LETTERS or not raw.islower()
-
-
-def _shown(raw: str, text: str) -> bool:
-    """Whether a text has an accepted answer in whole words; codes must match as written."""
-    if _common(raw) or (raw.isupper() and raw.isalpha() and len(raw) <= _CAPITALS):
-        return _stands_alone(raw, text)
-    if "/" in text or "_" in text:
-        text = _PATH.sub(_one_word, text)
-    return _stands_in(forms(raw), forms(text))
-
-
-def _stands_alone(raw: str, text: str) -> bool:
-    """Whether a text has some words as written, not as part of a word or path."""
-    at = text.find(raw)
-    while at >= 0:
-        end = at + len(raw)
-        beside = text[max(0, at - 1) : at] + text[end : end + 1]
-        if not _PART.search(beside):
-            return True
-        at = text.find(raw, at + 1)
-    return False
-
-
-def _one_word(path: re.Match[str]) -> str:
-    return re.sub("[/_]", "", path[0])
-
-
-def _led(before: list[str]) -> bool:
-    """Whether the words before a code lead to it: "The code of Kenya is KE", not "it KE"."""
-    low = [_stripped(word).casefold() for word in before]
-    if before and (before[-1][-1] == ":" or (low[-1] == "is" and low[:-1])):
-        return low[-1] != "is" or low[-2] == "answer" or low[-2] not in _STOPS
-    return not _NOT_BY_CODE.intersection(low)
-
-
-def _figure(text: str | list[str]) -> bool:
-    """Whether a text has a number."""
-    words = text if isinstance(text, list) else text.split()
-    return any(_FIGURE.match(word) for part in words for word in forms(part).spaced.split())
-
-
-def _limited(before: str, after: str) -> bool:
-    """Whether the word before or after a number changes its value."""
-    for words in (forms(before).spaced.split()[::-1], forms(after).spaced.split()):
-        kept = (word for word in words if word in _LIMITS or word not in _STOPS | {"year"})
-        if next(kept, "") in _LIMITING:
-            return True
-    return False
 
 
 def _something(gold: Forms) -> bool:
@@ -525,10 +436,6 @@ def _bare(golds: Iterable[Forms]) -> Iterator[Forms]:
             yield Forms(number, number)
         if unit == "celsius" and Forms(number, number) in golds:
             yield Forms(f"{number} degrees", f"{number} degrees")
-
-
-def _stands_in(gold: Forms, text: Forms) -> bool:
-    return any(f" {part} " in f" {whole} " for part, whole in zip(gold, text, strict=True))
 
 
 def _overlap(gold: Forms, given: Forms) -> float:

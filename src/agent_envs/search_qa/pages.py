@@ -69,19 +69,16 @@ class Pages:
 
 def split(page: str, text: str) -> list[Section]:
     """The sections of a page's text."""
-    parts: list[tuple[str, list[str]]] = [("", [])]
+    parts: list[tuple[str, list[str]]] = [(INTRODUCTION, [])]
     for line in text.split("\n"):
         if line.startswith("#"):
-            parts.append((line.lstrip("#").strip(), []))
+            parts.append((line.lstrip("#").strip() or INTRODUCTION, []))
         parts[-1][1].append(line)
     if len(parts) == 1:
         return [Section(f"{page}:{WHOLE}", "Full Page", text)]
     if not "".join(parts[0][1]).strip():
         del parts[0]
-    return [
-        Section(f"{page}:{slug(name or INTRODUCTION)}", name or INTRODUCTION, "\n".join(lines))
-        for name, lines in parts
-    ]
+    return [Section(f"{page}:{slug(name)}", name, "\n".join(lines)) for name, lines in parts]
 
 
 def slug(name: str) -> str:

@@ -114,7 +114,7 @@ def format_reward(
     if answer is not None and normalised(answer) in map(normalised, golds):
         return 1.0 if formed else 1.0 - structure
     if formed:
-        return structure + (retrieval if retrieved(text, golds) else 0.0)
+        return structure + retrieval * retrieved(text, golds)
     return final if answer is not None else 0.0
 
 

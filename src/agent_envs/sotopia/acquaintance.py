@@ -102,7 +102,7 @@ class Acquaintance:
         if len(names) > 1:
             self._lose(2)
             return "Please, do not just read out names."
-        if names and (act.offer or self.game.read(text, 1 - self.side)):
+        if names and (act.offer or self.game.read(text)):
             return self._about_name(names[0])
         if traits and words.asks and " ".join(traits) not in self.mood.asked:
             return self._about_traits(traits)

@@ -64,7 +64,7 @@ class Act(NamedTuple):
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers
-            fields["offer"] = game.offer(self.offer, side)
+            fields["offer"] = game.wordings[side].offer(self.offer)
         if self.accept is not None:
             fields["accept"] = self.accept
         return json.dumps(fields, ensure_ascii=False)
@@ -102,18 +102,20 @@ def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
     """
     if not isinstance(fields, dict) or "action_type" not in fields:
         raise ValueError(f"The field action_type is missing. {HOW}")
-    kind, argument = fields["action_type"], fields.get("argument", "")
+    kind = fields["action_type"]
     if kind not in KINDS:
         raise ValueError(f"{kind!r:.60} is no kind of act. {HOW}")
-    if not isinstance(argument, str):
-        # the agent's mistake, reported like the others
-        raise ValueError(  # noqa: TRY004
-            f"The argument must be text, got {argument!r:.60}. {HOW}"
-        )
-    argument = " ".join(argument.split())
+    argument = _argument(fields.get("argument", ""))
     if kind in WITH_ARGUMENT and not argument:
         raise ValueError(f"To {kind} needs an argument, which is empty. {HOW}")
     return _binding(Act(str(kind), argument), fields, game, side)
+
+
+def _argument(given: object) -> str:
+    """An argument on one line."""
+    if isinstance(given, str):
+        return " ".join(given.split())
+    raise ValueError(f"The argument must be text, got {given!r:.60}. {HOW}")
 
 
 def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:
@@ -127,7 +129,7 @@ def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> 
         raise ValueError(f"Only who speaks offers or accepts, and this is {act.kind!r}.")
     if accept is not None and not isinstance(accept, bool):
         raise ValueError(f"accept is true or false, got {accept!r:.60}.")
-    deal = None if offer is None else game.offered(offer, side)
+    deal = None if offer is None else game.wordings[side].offered(offer)
     return act._replace(offer=deal, accept=accept)
 
 

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.sotopia.indexed import compiled
+from agent_envs.sotopia.lexicon import Lexicon
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, no_offer
+from agent_envs.sotopia.subjects import TEXTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,74 +24,16 @@ _FIGURE = re.compile(
     r"(?P<named>\s?(?:dollars?|bucks?|quid|pounds?|euros?)\b)?(?!\w|[.,]?\d|\s\d{3}\b)",
     re.IGNORECASE,
 )
-_RANGE = re.compile(  # a range of amounts, none of which is an offer
-    r"\d+\s?k?\s?(?:dollars\s)?(?:-|–|−|/|or|or maybe|or even)\s?\$?\d"
-    r"|\bbetween\s(?:\w+\s){0,2}\$?\d\S*(?:\s\w+)?\sand\s\$?\d"
-    r"|(?<![\d$.,])\$?\d[\d,.]*\s?k?\s?(?:to|till|until)\s\$?\d",
-    re.IGNORECASE,
+_LEXICON = Lexicon("amounts")
+_MOVES, _SHARE, _BEFORE, _NO_AMOUNT = (
+    compiled(_LEXICON.plain(name), any_case=True)
+    for name in ("moves", "share", "before", "no_amount")
 )
-_MOVES = compiled(  # "down from $60 to $45" is $45
-    r"\b(?:go|come|came|went|move|raise|lower|drop|increase|reduce|up|down|change)\b[^.,;!?]*?"
-    r"\bfrom \$?\d[\d,.]* (?=to\b)",
-    any_case=True,
+_RANGE, _UNITS, _BEHIND = (
+    re.compile(_LEXICON.plain(name), re.IGNORECASE) for name in ("range", "units", "behind")
 )
-_SHARE = compiled(  # words before a number that make it a share of something
-    r"\b(?:half|third|quarter|tenth|part|fraction|percent|twice|double|triple|times|most|some|all"
-    r"|worth|value|like)(?: (?:of|as much as|than|that|the|your|my|those|these))*,?\s*$"
-    r"|%(?: of)?,?\s*$",
-    any_case=True,
-)
+_PERIODS = re.compile(_LEXICON.plain("periods"))
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
-_PERIODS = re.compile(
-    r"(?:year|week|day|night|hour|minute|second|quarter|weekend|kilo(?:gram|metre)?|pound|mile|metre"
-    r"|litre|head|person|visit|trip|ride|ticket)s?"
-)
-_UNITS = re.compile(
-    r"\s?(?:%|percent\b|cents?\b|yearly\b|annually\b|weekly\b|daily\b|hourly\b|(?:note|bill|coin"
-    r"|fine"
-    r"|ticket|voucher|stamp|fee|deposit|discount|fare|tip)s?\b)", re.IGNORECASE
-)  # fmt: skip
-_BEFORE = compiled(  # a number without $ may be an amount after these
-    r"(?:^|[,;:.!?(\"'“])\s*(?:(?:but|and|so|then|for|at)\s)*\s*$|\b(?:offer(?:ing|s|ed)?|pay(?:ing)?|paid|give|gave"
-    r"|giving|(?:give|pay|offer) the \w+|take|taking|takes|accept"
-    r"|(?:make|making|call) (?:it|that)|say(?:ing)?|said|propos(?:e|ing|al|ed)|suggest(?:ing|ion)?"
-    r"|about|around|roughly|approximately|nearly|almost|maybe|perhaps|say it is|for|to|than|go"
-    r"|going"
-    r"|do|does|manage|spare|want|wanted|ask(?:ing|ed)?|above|below|beyond|over|under|only|just"
-    r"|exactly"
-    r"|(?:maximum|max|minimum|limit|price|offer|budget|bid|final|amount|sum|number|figure|most"
-    r"|least"
-    r"|highest|lowest|all|best)(?: \w+){0,4}? (?:is|of|at|was|be)|(?:it|that|this) (?:is|at|for)|of"
-    r"|or|and|even|another|afford|like|need|bidding|bid|down|up|not|no|then|counter(?:-?offer)?"
-    r"|donate|pledge|contribute|commit|chip in|sell|buy|settle|stick|stay|for like|with|me|you"
-    r"|us|ok|yes"
-    r"|sure|sorry|well|so|deal|done|sold|agreed|how about|what about|would be|could be|will be|be"
-    r"|(?:deal|done|sold|agreed|split|settle|sell|buy|stay|stop|draw|close|round|leave|put|set"
-    r"|have|get|yours|mine|offer|start|am|remain)(?: (?:it|this|that|me|you|us|down|off|the \w+))*"
-    r" at)\s*$",
-    any_case=True,
-)
-_NO_AMOUNT = compiled(  # a number is never an amount after these
-    r"\b(?:number|no\.|room|route|platform|bus|tram|line|page|chapter|stand|stall|age|aged|act|gate"
-    r"|until|till|since|by|before|after|past|see you(?: \w+)?|meet(?: \w+){0,2}|(?:come|be|open"
-    r"|home"
-    r"|back|here|visit|call|leave|arrive|wait|pick(?: \w+)*|stop by) (?:at|for|by)|i (?:am|was"
-    r"|will be"
-    r"|turn(?:ed)?)|half|quarter|count(?:ed)? to|read|year|out of)\s*$",
-    any_case=True,
-)
-_BEHIND = re.compile(  # a number without $ may be an amount before these
-    r"\s*(?:$|[.,;:!?)\"'”…–—-](?!\d)|\s(?:and|or|but|for|then|is|it|if|because|cash|as|would|please|sounds?"
-    r"|works?|suits?|will|to you|even|today|now|in (?:cash|total|hand|all|my)|all in|with"
-    r"|without|deal"
-    r"|i|you|we|so|not|seems?|should|could|can|shall|may|max(?:imum)?|tops|at (?:most|least|the)"
-    r"|altogether|total|straight|firm|final|right|ok|fair|plus|minus|including|when|once"
-    r"|provided|unless"
-    r"|a month|per month|monthly|each month|every month|a piece|each|from (?:me|my|us|you)|instead"
-    r"|rather|on the (?:table|spot)|out of|that|this|more|less|above|below|than|since|my|just|only"
-    r"|any|no|yes|be|does|do|are|was|looks?|feels?)\b)",
-    re.IGNORECASE,
-)
 _PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
 _SLACK = 0.05  # share of the range beyond a side's target
 _HIGHEST = 10_000_000
@@ -115,7 +59,12 @@ class Amount:
         low, high = sorted(self.limits)
         return tuple((amount,) for amount in range(low, high + 1, 1 + (high - low) // 200))
 
-    def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both speak of money alike
+    @property
+    def wordings(self) -> tuple[Amount, Amount]:
+        """Both sides state amounts alike."""
+        return self, self
+
+    def read(self, text: str) -> Deal | None:
         """The last amount of dollars, else the last number at a place where only an amount can be.
 
         Counts, measures, dates and ordinals are not amounts, and neither are shares, ranges,
@@ -142,7 +91,7 @@ class Amount:
         clear = _BEFORE.search(before) and not _NO_AMOUNT.search(before)
         return bool(clear and _BEHIND.match(behind) and _PLAIN.fullmatch(figure["number"]))
 
-    def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
+    def tell(self, deal: Deal) -> str:
         """`$45`, and for a donation `$45 a month`."""
         return f"${deal[0]}{self.unit}"
 
@@ -153,11 +102,11 @@ class Amount:
         """`{"price": <whole dollars>}`."""
         return f'{{"{self.name}": <whole dollars>}}'
 
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+    def offer(self, deal: Deal) -> dict[str, Any]:
         """`{"price": 45}`."""
         return {self.name: deal[0]}
 
-    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+    def offered(self, offer: object) -> Deal:
         """The amount, from 0 to ten million.
 
         Raises:
@@ -201,43 +150,15 @@ def _dollars(match: re.Match[str]) -> int | None:
     return int(exact * 1000 + 0.5) if match["thousand"] else int(exact)
 
 
-_GOODS = (  # what, base price, why it is sold, why it is wanted
-    (
-        "touring bicycle",
-        320,
-        "I am moving to a flat on the fifth floor",
-        "I ride to work every day",
-    ),
-    ("oak desk", 210, "my study becomes a nursery", "I start working from home next week"),
-    ("film camera", 180, "my eyes no longer like the small finder", "I signed up for a class"),
-    ("sewing machine", 140, "I was given a newer one", "my daughter wants to learn to sew"),
-    ("cello", 950, "my son gave up his lessons", "my teacher will not lend me one any longer"),
-    ("canoe", 480, "the boathouse is closing", "we want to paddle the river in June"),
-    ("espresso machine", 260, "the doctor told me to drink tea", "my old one broke yesterday"),
-    ("telescope", 390, "the street lamps spoil the view", "there is an eclipse in autumn"),
-    ("leather armchair", 300, "it does not fit through my new door", "my back hates my old one"),
-    ("electric scooter", 230, "I bought a car last month", "the bus line was closed"),
-    ("record player", 120, "I have not used it for years", "I inherited a box of records"),
-    ("workbench", 160, "I am giving up my workshop", "I am building shelves for three rooms"),
-    ("garden swing", 190, "my children have grown up", "my twins turn four on Sunday"),
-    ("mountain tent", 275, "my knees are done with camping", "we leave for the hills on Friday"),
-    ("accordion", 640, "the neighbours complained", "our band lost its instrument"),
-    ("rowing machine", 350, "it takes up half my room", "I am training for a race"),
-    ("dining table", 420, "I am moving in with my sister", "we will be eight at every meal"),
-    ("kayak", 410, "I hurt my shoulder", "my friends go out every weekend"),
-    ("typewriter", 95, "I found a second one", "I write all my letters by hand so far"),
-    ("beehive", 130, "I became allergic", "my orchard needs bees"),
-)
-
-
 def bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A used thing for sale; side 0 buys, side 1 sells."""
-    thing, base, why_sold, why_wanted = _GOODS[number]
+    texts = TEXTS["bargain"]
+    thing, base, why_sold, why_wanted = texts["goods"][number]
     price = round(base * rng.uniform(0.8, 1.2))
     lowest, most = (0.84, 1.04) if tight else (0.7, 1.1)
     seller, buyer = round(price * lowest), round(price * most)
     ask, hope = round(buyer - _SLACK * (buyer - seller)), round(seller + _SLACK * (buyer - seller))
-    rival, fault = rng.choice(_RIVALS), rng.choice(_FAULTS)
+    rival, fault = rng.choice(texts["rivals"]), rng.choice(texts["faults"])
     return Scene(
         codename=f"bargain_{thing.replace(' ', '_')}",
         scenario=f"A flea market on a Saturday morning. One person sells a used {thing}, "
@@ -261,54 +182,10 @@ def bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> S
     )  # fmt: skip
 
 
-_RIVALS = (
-    "Another customer is coming back at noon because she liked it.",
-    "I can wait because the market is open until six.",
-    "A dealer asked about it since such pieces are rare.",
-)
-_FAULTS = (
-    "I must think of repairs because the paint has scratches.",
-    "There is another one two stalls down, so I ask because I compare.",
-    "I have to pay for the transport since I came on foot.",
-)
-
-_CAUSES = (  # who collects, base amount a month, what it does, what it did
-    ("the river clean-up", 30, "one net clears a mile of bank", "otters came back last spring"),
-    ("the night shelter", 40, "a bed costs little by the night", "forty slept warm in January"),
-    ("the school orchestra", 24, "children borrow violins for free", "two pupils play in public"),
-    ("the animal rescue", 28, "a cat eats well on little", "ninety pets found a home this year"),
-    ("the village library", 20, "every shelf is open to all", "the bus brings books to the farms"),
-    ("the mountain rescue", 36, "ropes wear out every winter", "they found a lost family in March"),
-    ("the food bank", 32, "a basket feeds four for days", "no family was sent away this year"),
-    ("the tree nursery", 26, "a sapling costs less than lunch", "the bare hill is green again"),
-    ("the youth theatre", 22, "costumes are sewn from scraps", "their play sold out three times"),
-    ("the hospital clowns", 34, "clowns need petrol too", "the ward asks for them weekly"),
-    ("the lifeboat crew", 44, "fuel is dear out at sea", "they saved eleven sailors last year"),
-    ("the bicycle kitchen", 21, "repairs are taught for nothing", "sixty bicycles roll again"),
-    ("the wheelchair fund", 42, "one chair is shared by three", "a girl went to school by herself"),
-    ("the bird reserve", 25, "hides need new boards each year", "the cranes nest there again"),
-    ("the literacy circle", 27, "a reader needs one good dictionary", "six adults wrote a letter"),
-    ("the well project", 38, "a pump serves a whole village", "two wells give clean water"),
-    ("the hospice garden", 33, "benches let people sit outside", "families meet there on Sundays"),
-    ("the repair van", 29, "it fixes stoves for the old", "no pensioner froze this winter"),
-    ("the swimming club", 23, "lessons are free for beginners", "all the ten-year-olds can swim"),
-    ("the legal clinic", 46, "advice costs nobody a cent", "three tenants kept their homes"),
-)  # fmt: skip
-_BUDGETS = (
-    "I must be careful because my rent went up.",
-    "I have little to spare since my hours were cut.",
-    "I watch my spending because I am saving for a new roof.",
-)
-_GIVING = (
-    "I already give to the fire brigade because they once helped me.",
-    "I like small causes because I can see what they do.",
-    "I have not given before since nobody asked me.",
-)
-
-
 def donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A collection; side 0 asks for a monthly donation, side 1 gives."""
-    cause, base, does, did = _CAUSES[number]
+    texts = TEXTS["donation"]
+    cause, base, does, did = texts["causes"][number]
     most = round(base * rng.uniform(0.9, 1.3)) + (0 if tight else 20)
     least = round(most * (0.4 if tight else 0.2))
     hope, wish = (
@@ -330,7 +207,7 @@ def donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
         facts=(
             (f"Every dollar counts because {does}.", f"It works, I say so because {did}.",
              "You can stop any time since there is no contract."),
-            (rng.choice(_BUDGETS), rng.choice(_GIVING),
+            (rng.choice(texts["budgets"]), rng.choice(texts["giving"]),
              "I would give for a long time because I do not like to quit."),
         ),
         game=Amount((least, most), " a month", (False, True), "monthly"),

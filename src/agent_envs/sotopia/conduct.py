@@ -48,6 +48,8 @@ for _ending, _cut in product(("s", "es", "est", "er", "iest", "ier"), ("", "y", 
 _CALLS = frozenset(call.rpartition("-")[2] for call in _ROOTS)
 _MILD = _LEXICON.words("mild")
 _BETWEEN = _LEXICON.words("between")
+_PASSED = _BETWEEN.union(_ROOTS)
+"""Words that may be between "you" and a name."""
 _YOU = _LEXICON.words("you")
 _YOURS = "your"
 _KIN = _LEXICON.words("kin")
@@ -140,22 +142,27 @@ def _called(words: Sequence[str], place: int) -> bool:
     word that the name could belong to.
     """
     start = place - 1
-    while start >= 0 and (words[start] in _BETWEEN or words[start] in _ROOTS):
+    while start >= 0 and words[start] in _PASSED:
         start -= 1
     trait = _ROOTS[words[place]] not in _NAMES
-    follows = words[place + 1] if place + 1 < len(words) else ""
+    rest = words[place + 1 :]
+    follows = rest[0] if rest else ""
     governor, before = (words[start], words[:start]) if start >= 0 else ("", words[:0])
     if governor in _YOU:
-        mild = words[place] in _MILD and follows == "to"  # "you are mad to sell it"
-        reported = bool(before) and before[-1] in _CALLED
-        alone = not follows or follows in _NEXT or (trait and follows in _FOLK)
-        return alone and not mild and not reported
+        reported = not _CALLED.isdisjoint(before[-1:])
+        return not reported and _said_of_you(words[place], follows, trait=trait)
     if governor == _YOURS:
         return trait and words[place] not in _MILD and bool(follows)
     if governor:
         return governor in _KIN and before[-1:] == [_YOURS]
-    rest = words[place + 1 :]
-    return not trait and (follows in _YOU or all(word in _BETWEEN for word in rest))
+    return not trait and (follows in _YOU or _BETWEEN.issuperset(rest))
+
+
+def _said_of_you(call: str, follows: str, *, trait: bool) -> bool:
+    """Whether a name after "you" is all that is said, not the beginning of something else."""
+    if call in _MILD and follows == "to":  # "you are mad to sell it"
+        return False
+    return not follows or follows in _NEXT or (trait and follows in _FOLK)
 
 
 def _threatens(text: str, words: list[str] | None) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, attainable, no_offer
+from agent_envs.sotopia.subjects import TEXTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -51,25 +52,19 @@ class Thing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Division:
-    """A deal is how many of each thing side 0 gets; side 1 gets the rest.
+class Keeping:
+    """How a side states divisions: by what it keeps. Deals are counted as those of side 0."""
 
-    worth: points of each thing, for each side. least, hoped: limit and target of each side in
-    points.
-    """
-
-    asks: ClassVar[bool] = False
     things: tuple[Thing, ...]
-    worth: tuple[tuple[int, ...], tuple[int, ...]]
-    least: tuple[int, int]
-    hoped: tuple[int, int]
+    side: int
 
-    @cached_property
-    def deals(self) -> tuple[Deal, ...]:
-        """Every way to divide them."""
-        return tuple(product(*(range(thing.total + 1) for thing in self.things)))
+    def _turned(self, counts: Deal) -> Deal:
+        """What the side gets by a deal; or the deal, by what the side gets."""
+        if self.side == 0:
+            return counts
+        return tuple([thing.total - n for thing, n in zip(self.things, counts, strict=True)])
 
-    def read(self, text: str, side: int) -> Deal | None:
+    def read(self, text: str) -> Deal | None:
         """The division by the line's last mention of each thing; the rest goes to the other.
 
         None if the line assigns nothing, or counts do not match the things.
@@ -88,8 +83,8 @@ class Division:
                 own = thing.total - other if other is not None else thing.total * rest_is_mine
             if not 0 <= own <= thing.total or (other or 0) + own > thing.total:
                 return None
-            got.append(own if side == 0 else thing.total - own)
-        return tuple(got)
+            got.append(own)
+        return self._turned(tuple(got))
 
     def _shares(self, text: str) -> tuple[dict[int, int], dict[int, int]]:
         """Counts of things for the speaker and the listener, as stated."""
@@ -118,15 +113,21 @@ class Division:
     def _names(self) -> tuple[str, ...]:
         return tuple(name for thing in self.things for name in (thing.many, thing.one))
 
-    def tell(self, deal: Deal, side: int) -> str:
+    def tell(self, deal: Deal) -> str:
         """`I keep 2 lamps and 1 rug, you get 1 vase`."""
-        sides = [deal, tuple(t.total - n for t, n in zip(self.things, deal, strict=True))]
-        mine, yours = self._listed(sides[side]), self._listed(sides[1 - side])
+        kept = self._turned(deal)
+        rest = tuple(t.total - n for t, n in zip(self.things, kept, strict=True))
+        mine, yours = self._listed(kept), self._listed(rest)
         if not mine:
             return f"you get {yours}"
         return f"I keep {mine}, you get {yours}" if yours else f"I keep {mine}"
 
     terms = tell
+
+    def offer(self, deal: Deal) -> dict[str, Any]:
+        """`{"keep": {"lamp": 2}}`: what the speaker keeps; the rest goes to the other."""
+        kept = zip(self.things, self._turned(deal), strict=True)
+        return {"keep": {thing.one: number for thing, number in kept}}
 
     @property
     def form(self) -> str:
@@ -134,12 +135,7 @@ class Division:
         counts = ", ".join(f'"{thing.one}": <0 to {thing.total}>' for thing in self.things)
         return f'{{"keep": {{{counts}}}}}'
 
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:
-        """`{"keep": {"lamp": 2}}`: what the speaker keeps; the rest goes to the other."""
-        kept = [n if side == 0 else t.total - n for t, n in zip(self.things, deal, strict=True)]
-        return {"keep": {t.one: n for t, n in zip(self.things, kept, strict=True)}}
-
-    def offered(self, offer: object, side: int) -> Deal:
+    def offered(self, offer: object) -> Deal:
         """The division; things that are not named go to the other.
 
         Raises:
@@ -154,11 +150,41 @@ class Division:
             if thing is None or type(number) is not int or not 0 <= number <= thing.total:
                 raise no_offer(self.form, offer)
             counts[thing] = number
-        return tuple(n if side == 0 else t.total - n for t, n in counts.items())
+        return self._turned(tuple(counts.values()))
 
     def _listed(self, share: Deal) -> str:
         parts = [t.listed(n) for t, n in zip(self.things, share, strict=True) if n]
         return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+@dataclass(frozen=True)
+class Division:
+    """A deal is how many of each thing side 0 gets; side 1 gets the rest.
+
+    worth: points of each thing, for each side. least, hoped: limit and target of each side in
+    points.
+    """
+
+    asks: ClassVar[bool] = False
+    things: tuple[Thing, ...]
+    worth: tuple[tuple[int, ...], tuple[int, ...]]
+    least: tuple[int, int]
+    hoped: tuple[int, int]
+
+    @cached_property
+    def deals(self) -> tuple[Deal, ...]:
+        """Every way to divide them."""
+        return tuple(product(*(range(thing.total + 1) for thing in self.things)))
+
+    @cached_property
+    def wordings(self) -> tuple[Keeping, Keeping]:
+        """Each side says what it keeps."""
+        return Keeping(self.things, 0), Keeping(self.things, 1)
+
+    @property
+    def form(self) -> str:
+        """`{"keep": {"lamp": <how many>, ...}}`."""
+        return self.wordings[0].form
 
     def points(self, deal: Deal, side: int) -> int:
         """The points of a side's things."""
@@ -200,46 +226,14 @@ def _number(text: str) -> int:
     return _NUMBERS[text] if text in _NUMBERS else int(text)
 
 
-_OCCASIONS = (
-    ("Two flatmates are moving out", "lamp rug vase"),
-    ("Two siblings clear the attic", "trunk mirror clock"),
-    ("Two cooks close their kitchen", "pan knife kettle"),
-    ("Two painters share a leftover order", "canvas easel brush"),
-    ("Two neighbours empty the shed", "spade ladder barrel"),
-    ("Two teachers sort the prize cupboard", "globe atlas puzzle"),
-    ("Two musicians dissolve their band", "drum flute amplifier"),
-    ("Two campers pack up after the trip", "tent lantern hammock"),
-    ("Two bakers share a late delivery", "cake loaf tart"),
-    ("Two gardeners divide the spare plants", "rose fern cactus"),
-    ("Two pupils won a raffle together", "kite book robot"),
-    ("Two tailors close their shop", "coat scarf hat"),
-    ("Two sailors sell their boat's gear", "anchor compass flag"),
-    ("Two cousins inherit a cottage's contents", "chair quilt painting"),
-    ("Two players end their game evening for good", "chessboard deck trophy"),
-    ("Two farmers share the day's unsold goods", "melon cheese pumpkin"),
-    ("Two actors split the old props", "mask sword crown"),
-    ("Two cyclists share a box of parts", "wheel saddle bell"),
-    ("Two anglers split their equipment", "rod bucket net"),
-    ("Two carpenters share a closing sale", "plane chisel vice"),
-)
-_PLURALS = {
-    "knife": "knives",
-    "canvas": "canvases",
-    "brush": "brushes",
-    "atlas": "atlases",
-    "loaf": "loaves",
-    "cactus": "cacti",
-    "scarf": "scarves",
-    "compass": "compasses",
-    "trophy": "trophies",
-}
+_TEXTS = TEXTS["divide"]
 _LEAST, _HOPED = 0.25, 0.85  # of all points
 
 
 def divide(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """Three kinds of things for two people who value them differently."""
-    occasion, things = _OCCASIONS[number]
-    names = [(name, _PLURALS.get(name, f"{name}s")) for name in things.split()]
+    occasion, things = _TEXTS["occasions"][number]
+    names = [(name, _TEXTS["plurals"].get(name, f"{name}s")) for name in things.split()]
     game = _drawn(names, tight, rng)
     first, second, third = (thing.listed(thing.total) for thing in game.things)
     return Scene(
@@ -283,11 +277,7 @@ def _facts(game: Division, side: int, rng: Random) -> tuple[str, ...]:
     order = sorted(range(len(game.things)), key=lambda i: -game.worth[side][i])
     first, last = game.things[order[0]], game.things[order[-1]]
     return (
-        f"I am fond of the {first.many} because {rng.choice(_FONDNESS)}.",
-        f"Of the {last.many} I could spare some since {rng.choice(_SPARING)}.",
+        f"I am fond of the {first.many} because {rng.choice(_TEXTS['fondness'])}.",
+        f"Of the {last.many} I could spare some since {rng.choice(_TEXTS['sparing'])}.",
         "I would rather settle it today because tomorrow I work.",
     )
-
-
-_FONDNESS = ("my father had such", "I looked for some for years", "they fit my room so well")
-_SPARING = ("I have enough at home", "they only gather dust", "I rarely use any")

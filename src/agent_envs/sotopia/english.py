@@ -75,9 +75,10 @@ _TENS = {
     "ninety": 90,
 }  # fmt: skip
 _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
+_VALUES = _ONES | _TENS | _SCALES
 _DIGITS = range(1, 10)
-_NUMBER = "|".join((*_ONES, *_TENS, *_SCALES))
-_NUMBER_WORDS = frozenset((*_ONES, *_TENS, *_SCALES)) - {"one"}
+_NUMBER = "|".join(_VALUES)
+_NUMBER_WORDS = frozenset(_VALUES) - {"one"}
 _NUMBERS = compiled(
     rf"\b(?:an?\s+(?=hundred|thousand"
     rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
@@ -237,16 +238,17 @@ def _digits(found: re.Match[str]) -> str:
             part = (part or 1) * _SCALES[word]
             if word != "hundred":
                 total, part = total + part, 0
-        elif word in _TENS:
-            # "one fifty" means 150, "two twenty" means 220
-            part = part * (100 if part in _DIGITS else 1) + _TENS[word]
         else:
-            number = _ONES[word]
-            if part % 10 or (part % 100 and number not in _DIGITS):
-                return " ".join(str(_value(w)) for w in words)  # two numbers side by side
-            part += number
+            joined = _joined(part, word)
+            if joined is None:
+                return " ".join(str(_VALUES[word]) for word in words)  # two numbers side by side
+            part = joined
     return str(total + part)
 
 
-def _value(word: str) -> int:
-    return _ONES.get(word, _TENS.get(word, _SCALES.get(word, 0)))
+def _joined(part: int, word: str) -> int | None:
+    """The number so far with a word below a hundred; None if the word begins another number."""
+    number = _VALUES[word]
+    if word in _TENS:  # "one fifty" means 150, "two twenty" means 220
+        return part * (100 if part in _DIGITS else 1) + number
+    return None if part % 10 or (part % 100 and number not in _DIGITS) else part + number

@@ -266,22 +266,14 @@ class Sotopia(AgentEnv):
         over = ended or (not first and self._last())
         live = self.judge is not None and self.judge.live
         verdict, error = self._judged(self.side, wanted=over or live)
-        # the other side's scores if they cost nothing, or if the caller plays it, too
-        both = over and not error and (live or self.external)
-        others, failed = self._judged(1 - self.side, wanted=both)
+        others, failed = self._partners(error, over=over, live=live)
         goal = verdict.scores.get("goal", 0.0)
         success = over and goal > SUCCESS
-        if self.external and live and not both:
-            others, failed = self._judged(1 - self.side, wanted=True)
         extra = {
             "scores": dict(verdict.scores),
             "reasons": dict(verdict.reasons),
             "overall": _overall(verdict.scores),
-            "partner_scores": dict(others.scores) if over else {},
-            "partner_progress": _progress(others.scores),
-            "partner_reward": self._paid(1 - self.side, others.scores, error or failed)
-            if both
-            else (_UNKNOWN if over and self.judge is not None else 0.0),
+            **others,
             "agreed": self._terms(self.talk.agreed),
             "pending": self._terms(self.talk.open and self.talk.open.deal),
             "speaker": self.next,
@@ -300,6 +292,22 @@ class Sotopia(AgentEnv):
             extra=extra,
         )
 
+    def _partners(self, error: str, *, over: bool, live: bool) -> tuple[dict[str, Any], str]:
+        """What the info has about the other side's scores, and the judge's error.
+
+        They are wanted at the end if they cost nothing, or if the caller plays the other side, too.
+        """
+        paid = over and not error and (live or self.external)
+        verdict, failed = self._judged(1 - self.side, wanted=paid or (self.external and live))
+        reward = _UNKNOWN if over and self.judge is not None else 0.0
+        if paid:
+            reward = self._paid(1 - self.side, verdict.scores, failed)
+        return {
+            "partner_scores": dict(verdict.scores) if over else {},
+            "partner_progress": _progress(verdict.scores),
+            "partner_reward": reward,
+        }, failed
+
     def _judged(self, side: int, *, wanted: bool) -> tuple[Verdict, str]:
         """The current scores of a side, if wanted, and the judge's error."""
         if self.judge is None or not wanted:
@@ -313,7 +321,7 @@ class Sotopia(AgentEnv):
 
     def _terms(self, deal: Deal | None) -> str:
         game = self.talk.scene.game
-        return game.terms(deal, self.side) if game is not None and deal is not None else ""
+        return "" if game is None or deal is None else game.wordings[self.side].terms(deal)
 
     def _anchor(self) -> str:
         """Digest of everything that can change the effect of an act, including valid, reward, end.
@@ -329,9 +337,10 @@ class Sotopia(AgentEnv):
             own = [_shown(act) for who, act in talk.said if who == side and act.argument]
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
             facts += talk.accepted_by, state
-            facts += (sorted(own if self.reward == "weighted" else set(own)),)
             if self.reward == "weighted":
-                facts += (facts_told(talk, 1 - side),)
+                facts += sorted(own), facts_told(talk, 1 - side)
+            else:
+                facts += (sorted(set(own)),)
         else:
             facts += talk.said
         return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

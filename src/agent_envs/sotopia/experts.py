@@ -171,7 +171,7 @@ def _bettered(talk: Talk, other: Negotiator, pace: float) -> Act:
 
 def _offer(game: Game, deal: Deal, side: int, words: str) -> Act:
     """An act that proposes a deal by its field and in words."""
-    argument = words.format(game.tell(deal, side))
+    argument = words.format(game.wordings[side].tell(deal))
     return Act("speak", argument, offer=deal, worded=True)
 
 
@@ -187,7 +187,7 @@ def _conceding(game: Game, talk: Talk, side: int) -> str:
     aim = max(_LEAST, _START - _STEP * turns)
     offered = talk.standing[1 - side]
     if offered is not None and game.value(offered, side) >= aim:
-        return Act("speak", f"Agreed: {game.tell(offered, side)}.", accept=True).written()
+        return Act("speak", f"Agreed: {game.wordings[side].tell(offered)}.", accept=True).written()
     made = {act.offer for who, act in talk.said if who == side}
     new = [deal for deal in game.deals if deal not in made] or list(game.deals)
     fitting = [deal for deal in new if game.value(deal, side) >= aim]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, attainable, no_offer
+from agent_envs.sotopia.subjects import TEXTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -44,6 +45,10 @@ RETURNS = (
     Return("computer", "repair your computer", "get my computer repaired"),
     Return("guitar", "give you guitar lessons", "get guitar lessons from you"),
 )
+_FORM = (
+    f'{{"hours": <{HOURS[0]} to {HOURS[-1]}>, '
+    f'"return": "<{", ".join(one.word for one in RETURNS)}>"}}'
+)
 _DEALS = tuple(product(HOURS, range(len(RETURNS))))
 _RETURN = re.compile(
     r"(?P<no>\b(?:no|not|without|never|instead of|rather than)\s(?:(?:for|a|any|the|your|my"
@@ -68,6 +73,58 @@ _RANGE = re.compile(
 
 
 @dataclass(frozen=True)
+class Help:
+    """How a side states deals: side 0 is helped, side 1 helps."""
+
+    side: int
+
+    def read(self, text: str) -> Deal | None:
+        """The last number of hours and the last return that is not denied (default: nothing).
+
+        None for a range of hours, and for hours per day, ago or as a time of day.
+        """
+        hours = [m for m in _TIME.finditer(text) if not _NO_HELP.match(text, m.end())]
+        if not hours or _RANGE.search(text):
+            return None
+        count = _WORDS.get(hours[-1][1].lower()) or int(hours[-1][1])
+        returns = [found["what"].lower() for found in _RETURN.finditer(text) if not found["no"]]
+        named = returns[-1] if returns else "nothing"
+        place = next(i for i, one in enumerate(RETURNS) if one.word == named)
+        return (count, place) if count in HOURS else None
+
+    def tell(self, deal: Deal) -> str:
+        """`3 hours of your help, and I cook you dinner`."""
+        time = f"{deal[0]} hour{'s' * (deal[0] > 1)}"
+        if self.side == 0:
+            return f"{time} of your help, and I {RETURNS[deal[1]].promised}"
+        return f"{time} of my help, and I {RETURNS[deal[1]].wished}"
+
+    terms = tell
+
+    def offer(self, deal: Deal) -> dict[str, Any]:
+        """`{"hours": 3, "return": "dinner"}`."""
+        return {"hours": deal[0], "return": RETURNS[deal[1]].word}
+
+    def offered(self, offer: object) -> Deal:
+        """The hours and the return, nothing by default.
+
+        Raises:
+            ValueError: no such hours or return.
+        """
+        given: dict[str, Any] = {"return": RETURNS[0].word}
+        given |= offer if isinstance(offer, dict) else {}
+        hours, words = given.get("hours"), [one.word for one in RETURNS]
+        if len(given) != 2 or type(hours) is not int or hours not in HOURS:  # noqa: PLR2004
+            raise no_offer(_FORM, offer)
+        if given["return"] not in words:
+            raise no_offer(_FORM, offer)
+        return hours, words.index(given["return"])
+
+
+_WORDINGS = Help(0), Help(1)
+
+
+@dataclass(frozen=True)
 class Favour:
     """Side 0 asks side 1 for help; a deal is the hours and the number of the return.
 
@@ -83,53 +140,15 @@ class Favour:
         """All hours with all returns."""
         return _DEALS
 
-    def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  both may say either
-        """The last number of hours and the last return that is not denied (default: nothing).
-
-        None for a range of hours, and for hours per day, ago or as a time of day.
-        """
-        hours = [m for m in _TIME.finditer(text) if not _NO_HELP.match(text, m.end())]
-        if not hours or _RANGE.search(text):
-            return None
-        count = _WORDS.get(hours[-1][1].lower()) or int(hours[-1][1])
-        returns = [found["what"].lower() for found in _RETURN.finditer(text) if not found["no"]]
-        named = returns[-1] if returns else "nothing"
-        place = next(i for i, one in enumerate(RETURNS) if one.word == named)
-        return (count, place) if count in HOURS else None
-
-    def tell(self, deal: Deal, side: int) -> str:
-        """`3 hours of your help, and I cook you dinner`."""
-        time = f"{deal[0]} hour{'s' * (deal[0] > 1)}"
-        if side == 0:
-            return f"{time} of your help, and I {RETURNS[deal[1]].promised}"
-        return f"{time} of my help, and I {RETURNS[deal[1]].wished}"
-
-    terms = tell
+    @property
+    def wordings(self) -> tuple[Help, Help]:
+        """In deals of both sides the same side helps."""
+        return _WORDINGS
 
     @property
     def form(self) -> str:
         """`{"hours": <1 to 6>, "return": <dinner, ...>}`."""
-        words = ", ".join(one.word for one in RETURNS)
-        return f'{{"hours": <{HOURS[0]} to {HOURS[-1]}>, "return": "<{words}>"}}'
-
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  both may say either
-        """`{"hours": 3, "return": "dinner"}`."""
-        return {"hours": deal[0], "return": RETURNS[deal[1]].word}
-
-    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
-        """The hours and the return, nothing by default.
-
-        Raises:
-            ValueError: no such hours or return.
-        """
-        given: dict[str, Any] = {"return": RETURNS[0].word}
-        given |= offer if isinstance(offer, dict) else {}
-        hours, words = given.get("hours"), [one.word for one in RETURNS]
-        if len(given) != 2 or type(hours) is not int or hours not in HOURS:  # noqa: PLR2004
-            raise no_offer(self.form, offer)
-        if given["return"] not in words:
-            raise no_offer(self.form, offer)
-        return hours, words.index(given["return"])
+        return _FORM
 
     def points(self, deal: Deal, side: int) -> int:
         """Points of help and friendship minus their costs."""
@@ -151,18 +170,12 @@ class Favour:
         return -self.costs[deal[1]] / 10 if side == 0 else self.gains[deal[1]] / 10
 
 
-_TASKS = (
-    "move house", "paint the fence", "clear the cellar", "put up the greenhouse",
-    "sort old photographs", "pick the apples", "bake for the wedding", "build a tree house",
-    "chop wood for winter", "clean out the garage", "decorate the hall", "fix the porch",
-    "lay a stone path", "print the posters", "sew the curtains", "stack the hay",
-    "tile the bathroom", "varnish the floor", "wash the minibus", "wire the stage",
-)  # fmt: skip
+_TEXTS = TEXTS["favour"]
 
 
 def favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A friend asks a friend for help."""
-    task = _TASKS[number]
+    task = _TEXTS["tasks"][number]
     game = _drawn(tight, rng)
     return Scene(
         codename=f"favour_{task.replace(' ', '_')}",
@@ -212,7 +225,7 @@ def _listed(points: tuple[int, ...]) -> str:
 def _asking(game: Favour, rng: Random) -> tuple[str, ...]:
     cheapest = min(range(1, len(RETURNS)), key=lambda i: game.costs[i])
     return (
-        f"I cannot do it alone because {rng.choice(_ALONE)}.",
+        f"I cannot do it alone because {rng.choice(_TEXTS['alone'])}.",
         f"For the {RETURNS[cheapest].word} I have time anyway because I enjoy it.",
         "It has to be this Saturday since later it rains.",
     )
@@ -221,11 +234,7 @@ def _asking(game: Favour, rng: Random) -> tuple[str, ...]:
 def _helping(game: Favour, rng: Random) -> tuple[str, ...]:
     dearest = max(range(1, len(RETURNS)), key=lambda i: game.gains[i])
     return (
-        f"I could use help with the {RETURNS[dearest].word} because {rng.choice(_NEED)}.",
+        f"I could use help with the {RETURNS[dearest].word} because {rng.choice(_TEXTS['need'])}.",
         "My Saturdays are short because I visit my aunt.",
         "My shoulder hurts since I fell off a ladder.",
     )
-
-
-_ALONE = ("it takes four hands", "my back is bad", "I promised to finish in a day")
-_NEED = ("I never get to it", "I put it off for months", "I am hopeless at it")

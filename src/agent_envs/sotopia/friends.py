@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, no_offer
+from agent_envs.sotopia.subjects import TEXTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -73,7 +74,12 @@ class Friends:
         """Each friend."""
         return tuple((place,) for place in range(len(self.friends)))
 
-    def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  names are names
+    @property
+    def wordings(self) -> tuple[Friends, Friends]:
+        """Both sides state names alike."""
+        return self, self
+
+    def read(self, text: str) -> Deal | None:
         """The friend in a line, if there is exactly one: a list of names is not a proposal.
 
         The names of the speaker, the listener and namesakes do not count.
@@ -105,11 +111,11 @@ class Friends:
     def _spelt(self) -> dict[str, str]:
         return {trait.lower(): trait for friend in self.friends for trait in sorted(friend.traits)}
 
-    def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  both ask alike
+    def tell(self, deal: Deal) -> str:
         """`Do you know Anouk?`."""
         return f"Do you know {self.friends[deal[0]].name}?"
 
-    def terms(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
+    def terms(self, deal: Deal) -> str:
         """`Anouk is the friend in common`."""
         return f"{self.friends[deal[0]].name} is the friend in common"
 
@@ -118,11 +124,11 @@ class Friends:
         """`{"friend": "<name>"}`."""
         return '{"friend": "<name>"}'
 
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+    def offer(self, deal: Deal) -> dict[str, Any]:
         """`{"friend": "Anouk"}`."""
         return {"friend": self.friends[deal[0]].name}
 
-    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+    def offered(self, offer: object) -> Deal:
         """The friend, of all friends of either side.
 
         Raises:
@@ -146,29 +152,13 @@ class Friends:
         return 0.0
 
 
-_PARTIES = (
-    "a house-warming", "a wedding", "a book launch", "a vernissage", "a jazz night",
-    "a street party", "a pottery course", "a ferry crossing", "a long train delay",
-    "a language evening", "a quiz night", "a charity run", "a wine harvest", "a school reunion",
-    "a film premiere", "a cooking course", "a camping site", "a ski lift", "a museum night",
-    "a garden show",
-)  # fmt: skip
-_NAMES = (
-    "Anouk", "Boris", "Celia", "Darius", "Elif", "Fergus", "Greta", "Hamza", "Ines", "Jonas",
-    "Katya", "Lorenz", "Mireille", "Nadim", "Olga", "Paolo", "Rosalind", "Stellan", "Tomoko",
-    "Ursula", "Viktor", "Wanda", "Xenia", "Yusuf", "Zelda", "Ambrose", "Brigid", "Casimir",
-    "Delphine", "Evander", "Fiammetta", "Gideon", "Hedwig", "Ignace", "Jocasta", "Kenji",
-    "Ludmila", "Matteo", "Noor", "Ottilie",
-)  # fmt: skip
-_WORKS = ("bakery", "hospital", "theatre", "harbour", "library", "observatory", "brewery", "bank")
-_TOWNS = ("Ashford", "Brindle", "Corvale", "Dunmere", "Elmstead", "Fairhaven")
-_SPORTS = ("rowing", "fencing", "climbing", "tennis", "judo", "skating")
+_TEXTS = TEXTS["friend"]
 _FEW, _MANY = 6, 9
 
 
 def friend(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """Strangers with lists of friends and one friend in common; tight scenes have long lists."""
-    party = _PARTIES[number]
+    party = _TEXTS["parties"][number]
     game = _drawn(_MANY if tight else _FEW, rng)
     return Scene(
         codename=f"friend_at_{party.removeprefix('a ').replace(' ', '_').replace('-', '_')}",
@@ -188,9 +178,10 @@ def friend(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
 
 
 def _drawn(count: int, rng: Random) -> Friends:
-    names = rng.sample(_NAMES, 2 * count - 1)
+    names = rng.sample(_TEXTS["names"], 2 * count - 1)
     friends = tuple(
-        Friend(name, rng.choice(_WORKS), rng.choice(_TOWNS), rng.choice(_SPORTS)) for name in names
+        Friend(name, *(rng.choice(_TEXTS[trait]) for trait in ("works", "towns", "sports")))
+        for name in names
     )
     shared = rng.randrange(count)
     own = frozenset(range(count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from agent_envs.answer_json import number
 from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint
@@ -62,9 +62,7 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     Raises:
         ValueError: an unknown partner. TypeError: neither a name nor a partner.
     """
-    if isinstance(given, (Endpoint, Mapping)) or (
-        isinstance(given, str) and given.startswith("openai:")
-    ):
+    if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
         require_methods("partner", given, "check", "begin")
@@ -86,9 +84,7 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     Raises:
         ValueError: an unknown judge. TypeError: neither a name nor a judge.
     """
-    if isinstance(given, (Endpoint, Mapping)) or (
-        isinstance(given, str) and given.startswith("openai:")
-    ):
+    if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
         require_methods("judge", given, "check", "judge")
@@ -101,11 +97,15 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     return Rules() if given == "rules" else None
 
 
+def _is_address(given: object) -> TypeGuard[str]:
+    return isinstance(given, str) and given.startswith("openai:")
+
+
 def _act_schema(game: Game | None) -> dict[str, Any]:
     """The JSON schema of an act; in a game with offer and acceptance, which may be null."""
     if game is None:
         return _object(_ACT)
-    offer = _schema(game.offer(game.deals[0], 0))
+    offer = _schema(game.wordings[0].offer(game.deals[0]))
     accept = {"type": ["boolean", "null"]}
     return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
 

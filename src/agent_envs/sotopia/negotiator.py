@@ -219,7 +219,7 @@ class Negotiator:
         if move.kind == "leave":
             return Act("leave")
         assert move.deal is not None  # noqa: S101  all moves but leaving have one
-        terms = self.game.tell(move.deal, self.side)
+        terms = self.game.wordings[self.side].tell(move.deal)
         wordings = _WORDINGS[move.kind]
         line = wordings[(self.wording + self.mood.turn) % len(wordings)].format(terms=terms)
         greeting = self.scene.openings[self.side] if self.mood.turn == 1 else ""

@@ -109,6 +109,9 @@ _NAMING = frozenset(
     "propose suggest limit accept grant affirm named echo praise commit close".split()  # noqa: SIM905
 )
 _SAID = {"refuse": "refusal", "hedge": "hedge", "accept": "acceptance", "other": "unclear"}
+_UNDER_CONDITION = {"refusal": "refusal"} | dict.fromkeys(
+    ("hedge", "acceptance", "unclear", "weak"), "hedge"
+)
 _FIGURED = re.compile(r"\$?\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day")
 _HALF_A_DAY = 12
 _YES = frozenset({"accept", "affirm", "grant", "praise"})
@@ -174,8 +177,15 @@ def _stated(core: str, *, conditional: bool) -> str:
             return kind
     if _NEGATED.search(core, words):
         return "note" if _NEUTRAL.search(core, words) else "refuse"
-    after = next((kind for kind, phrases in _AFTER_NO if phrases.search(core, words)), "")
-    return after or ("named" if _FIGURE.search(core) and not _VERB.search(core) else "note")
+    return _affirmed(core, words)
+
+
+def _affirmed(core: str, words: list[str] | None) -> str:
+    """The class of a statement without an opinion, an acceptance, a limit or a negation."""
+    for kind, phrases in _AFTER_NO:
+        if phrases.search(core, words):
+            return kind
+    return "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
 
 
 def _accepts(core: str, words: list[str] | None) -> bool:
@@ -272,7 +282,7 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     follows: whether the previous clause proposes.
     """
     kind, clause = done[place]
-    before, last = done[place - 1][::-1] if place else (clause, "")
+    before = done[place - 1][1] if place else clause
     if clause.link in _EXCEPTS and _EXCEPTED.search(before.text):
         return False
     if kind not in _ABOUT_ONE or clause.link == "if":
@@ -280,12 +290,23 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     text = clause.text.removeprefix("please ")
     if kind == "note" and not _PUTS.search(text):
         return not _FIGURE.search(text)  # such as "no dinner" beside the hours
-    if kind == "named" and not (_BARE.fullmatch(text) or _PUTS.search(text)):
-        after = done[place + 1][1].text if place + 1 < len(done) else ""
-        return (follows and last in _LISTING) or bool(_EXCHANGE.match(after))
-    if kind == "named" and place and _OTHERS.search(before.text):
-        return False
+    if kind == "named":
+        return _names(done, place, text, follows=follows)
     return not _OTHERS.search(text)
+
+
+def _names(done: Done, place: int, text: str, *, follows: bool) -> bool:
+    """Whether a clause that only names terms proposes them.
+
+    It does by its own words, as the next of a list, or with what either side does then in the next
+    clause: "3 hours, and I cook".
+    """
+    last, before = done[place - 1] if place else ("", None)
+    if _BARE.fullmatch(text) or _PUTS.search(text):
+        others = before is not None and _OTHERS.search(before.text)
+        return not (others or _OTHERS.search(text))
+    after = done[place + 1][1].text if place + 1 < len(done) else ""
+    return (follows and last in _LISTING) or bool(_EXCHANGE.match(after))
 
 
 def _kind(
@@ -293,24 +314,43 @@ def _kind(
 ) -> str:
     """The class of a line by the classes of its clauses and its terms."""
     kinds = {kind for kind, _ in done}
-    said = _decided(done)
+    said, restated = _decided(done), found is not None
     suggests = "suggest" in kinds or (said != "acceptance" and exchanged)
-    if found is not None and found != offered:
+    if restated and found != offered:
         return "hedge" if said == "hedge" and not suggests else "offer"
     if suggests:
-        return "question" if found is not None else "offer"
-    conditional = any(
-        c.link in _CONDITIONS and not c.question and not _VACUOUS.search(c.text) for _, c in done
-    )
-    if said == "acceptance" and "propose" in kinds and (conditional or offered is None):
-        said = "offer"
-    if said in ("offer", "acceptance", "hedge", "refusal"):
-        return "hedge" if said == "acceptance" and conditional else said
-    if said and (conditional or fresh or found is not None):
-        return "hedge" if conditional else _backed(done, said, restated=found is not None)
-    if conditional and any(_EXCHANGE.search(c.text) or kind == "propose" for kind, c in done):
+        return "question" if restated else "offer"
+    if any(_conditional(clause) for _, clause in done):
+        answer = _on_condition(done, kinds, said)
+    else:
+        answer = _answered(kinds, said, offered, fresh=fresh, restated=restated)
+    return answer or _undecided(kinds, restated=restated, answered=fresh and offered is not None)
+
+
+def _conditional(clause: Clause) -> bool:
+    """Whether a clause states a condition, other than an empty one such as "if you like"."""
+    states = clause.link in _CONDITIONS and not clause.question
+    return states and not _VACUOUS.search(clause.text)
+
+
+def _on_condition(done: Done, kinds: set[str], said: str) -> str:
+    """The class of a line with a condition: never an acceptance; "" for one without an answer."""
+    if said:
+        offers = said == "acceptance" and "propose" in kinds
+        return "offer" if offers else _UNDER_CONDITION[said]
+    trades = "propose" in kinds or any(_EXCHANGE.search(clause.text) for _, clause in done)
+    return "offer" if trades else ""
+
+
+def _answered(
+    kinds: set[str], said: str, offered: Deal | None, *, fresh: bool, restated: bool
+) -> str:
+    """The answer in a line without a condition; "" for none, and for a weak one to another act."""
+    if said == "acceptance" and offered is None and "propose" in kinds:
         return "offer"
-    return _undecided(kinds, restated=found is not None, answered=fresh and offered is not None)
+    if said in ("acceptance", "refusal", "hedge"):
+        return said
+    return _backed(kinds, said, restated=restated) if said and (fresh or restated) else ""
 
 
 def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
@@ -356,9 +396,8 @@ def _decided(done: Done) -> str:
     return said
 
 
-def _backed(done: Done, said: str, *, restated: bool) -> str:
+def _backed(kinds: set[str], said: str, *, restated: bool) -> str:
     """Whether a weak yes counts: only if all other clauses support it."""
-    kinds = {kind for kind, _ in done}
     if "affirm" in kinds or restated or kinds <= {"grant", "close", "propose", "named"}:
         others = kinds - _YES - {"close", "reason", "named", "commit", "echo"}
         if not others or (restated and others <= {"note", "propose"}):

@@ -130,7 +130,7 @@ def goal(talk: Talk, side: int) -> tuple[float, str]:
     deal = talk.agreed if talk.agreed is not None else offered
     assert deal is not None  # noqa: S101  one of the two exists
     value = min(1.0, game.value(deal, side))
-    terms = game.tell(deal, side)
+    terms = game.wordings[side].tell(deal)
     if talk.agreed is None:
         return 10 * _OPEN_OFFER * max(0.0, value), f"No agreement; on offer: {terms}"
     if value < 0:

@@ -52,10 +52,34 @@ class Character(NamedTuple):
         return f"{self.first_name} {self.last_name}"
 
 
+class Wording(Protocol):
+    """How one side of a game states deals, in words and in the fields of an act."""
+
+    def read(self, text: str) -> Deal | None:
+        """The terms in a line; None for no terms or impossible ones."""
+
+    def tell(self, deal: Deal) -> str:
+        """The words that propose a deal; `read` is the inverse."""
+
+    def terms(self, deal: Deal) -> str:
+        """A deal in words."""
+
+    def offer(self, deal: Deal) -> dict[str, Any]:
+        """A deal as the field `offer` of an act; `offered` is the inverse."""
+
+    def offered(self, offer: object) -> Deal:
+        """The deal in the field `offer` of an act.
+
+        Raises:
+            ValueError: not a possible offer; the message has the form of one.
+        """
+
+
 class Game(Protocol):
     """The negotiation in a scene: the possible deals and their values to each side.
 
     form: the form of an offer in an act's field. asks: whether a question alone proposes.
+    wordings: how sides 0 and 1 state deals; a game that both state alike is its own wording.
     """
 
     asks: ClassVar[bool]
@@ -68,24 +92,9 @@ class Game(Protocol):
     def deals(self) -> Sequence[Deal]:
         """All deals that a scripted character may propose."""
 
-    def read(self, text: str, side: int) -> Deal | None:
-        """The terms in a line of `side`; None for no terms or impossible ones."""
-
-    def tell(self, deal: Deal, side: int) -> str:
-        """The words with which `side` proposes a deal; `read` is the inverse."""
-
-    def terms(self, deal: Deal, side: int) -> str:
-        """A deal in the words of `side`."""
-
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:
-        """A deal as the field `offer` of an act of `side`; `offered` is the inverse."""
-
-    def offered(self, offer: object, side: int) -> Deal:
-        """The deal in the field `offer` of an act of `side`.
-
-        Raises:
-            ValueError: not a possible offer; the message has the form of one.
-        """
+    @property
+    def wordings(self) -> tuple[Wording, Wording]:
+        """How each side states deals."""
 
     def value(self, deal: Deal, side: int) -> float:
         """The value to a side: 0 at its limit, 1 at its target."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.sotopia.people import pair
 from agent_envs.sotopia.scene import Scene, attainable, no_offer
+from agent_envs.sotopia.subjects import TEXTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -50,7 +51,12 @@ class Week:
         """Every slot of the week."""
         return _SLOTS
 
-    def read(self, text: str, side: int) -> Deal | None:  # noqa: ARG002  all read the same clock
+    @property
+    def wordings(self) -> tuple[Week, Week]:
+        """Both sides state times alike."""
+        return self, self
+
+    def read(self, text: str) -> Deal | None:
         """The last day and the last hour in the text, None unless both form a slot."""
         days, hours = _DAY.findall(text), _HOUR.findall(text)
         if not days or not hours:
@@ -60,7 +66,7 @@ class Week:
             return None
         return DAYS.index(days[-1].capitalize()), HOURS.index(hour)
 
-    def tell(self, deal: Deal, side: int) -> str:  # noqa: ARG002  likewise
+    def tell(self, deal: Deal) -> str:
         """`Tuesday at 15:00`."""
         return f"{DAYS[deal[0]]} at {HOURS[deal[1]]}:00"
 
@@ -72,11 +78,11 @@ class Week:
         hours = ", ".join(map(str, HOURS))
         return f'{{"day": "<{DAYS[0]} to {DAYS[-1]}>", "hour": <{hours}>}}'
 
-    def offer(self, deal: Deal, side: int) -> dict[str, Any]:  # noqa: ARG002  likewise
+    def offer(self, deal: Deal) -> dict[str, Any]:
         """`{"day": "Tuesday", "hour": 15}`."""
         return {"day": DAYS[deal[0]], "hour": HOURS[deal[1]]}
 
-    def offered(self, offer: object, side: int) -> Deal:  # noqa: ARG002  likewise
+    def offered(self, offer: object) -> Deal:
         """The slot.
 
         Raises:
@@ -117,23 +123,12 @@ def _hour(number: str, half: str) -> int:
     return hour + _NOON if hour < _EARLIEST else hour
 
 
-_PURPOSES = (  # and where
-    ("rehearse their duet", "music room"), ("go through the tax papers", "office"),
-    ("try out the new oven", "bakery"), ("plan the street party", "town hall"),
-    ("repair the club's boat", "boathouse"), ("practise for the oral exam", "library"),
-    ("hang the exhibition", "gallery"), ("choose the school's new books", "book shop"),
-    ("walk the dogs together", "park"), ("interview an applicant", "meeting room"),
-    ("plant the new hedge", "allotment"), ("record a podcast", "studio"),
-    ("visit their old teacher", "care home"), ("paint the kitchen", "flat"),
-    ("measure the old bridge", "river bank"), ("taste the caterer's dishes", "restaurant"),
-    ("sort the donations", "charity shop"), ("train for the relay race", "stadium"),
-    ("write the wedding speech", "café"), ("inspect the beehives", "orchard"),
-)  # fmt: skip
+_TEXTS = TEXTS["schedule"]
 
 
 def schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """Two busy people look for a time."""
-    purpose, place = _PURPOSES[number]
+    purpose, place = _TEXTS["purposes"][number]
     game = _drawn(tight, rng)
     return Scene(
         codename=f"schedule_{place.replace(' ', '_')}_{purpose.split()[0]}",
@@ -170,7 +165,7 @@ def _drawn(tight: bool, rng: Random) -> Week:
 def _goal(game: Week, side: int) -> str:
     days = ", ".join(DAYS[day] for day in game.days[side])
     hours = ", ".join(f"{HOURS[hour]}:00" for hour in game.hours[side])
-    busy = ", ".join(game.tell(slot, side) for slot in sorted(game.busy[side]))
+    busy = ", ".join(game.tell(slot) for slot in sorted(game.busy[side]))
     return (
         "Find a time that suits you as well as possible. <extra_info>Days from best to worst: "
         f"{days}. Hours from best to worst: {hours}. Both count alike. You cannot come on {busy}."
@@ -181,12 +176,7 @@ def _goal(game: Week, side: int) -> str:
 def _facts(game: Week, side: int, rng: Random) -> tuple[str, ...]:
     days, hours = game.days[side], game.hours[side]
     return (
-        f"I like {DAYS[days[0]]} best because {rng.choice(_QUIET)}.",
-        f"{DAYS[days[-1]]} is hard for me since {rng.choice(_FULL)}.",
-        f"About {HOURS[hours[0]]}:00 is best for me because {rng.choice(_REST)}.",
+        f"I like {DAYS[days[0]]} best because {rng.choice(_TEXTS['quiet'])}.",
+        f"{DAYS[days[-1]]} is hard for me since {rng.choice(_TEXTS['full'])}.",
+        f"About {HOURS[hours[0]]}:00 is best for me because {rng.choice(_TEXTS['rest'])}.",
     )
-
-
-_QUIET = ("my desk is empty then", "I have the car that day", "the children are out then")
-_FULL = ("my mother visits", "the shop gets its goods", "I sing in the choir that evening")
-_REST = ("I am wide awake then", "my bus arrives just before", "the house is quiet at that hour")

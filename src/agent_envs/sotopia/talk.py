@@ -22,6 +22,11 @@ _SILENT = ["none"] * _SILENCES
 _EXCHANGE = 3  # answered lines of a side that make a complete talk
 _OTHERWISE = ("refusal", "hedge", "unclear")
 """Classes of lines that withdraw words."""
+_NOTICES = {
+    True: ("You agreed to this", "withdraw"),
+    False: ("Your proposal was accepted", "withdraw it"),
+}
+"""What a side is told of pending terms, by whether it accepted them."""
 _ENDLESS = 1000  # acts that can follow if there is no limit
 
 
@@ -49,6 +54,11 @@ class Pending(NamedTuple):
     accepted_by: int
     free: tuple[bool, bool]
     asked: bool = False
+
+    def replaced(self, side: int, did: str, terms: Deal | None) -> bool:
+        """Whether an act of a side, by its class and terms, says something else."""
+        newer = terms is not None and terms != self.deal
+        return newer or (self.free[side] and did in _OTHERWISE)
 
 
 class Talk(NamedTuple):
@@ -137,8 +147,9 @@ class Talk(NamedTuple):
         A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
         proposal of its own. Leaving ends all proposals.
         """
-        closed = self.agreed is not None or self.scene.game is None or act.kind == "leave"
-        did, terms, withdraws = ("talk", None, False) if closed else _does(self, side, act)
+        over = self.agreed is not None or self.scene.game is None
+        leaves = act.kind == "leave"
+        did, terms, withdraws = ("talk", None, False) if over or leaves else _does(self, side, act)
         talk = Talk(
             self.scene,
             (*self.said, Said(side, act)),
@@ -152,37 +163,29 @@ class Talk(NamedTuple):
             accepted_by=self.accepted_by,
             ahead=max(0, self.ahead - 1),
         )
-        if self.agreed is not None or self.scene.game is None:
+        if over:
             return talk
-        if act.kind == "leave":
+        if leaves:
             return _kept(talk, side)._replace(standing=(None, None), pending=None)
-        if self.pending is not None:
-            newer = terms is not None and terms != self.pending.deal
-            otherwise = self.pending.free[side] and did in _OTHERWISE
-            if not (newer or withdraws or otherwise):
+        pending = self.pending
+        if pending is not None:
+            if not (withdraws or pending.replaced(side, did, terms)):
                 confirms = act.kind == "none" or did in ("offer", "acceptance")
-                return _kept(talk, side) if confirms else _asked(talk, side)
+                return _kept(talk, side) if confirms else _asked(talk, side, pending)
             talk = talk._replace(pending=None)
-            talk = talk if self.pending.accepted_by == side else _without(talk, side)
-        offered = talk.standing[1 - side]
-        takes = did == "acceptance" or (did == "offer" and terms == offered)
-        if takes and offered is not None:
-            return _take(talk, side, offered, firm=act.structured)
-        if did == "offer" and terms is not None:
-            return _propose(talk, side, terms, firm=act.structured)
-        return _without(talk, side) if withdraws else talk
+            talk = talk if pending.accepted_by == side else _without(talk, side)
+        return _stated(talk, side, terms, withdraws=withdraws, firm=act.structured)
 
     def notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
-        terms = self.scene.game.terms(pending.deal, viewer)
-        accepted = pending.accepted_by == viewer
-        what = f"{'You agreed to this' if accepted else 'Your proposal was accepted'}: {terms}."
+        terms = self.scene.game.wordings[viewer].terms(pending.deal)
+        what, withdraw = _NOTICES[pending.accepted_by == viewer]
         if pending.asked:
-            return f"{what} It binds you when you agree again, do nothing or leave."
-        return f"{what} Say otherwise in your next turn to withdraw{'' if accepted else ' it'}."
+            return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
+        return f"{what}: {terms}. Say otherwise in your next turn to {withdraw}."
 
     def lines(self, side: int) -> list[str]:
         """The spoken lines of a side."""
@@ -193,8 +196,9 @@ class Talk(NamedTuple):
         side, act = said
         name = "You" if side == viewer else self.scene.label(side)
         game = self.scene.game
-        terms = game.terms(act.offer, side) if game is not None and act.offer is not None else ""
-        return act.told(name, terms)
+        if game is None or act.offer is None:
+            return act.told(name)
+        return act.told(name, game.wordings[side].terms(act.offer))
 
     def script(self, viewer: int) -> list[str]:
         """The texts of all acts for a side, and the notice of pending terms at the end."""
@@ -203,11 +207,20 @@ class Talk(NamedTuple):
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
-def _asked(talk: Talk, side: int) -> Talk:
+def _asked(talk: Talk, side: int, pending: Pending) -> Talk:
     """The talk after a side's act that says nothing about the pending terms."""
-    assert talk.pending is not None  # noqa: S101  the caller has checked it
-    asked = talk.pending.asked or talk.pending.free[side]
-    return talk._replace(pending=talk.pending._replace(asked=asked))
+    return talk._replace(pending=pending._replace(asked=pending.asked or pending.free[side]))
+
+
+def _stated(talk: Talk, side: int, terms: Deal | None, *, withdraws: bool, firm: bool) -> Talk:
+    """The talk, without pending terms, after a side has accepted, proposed or withdrawn terms."""
+    did, offered = talk.did, talk.standing[1 - side]
+    takes = did == "acceptance" or (did == "offer" and terms == offered)
+    if takes and offered is not None:
+        return _take(talk, side, offered, firm=firm)
+    if did == "offer" and terms is not None:
+        return _propose(talk, side, terms, firm=firm)
+    return _without(talk, side) if withdraws else talk
 
 
 def _kept(talk: Talk, side: int) -> Talk:
@@ -250,7 +263,8 @@ def _named(talk: Talk, side: int, act: Act) -> Deal | None:
     game = talk.scene.game
     if act.offer is not None or game is None or act.kind != "speak":
         return act.offer
-    return game.read(act.argument, side) if any(map(str.isdigit, act.argument)) else None
+    digits = any(map(str.isdigit, act.argument))
+    return game.wordings[side].read(act.argument) if digits else None
 
 
 def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
@@ -262,12 +276,13 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
     game = talk.scene.game
     if act.kind != "speak" or game is None:
         return "talk", None, False
+    wording = game.wordings[side]
     offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
     heard = reading(
         act.argument,
-        lambda text: game.read(text, side),
+        wording.read,
         offered,
-        words="" if offered is None else game.terms(offered, side),
+        words="" if offered is None else wording.terms(offered),
         fresh=talk.fresh,
         by_asking=game.asks,
     )

@@ -132,19 +132,16 @@ class WebShopSite(WebShop):
 
     def _guarded(self, visit: Callable[[Window], None]) -> None:
         """Visit a page, once more in a new browser after the episode's first crash."""
-        timeout = left = self.page_timeout
+        timeout = self.page_timeout
         number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         if not number or not 0 < timeout <= threading.TIMEOUT_MAX:
             raise ValueError(f"page_timeout must be a finite number above 0, got {timeout!r}")
+        budget = _Budget(timeout)
         while True:
             window = self._opened()
             try:
-                with window.chromium.using(timeout, max(left, 0)):
-                    began = time.monotonic()
-                    try:
-                        return visit(window)
-                    finally:
-                        left -= time.monotonic() - began
+                with window.chromium.using(timeout, max(budget.left, 0)), budget:
+                    return visit(window)
             except TimeoutError as error:
                 self.close()
                 raise TimeoutError(
@@ -158,6 +155,19 @@ class WebShopSite(WebShop):
                         f"{str(error).partition(chr(10))[0]!r}; reset() starts a new one"
                     ) from error
                 self._crashed = True
+
+
+class _Budget:
+    """A number of seconds, of which `left` are left after the `with` blocks so far."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.left -= time.monotonic() - self._began
 
 
 class Window:

@@ -144,7 +144,8 @@ class Chromium:
         from selenium.webdriver.remote.client_config import ClientConfig
 
         program, driver = map(shutil.which, PROGRAMS)
-        try:
+        with contextlib.ExitStack() as failed:
+            failed.callback(self.quit)
             self._warden = subprocess.Popen(
                 [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), str(driver)],
                 stdin=subprocess.PIPE,
@@ -168,9 +169,7 @@ class Chromium:
             except failures() as error:
                 _end(self._warden)  # so that all its output is there
                 _told(self._warden, getattr(error, "msg", None) or str(error))
-        except BaseException:
-            self.quit()
-            raise
+            failed.pop_all()
 
     @contextlib.contextmanager
     def _within(self, seconds: float, what: str) -> Iterator[None]:

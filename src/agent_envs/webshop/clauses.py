@@ -157,7 +157,7 @@ def key_of(word: str) -> str:
 
 def _graded(word: str) -> str:
     """The stem of the adjective of a comparative or superlative ("fresher", "highest"), or ""."""
-    ending = "est" if word.endswith("est") else "er" if word.endswith("er") else ""
+    ending = next((one for one in ("est", "er") if word.endswith(one)), "")
     base = word[: len(word) - len(ending)]
     if not ending or len(base) < _LONG:
         return ""

@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 from trainer.cli.extras import MissingExtraError, require_extra
+from trainer.stopping import marked
 
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
 """Environment variable that turns tracebacks on."""
@@ -30,13 +31,20 @@ def main() -> None:
         require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app
 
-        app()
+        with marked():
+            app()
     except MissingExtraError as error:
         sys.exit(f"agent-envs: {error}")
     except Exception as error:
-        if os.environ.get(TRACEBACK) or not _of_the_user(error):
+        from agent_envs.imports import message_of
+        from trainer.shortage import shortage
+
+        lacked = shortage(error)
+        if os.environ.get(TRACEBACK) or not (lacked or _of_the_user(error)):
             raise
-        said = " ".join(str(error).split()) or type(error).__name__
+        said = message_of(error) or type(error).__name__
+        if lacked:
+            said += f": {lacked}"
         sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
 
 
@@ -60,5 +68,6 @@ def _of_the_user(error: Exception) -> bool:
     from gymnasium.error import Error as GymError
 
     from agent_envs.web import ServerError
+    from trainer.raised import RaisedError
 
-    return isinstance(error, (GymError, ServerError))
+    return isinstance(error, (GymError, ServerError, RaisedError))

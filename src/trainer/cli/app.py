@@ -51,7 +51,7 @@ def _print_version(given: bool) -> None:
 def command_line(
     context: typer.Context,
     *,
-    show_version: Annotated[  # noqa: ARG001 - it exits
+    _version: Annotated[
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."

@@ -55,7 +55,7 @@ def serve(
         name,
         splits=split or ["train"],
         limits=limits,
-        token=os.environ.get(serving.TOKEN, ""),
+        token=os.environ.get(serving.VARIABLE, ""),
         **given,
     )
     page = console()

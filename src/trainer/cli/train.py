@@ -4,13 +4,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from trainer.cli.chosen import RecipeWords, chosen, is_run
 from trainer.cli.console import console
 from trainer.cli.extras import require_extra
+
+if TYPE_CHECKING:
+    from trainer.recipe import Recipe
 
 Options = Annotated[
     list[str] | None,
@@ -49,14 +53,7 @@ def _path(given: str) -> Path:
 
 
 def train(
-    recipe: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
-            help="Names listed by `agent-envs recipes`, a TOML file or a run folder; then "
-            "options to change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
-        ),
-    ],
+    recipe: RecipeWords,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -75,23 +72,16 @@ def train(
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
     trackers = _trackers(track)
-    from trainer import recipes as shipped
-
-    options = [word for word in recipe if "=" in word and not Path(word).exists()]
-    words = [word for word in recipe if word not in options]
-    own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
-    # Before torch is imported, so that mistakes are refused at once.
-    chosen_parts = own or shipped.compose(words)
-    from trainer import recipe as recipes
+    given = chosen(recipe)  # before torch is imported, so that mistakes are refused at once
     from trainer.checkpoint import check_out
     from trainer.train import train as run
 
-    chosen = recipes.load(chosen_parts, options)
-    folder = out or own or Path("runs") / chosen.name
+    made = given.load()
+    folder = out or given.run or Path("runs") / made.name
     check_out(folder, folder=True)
     page = console()
     try:
-        run(chosen, folder, resume=resume, console=page, track=trackers)
+        run(made, folder, resume=resume, console=page, track=trackers)
     except KeyboardInterrupt as error:
         if os.environ.get("RANK", "0") == "0":
             page.print(
@@ -145,29 +135,35 @@ def evaluate(
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     require_extra("train", "eval")
     from trainer import evaluate as evaluation
-    from trainer import recipe as recipes
     from trainer.build import evaluate_model
     from trainer.checkpoint import check_out
 
-    folder = Path(run_or_model)
-    given = _evaluating(folder, recipe, options or (), attribution=attribution)
+    given = _evaluating(Path(run_or_model), recipe, options or (), attribution=attribution)
     if attribution:
         _attribution(run_or_model, recipe or DEFAULT, given)
         return
     if out is not None:
         check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
-    if (folder / "config.toml").is_file():
-        result = evaluate_model(recipes.load(folder, given), folder)
-    else:
-        chosen = recipes.load(recipe or DEFAULT, given)
-        model = replace(chosen.policy, model=run_or_model)
-        result = evaluate_model(replace(chosen, policy=model))
+    result = evaluate_model(*_evaluated(run_or_model, recipe or DEFAULT, given))
     page = console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
         page.print(f"saved in {out}")
     page.print(evaluation.table(result, before=other))
+
+
+def _evaluated(
+    run_or_model: str, recipe: str, options: Sequence[str]
+) -> tuple["Recipe", Path | None]:
+    """The recipe of a run and its folder, or that of a model."""
+    from trainer import recipe as recipes
+
+    if is_run(run_or_model):
+        run = Path(run_or_model)
+        return recipes.load(run, options), run
+    made = recipes.load(recipe, options)
+    return replace(made, policy=replace(made.policy, model=run_or_model)), None
 
 
 def _evaluating(
@@ -177,7 +173,7 @@ def _evaluating(
     from trainer import recipe as recipes
     from trainer.recipes import RecipeError
 
-    run = (folder / "config.toml").is_file()
+    run = is_run(folder)
     if run and recipe is not None:
         raise RecipeError(
             f"--recipe is for a model, and {folder} is a run, which has its own; leave it out"
@@ -195,23 +191,19 @@ def _evaluating(
 
 
 def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
-    from trainer import recipe as recipes
     from trainer.attribution import attribute_model, table
     from trainer.checkpoint import CheckpointError, Checkpoints
 
-    run = Path(run_or_model)
-    if (run / "config.toml").is_file():
-        chosen, steps = recipes.load(run, options), Checkpoints(run / "checkpoints").steps()
-        if not steps:
-            raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+    made, run = _evaluated(run_or_model, recipe, options)
+    if run is None:
+        found = {run_or_model: attribute_model(made)}
+    elif steps := Checkpoints(run / "checkpoints").steps():
         found = {
-            f"step {step}": attribute_model(chosen, run / "checkpoints" / f"step_{step}")
+            f"step {step}": attribute_model(made, run / "checkpoints" / f"step_{step}")
             for step in dict.fromkeys((steps[0], steps[-1]))
         }
     else:
-        chosen = recipes.load(recipe, options)
-        chosen = replace(chosen, policy=replace(chosen.policy, model=run_or_model))
-        found = {run_or_model: attribute_model(chosen)}
+        raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
     console().print(table(found))
 
 
@@ -248,11 +240,11 @@ def study(
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
-    chosen = methods or list(shipped.study(name))
+    labels = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
     check_out(out, folder=True)
-    runs.run(name, chosen, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
-    found = results.collect(chosen, seeds, out, level=level)
+    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
+    found = results.collect(labels, seeds, out, level=level)
     save(found, out, level=level, seeds=seeds, curve=curve)
     page = console()
     page.print(tables.table(found, level=level))
@@ -272,7 +264,7 @@ def _summary(folder: Path, page: Console) -> None:
     from trainer.evaluate import table
     from trainer.report.records import evaluations_of
 
-    found = evaluations_of(folder)
+    found, _ = evaluations_of(folder)
     if found:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")

@@ -5,27 +5,46 @@ from typing import Annotated
 
 import typer
 
+from trainer.cli.chosen import RecipeWords, chosen, is_run
 from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
+Measured = Annotated[
+    Path | None,
+    typer.Option(
+        help="A run folder, whose newest checkpoint is measured, or a checkpoint. By default the "
+        "recipe's model as it is, or the run itself where the recipe is a run folder.",
+        show_default=False,
+    ),
+]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="Value every state by rollouts alone, with fresh noise: for a world that draws at "
+        "random. Takes several times the rollouts.",
+    ),
+]
+Gradients = Annotated[
+    bool,
+    typer.Option(
+        "--gradients",
+        help="Also compare the noise of the methods' policy gradients. Takes a backward pass for "
+        "each turn; can be added to a finished measurement.",
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder, RUN/truth or runs/truth/RECIPE by default; a measurement in it goes on.",
+        show_default=False,
+    ),
+]
+
 
 def truth(
-    recipe: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
-            help="As for `train`: names listed by `agent-envs recipes`, a TOML file or a run "
-            "folder; then options to change.",
-        ),
-    ],
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="A run folder, whose newest checkpoint is measured, or a checkpoint. By default "
-            "the recipe's model as it is, or the run itself where the recipe is a run folder.",
-            show_default=False,
-        ),
-    ] = None,
+    recipe: RecipeWords,
+    policy: Measured = None,
     *,
     groups: Annotated[int, typer.Option(help="Tasks, each with sampling.rollouts rollouts.")] = 24,
     reliability: Annotated[
@@ -37,53 +56,28 @@ def truth(
     fresh: Annotated[
         int, typer.Option(help="Fresh rollouts of each task, which check V at the start.")
     ] = 8,
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            help="Value every state by rollouts alone, with fresh noise: for a world that draws "
-            "at random. Takes several times the rollouts.",
-        ),
-    ] = False,
-    gradients: Annotated[
-        bool,
-        typer.Option(
-            "--gradients",
-            help="Also compare the noise of the methods' policy gradients. Takes a backward pass "
-            "for each turn; can be added to a finished measurement.",
-        ),
-    ] = False,
+    plain: Plain = False,
+    gradients: Gradients = False,
     jobs: Annotated[
         int, typer.Option(min=0, help="Processes; 0 for one on each core. Results are the same.")
     ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder, RUN/truth or runs/truth/RECIPE by default; a measurement in it goes on.",
-            show_default=False,
-        ),
-    ] = None,
+    out: Folder = None,
 ) -> None:
     """Measure the true advantage of every turn, and rank the credit methods by it."""
     require_extra("train", "truth")
-    from trainer import recipe as recipes
-    from trainer import recipes as shipped
     from trainer.checkpoint import check_out
     from trainer.truth.run import Plan, measure, source_of
 
-    options = [word for word in recipe if "=" in word and not Path(word).exists()]
-    words = [word for word in recipe if word not in options]
-    own = next((Path(word) for word in words if (Path(word) / "config.toml").is_file()), None)
     plan = Plan(groups, reliability, most, fresh, plain, gradients)
-    chosen = recipes.load(own or shipped.compose(words), options)
-    weights = policy or own
+    given = chosen(recipe)
+    made, weights = given.load(), policy or given.run
     source = None if weights is None else source_of(weights)
-    run = policy if policy is not None and (policy / "config.toml").is_file() else own
-    folder = out or (run / "truth" if run else Path("runs/truth") / chosen.name)
+    run = _run(policy, given.run)
+    folder = out or (run / "truth" if run else Path("runs/truth") / made.name)
     check_out(folder, folder=True)
     page = console()
     try:
-        result = measure(chosen, folder, plan, source=source, jobs=jobs, console=page)
+        result = measure(made, folder, plan, source=source, jobs=jobs, console=page)
     except KeyboardInterrupt:
         page.print(f"stopped; the same command with --out {folder} goes on")
         raise typer.Exit(130) from None
@@ -94,3 +88,8 @@ def truth(
         from trainer.report import write
 
         page.print(f"report  {write(run)}", markup=False, highlight=False)
+
+
+def _run(policy: Path | None, own: Path | None) -> Path | None:
+    """The run whose policy is measured; a checkpoint alone has none."""
+    return policy if policy is not None and is_run(policy) else own

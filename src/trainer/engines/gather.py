@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agent_envs.vector import in_thread
+from trainer.completed import Completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -59,16 +60,15 @@ class Gather(Generic[_Asked, _Answer]):
         if not self._members or self._asked.keys() != self._members:
             return
         asked, self._asked = dict(sorted(self._asked.items())), {}
-        try:
-            answers = self._answer({member: request for member, (request, _) in asked.items()})
-        except Exception as error:  # noqa: BLE001 - raised in every member
-            for _, answered in asked.values():
-                if not answered.cancelled():
-                    answered.set_exception(error)
-            return
+        requests = {member: request for member, (request, _) in asked.items()}
+        answers = Completed.of(lambda: self._answer(requests))
         for member, (_, answered) in asked.items():
-            if not answered.cancelled():
-                answered.set_result(answers[member])
+            if answered.cancelled():
+                continue
+            if answers.error is None:
+                answered.set_result(answers.result()[member])
+            else:
+                answered.set_exception(answers.error)
 
 
 def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import require
+from trainer.completed import Completed
 from trainer.engines import EngineError
 from trainer.engines.request import WORKER, Answer, Request, parameters
 
@@ -87,19 +88,21 @@ class InProcess:
             if self._failed is not None:
                 tell(self._failed)
                 return
-            try:
-                params = self._params(**parameters(request), detokenize=False)
-                self._engine.add_request(name, {"prompt_token_ids": request.ids}, params)
-            except Exception as error:  # noqa: BLE001 - raised by whoever awaits
-                tell(error)
-            else:
+            added = Completed.of(lambda: self._add(name, request))
+            if added.error is None:
                 self._waiting[name] = tell
+            else:
+                tell(added.error)
 
         self._calls.put(add)
         output = (await done).outputs[0]
         ids = list(output.token_ids)
         logprobs = [at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)]
         return Answer(ids, logprobs)
+
+    def _add(self, name: str, request: Request) -> None:
+        params = self._params(**parameters(request), detokenize=False)
+        self._engine.add_request(name, {"prompt_token_ids": request.ids}, params)
 
     def take(self, policy: Policy, version: int) -> None:
         """Load the policy's weights and forget what the old ones encoded."""
@@ -120,20 +123,14 @@ class InProcess:
 
     def _call(self, call: Callable[[], None]) -> None:
         """Run a call in the engine's thread."""
-        done: Future[None] = Future()
+        done: Future[Completed[None]] = Future()
 
         def work() -> None:
-            if self._failed is not None:
-                done.set_exception(self._failed)
-                return
-            try:
-                call()
-                done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - raised below
-                done.set_exception(error)
+            failed = self._failed
+            done.set_result(Completed.of(call) if failed is None else Completed(error=failed))
 
         self._calls.put(work)
-        done.result()
+        done.result().result()
 
     def _drive(self) -> None:
         """Add requests and step while there are any; ends at None."""
@@ -142,12 +139,11 @@ class InProcess:
                 if (call := self._calls.get()) is None:
                     return
                 call()
-            try:
-                outputs = self._engine.step()
-            except Exception as error:  # noqa: BLE001 - raised by whoever awaits
-                self._fail(error)
+            stepped = Completed.of(self._engine.step)
+            if stepped.error is not None:
+                self._fail(stepped.error)
                 return
-            for output in outputs:
+            for output in stepped.result():
                 if output.finished:
                     self._waiting.pop(output.request_id)(output)
 

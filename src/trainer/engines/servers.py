@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count, cycle
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -124,11 +124,10 @@ class Servers:
 
         self.sent = parallel.first(write)
         self._renew()
-        try:
+        with ExitStack() as failing:
+            failing.callback(self.close)
             parallel.first(lambda: self._do(self._taken()))
-        except Exception:
-            self.close()
-            raise
+            failing.pop_all()
 
     def close(self) -> None:
         """Delete the weights on their way."""

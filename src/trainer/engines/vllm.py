@@ -8,6 +8,7 @@ training does.
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,13 +66,12 @@ class VLLMEngine:
             self._backend = Servers(options, folder / "weights")
         else:
             self._backend = InProcess(policy, options)
-        try:
+        with ExitStack() as failing:
+            failing.callback(self.close)
             if options.urls:
                 self._prove()
             self.sync(policy, version)
-        except BaseException:
-            self.close()
-            raise
+            failing.pop_all()
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
         """Start a conversation for each seed; see `trainer.engines.Engine.open`."""

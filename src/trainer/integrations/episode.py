@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -30,6 +31,7 @@ from trainer.environments import (
     make_env,
 )
 from trainer.options import explained
+from trainer.raised import guarded
 from trainer.recipes import RecipeError
 from trainer.vision import Picture
 
@@ -85,11 +87,23 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
 
 
 async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
-    """The result of a call; if the environment waits for a server, made in a thread.
+    """The result of a guarded call; if the environment waits for a server, made in a thread.
 
     The thread does not hold up an exit.
     """
-    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
+    if not waits(env):
+        return guarded(call)
+
+    def outcome() -> _Made | Exception:  # asyncio exchanges some errors for others of its own
+        try:
+            return guarded(call)
+        except Exception as error:  # noqa: BLE001 - raised below
+            return error
+
+    found = await asyncio.wrap_future(in_thread(outcome))
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def drawn(size: int, count: int, rng: np.random.Generator) -> list[int]:
@@ -224,6 +238,18 @@ class TextEpisode:
         copied.records = [*self.records]
         return copied
 
+    def check_text(self) -> None:
+        """Check that the model reads only text next.
+
+        Raises:
+            ValueError: It has images.
+        """
+        if self.images:
+            raise ValueError(
+                f"the environment of {self.task_id!r} shows images, and this adapter plays text; "
+                "use the environment's text observation, or agent-envs train"
+            )
+
     def _check_running(self) -> None:
         if self.done:
             raise ResetNeeded(f"the episode of {self.task_id!r} has ended; start another one")
@@ -266,7 +292,7 @@ class Episodes:
         self,
         env: str,
         *,
-        context: str = "history",
+        context: Literal["history", "turn"] = "history",
         template: str = "",
         history: int = 2,
         **options: Any,
@@ -278,7 +304,7 @@ class Episodes:
         }
         try:
             self.env = Env(id=env, **ours, options=options)
-            self.prompt = PromptOptions(context=context, template=template, history=history)  # type: ignore[arg-type]
+            self.prompt = PromptOptions(context=context, template=template, history=history)
         except ValidationError as error:
             raise RecipeError(f"the options of {env!r:.200}: {explained(error)}") from error
         self._idle = deque([self._made()])
@@ -295,7 +321,8 @@ class Episodes:
         """The tasks of the split."""
         env = self._taken()
         self._idle.append(env)
-        panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
+        inner: Any = env.unwrapped
+        panel: Panel = inner.panel
         return panel
 
     @property
@@ -337,12 +364,11 @@ class Episodes:
         """
         env = self._taken()
         named = {"task_id": task} if isinstance(task, str) else {"task": task}
-        try:
+        with ExitStack() as failing:
+            failing.callback(self._idle.append, env)
             opened = env.reset(seed=seed, options=named if task is not None else None)
             episode = TextEpisode(env, opened, context=self.prompt.context)
-        except Exception:
-            self._idle.append(env)
-            raise
+            failing.pop_all()
         self._lent[id(episode)] = episode
         return episode
 

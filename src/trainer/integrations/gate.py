@@ -12,6 +12,7 @@ import hmac
 import json
 import logging
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_envs.panels import nearest
@@ -75,6 +76,10 @@ class Limits:
         for name, value in vars(self).items():
             if not 0 < value < _LARGEST:
                 raise ValueError(f"the limit {name} must be positive, got {value}")
+
+
+LIMITS = Limits()
+"""Those of a server that is given none."""
 
 
 class Refused(Exception):
@@ -295,6 +300,21 @@ def check(text: str | None, limit: int) -> None:
     """
     if text is None:
         raise Refused("messages are JSON text, got a binary one", "INVALID_JSON")
+    kind, data = _read(text, limit)
+    known = FIELDS[kind]
+    _check_names(f"the data of {kind}", data, known)
+    for name, value in data.items():
+        if value is not None or kind != "reset":
+            _check_value(name, value, known[name])
+    if kind == "step" and ("reply" in data) == data.get("stop", False):
+        raise Refused(
+            'a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}, or '
+            '"stop": true alone'
+        )
+
+
+def _read(text: str, limit: int) -> tuple[str, dict[str, Any]]:
+    """The type of a message and its data, of which only the form is checked."""
     if len(text) > limit or len(text.encode()) > limit:
         raise Refused(
             f"a message has at most {limit} bytes, got more; shorten the reply, or start the "
@@ -310,20 +330,11 @@ def check(text: str | None, limit: int) -> None:
             f"a message is an object whose type is one of {', '.join(FIELDS)}, got {message!r:.60}",
             "UNKNOWN_TYPE",
         )
-    known = FIELDS[kind]
-    _check_names(f"a {kind} message", message, ("type", "data") if known else ("type",))
+    _check_names(f"a {kind} message", message, ("type", "data") if FIELDS[kind] else ("type",))
     data = message.get("data", {})
     if not isinstance(data, dict):
         raise Refused(f"the data of a message is an object, got {data!r:.60}")
-    _check_names(f"the data of {kind}", data, known)
-    for name, value in data.items():
-        if value is not None or kind != "reset":
-            _check_value(name, value, known[name])
-    if kind == "step" and ("reply" in data) == data.get("stop", False):
-        raise Refused(
-            'a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}, or '
-            '"stop": true alone'
-        )
+    return kind, data
 
 
 def _check_names(what: str, given: dict[str, Any], known: Any) -> None:
@@ -356,7 +367,7 @@ def _refuse_constant(name: str) -> NoReturn:
 async def _answer(send: Send, status: int, content: Any) -> None:
     body = json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == 401:  # noqa: PLR2004
+    if status == HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

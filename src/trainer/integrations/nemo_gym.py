@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 import credit
 from credit.records import rows_of
 from trainer.integrations import check_version
@@ -85,10 +87,11 @@ class AgentEnvsServer(GymnasiumServer):
         self.session_state[session_id], self._used[session_id] = episode, now
         return episode.message, {"task_id": episode.task_id}
 
+    @override
     async def step(
         self,
         action: NeMoGymResponse,
-        metadata: Mapping[str, Any],  # noqa: ARG002 - the signature of NeMo Gym
+        metadata: Mapping[str, Any],
         session_id: str | None = None,
     ) -> Stepped:
         """Play the text of a response."""

@@ -7,30 +7,25 @@ checks of callers and messages, `trainer.integrations.serving` runs the server.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-import struct
-import zlib
-from base64 import b64encode
-from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from queue import SimpleQueue
 from secrets import token_urlsafe
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
+from typing_extensions import override
 
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from trainer.integrations import check_version
+from trainer.integrations.call_thread import CallThread
 from trainer.integrations.episode import Episodes, TextEpisode
-from trainer.integrations.gate import Gate, Limits
+from trainer.integrations.gate import LIMITS, Gate, Limits
 from trainer.options import explained
 
 check_version("openenv", "0.10")
@@ -52,9 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agent_envs.panels import Panel
-    from trainer.vision import Picture
 
-_Call = tuple[Callable[[], "Told"], Future["Told"]]
 _log = logging.getLogger(__name__)
 
 
@@ -164,17 +157,18 @@ class Session(Environment[Reply, Told, Episode]):
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
         self._closing = False
-        self._calls: SimpleQueue[_Call | None] | None = None
+        self._thread = CallThread("session")
 
     async def reset_async(
         self, seed: int | None = None, episode_id: str | None = None, **task: Any
     ) -> Told:
         """`reset` in the session's thread."""
-        return await self._threaded(partial(self.reset, seed, episode_id, **task))
+        return await self._thread.result(partial(self.reset, seed, episode_id, **task))
 
-    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+    @override
+    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """`step` in the session's thread."""
-        return await self._threaded(partial(self.step, action))
+        return await self._thread.result(partial(self.step, action))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -199,22 +193,23 @@ class Session(Environment[Reply, Told, Episode]):
         else:
             split = split or next(iter(self.served.panels))
             copied, task = None, self._task(split, index, task_id)
-        with self._held():
+        with self.held():
             self._release()
             self.split, self.episode_id = split, episode_id or ""
             with self._reported("reset"):
                 self.episode = copied or self._source(split).start(task=task, seed=seed)
-                told = self._told(None)
+                told = self._told(self.episode, None)
             self.served.sessions[self.id] = self
             return told
 
-    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:  # noqa: ARG002
+    @override
+    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """Take a turn with a model's reply, or end the episode as truncated.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode runs.
         """
-        with self._held():
+        with self.held():
             if self.episode is None:
                 raise ResetNeeded(
                     "no episode runs in this session: reset first; a new connection is a new "
@@ -226,11 +221,11 @@ class Session(Environment[Reply, Told, Episode]):
                 )
             if action.stop:
                 self.episode.stop()
-                return self._told(0.0)  # the last turn was paid when it was taken
+                return self._told(self.episode, 0.0)  # the last turn was paid when it was taken
             with self._reported("step"):
                 self.episode.step(action.reply)
                 record = self.episode.records[-1]
-                return self._told(record.reward + (record.outcome or 0.0))
+                return self._told(self.episode, record.reward + (record.outcome or 0.0))
 
     @property
     def state(self) -> Episode:
@@ -255,8 +250,7 @@ class Session(Environment[Reply, Told, Episode]):
         While a step runs, they are closed when it ends.
         """
         self._closing = True
-        if self._calls is not None:
-            self._calls.put(None)
+        self._thread.close()
         self._close_free()
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -318,7 +312,7 @@ class Session(Environment[Reply, Told, Episode]):
                 f"no session {fork!r:.60} has an episode; give the id that its observations have, "
                 "and fork before it is closed"
             )
-        with source._held():  # noqa: SLF001
+        with source.held():
             if source.episode is None:
                 raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
@@ -329,18 +323,8 @@ class Session(Environment[Reply, Told, Episode]):
     def _source(self, split: str) -> Episodes:
         return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
 
-    async def _threaded(self, call: Callable[[], Told]) -> Told:
-        """The result of a call in the session's thread, which does not hold up an exit."""
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            Thread(target=_work, args=(self._calls,), name="session", daemon=True).start()
-        result: Future[Told] = Future()
-        result.set_running_or_notify_cancel()
-        self._calls.put((call, result))
-        return await asyncio.wrap_future(result)
-
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         """Use the episode alone."""
         try:
             with self._lock:
@@ -380,13 +364,11 @@ class Session(Environment[Reply, Told, Episode]):
             self._episodes[self.split].release(self.episode)
             self.episode = None
 
-    def _told(self, reward: float | None) -> Told:
-        played = self.episode
-        assert played is not None  # noqa: S101  for the type checker
+    def _told(self, played: TextEpisode, reward: float | None) -> Told:
         return Told(
             session=self.id,
             text=played.message,
-            images=[_url(picture) for picture in played.images],
+            images=[picture.url for picture in played.images],
             turn=len(played.records),
             record=played.records[-1].to_dict() if played.records else None,
             reward=reward,
@@ -398,7 +380,7 @@ def make_app(
     env: str,
     *,
     splits: Sequence[str] = ("train",),
-    limits: Limits = Limits(),  # noqa: B008  frozen
+    limits: Limits = LIMITS,
     token: str = "",
     **options: Any,
 ) -> Gate:
@@ -442,32 +424,10 @@ def _line(error: Exception) -> str:
     return encodable(" ".join(said.split()))
 
 
-def _work(calls: SimpleQueue[_Call | None]) -> None:
-    """Make calls one after another, until there is None."""
-    while (given := calls.get()) is not None:
-        call, result = given
-        try:
-            result.set_result(call())
-        except BaseException as error:  # noqa: BLE001  raised where the result is awaited
-            result.set_exception(error)
-
-
-async def _invalid(_: Any, error: Exception) -> Response:
+async def _invalid(_: Any, error: RequestValidationError) -> Response:
     """Answer a request of a page whose fields do not fit: one line that names them."""
     problems = [
         f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"
-        for one in error.errors()  # type: ignore[attr-defined]
+        for one in error.errors()
     ]
     return JSONResponse({"detail": "; ".join(problems)}, 422)
-
-
-def _url(picture: Picture) -> str:
-    """A picture as PNG in a data URL."""
-    rows = b"".join(b"\0" + row.tobytes() for row in picture.array)
-    size = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    image = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
-    return f"data:image/png;base64,{b64encode(image).decode()}"

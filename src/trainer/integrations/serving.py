@@ -20,12 +20,12 @@ from agent_envs.retrieval.server import address_of, listen
 from trainer.integrations.gate import WHOLE
 
 if TYPE_CHECKING:
-    from asyncio import TimerHandle, Transport
+    from asyncio import TimerHandle
     from collections.abc import Callable, Iterator
 
     from trainer.integrations.gate import Gate
 
-TOKEN = "AGENT_ENVS_TOKEN"  # noqa: S105  a name
+VARIABLE = "AGENT_ENVS_TOKEN"
 """Environment variable of the command's token."""
 HEAD = 30.0
 """Seconds in which the head of a request must arrive, else its connection is closed."""
@@ -101,8 +101,8 @@ def check_host(host: str, *, protected: bool) -> None:
         raise OSError(f"no host {host!r:.100} to listen on: {error}; give an address") from error
     if not protected and not all(ip_address(entry[4][0]).is_loopback for entry in found):
         raise ValueError(
-            f"host {host!r} lets other machines connect, so set a token in ${TOKEN}, or listen on "
-            "127.0.0.1; --public serves without a token"
+            f"host {host!r} lets other machines connect, so set a token in ${VARIABLE}, or listen "
+            "on 127.0.0.1; --public serves without a token"
         )
 
 
@@ -148,7 +148,7 @@ class _Http(H11Protocol):
 
     _late: TimerHandle | None = None
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._expect()
 

@@ -246,12 +246,14 @@ class TurnCredit:
 
     def convert_to_training_input(self, generator_output: Any, uids: list[str]) -> Any:
         """Keep the advantages of the responses that become the batch."""
+        inherited: Any = super()
         self._advantages = token_advantages(self.estimator, generator_output, uids, rng=self.rng)
-        return super().convert_to_training_input(generator_output, uids)  # type: ignore[misc]
+        return inherited.convert_to_training_input(generator_output, uids)
 
     def compute_advantages_and_returns(self, data: Any) -> Any:
         """Put them in place of SkyRL's: responses end at the right, rows of padding get 0."""
-        data = super().compute_advantages_and_returns(data)  # type: ignore[misc]
+        inherited: Any = super()
+        data = inherited.compute_advantages_and_returns(data)
         advantages = data["advantages"].new_zeros(data["advantages"].shape)
         for row, values in zip(advantages, self._advantages, strict=False):
             row[len(row) - len(values) :] = row.new_tensor(values)

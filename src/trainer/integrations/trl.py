@@ -177,7 +177,7 @@ class _Played:
 
     def __init__(self, episode: TextEpisode, chat: Chat, room: tuple[int, int]) -> None:
         self.episode, self.chat, self.room = episode, chat, room
-        self._check_text()
+        episode.check_text()
         self.prompt_ids = list(chat.opening(episode.message))
         self.completion_ids: list[int] = []
         self.mask: list[int] = []
@@ -202,7 +202,7 @@ class _Played:
         self._append(reply, 1, logprobs)
         self.spans.append((start, len(self.completion_ids)))
         message, done = self.episode.step(self.chat.text(reply))
-        self._check_text()
+        self.episode.check_text()
         if done:
             return
         after = self.chat.after(reply, message)
@@ -223,13 +223,6 @@ class _Played:
         completion = len(self.completion_ids) + more
         whole, after_prompt = self.room
         return len(self.prompt_ids) + completion <= whole and completion <= after_prompt
-
-    def _check_text(self) -> None:
-        if self.episode.images:
-            raise ValueError(
-                f"the environment of {self.episode.task_id!r} shows images, and this adapter plays "
-                "text; use the environment's text observation, or agent-envs train"
-            )
 
 
 def _task(prompt: Any) -> dict[str, Any]:
@@ -312,7 +305,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         if isinstance(credit, str):
             credit = estimators.make(credit, **(credit_options or {}))
         elif credit_options:
-            raise ValueError("credit_options are for a method given by name; got an estimator")
+            raise ValueError(f"credit_options are for a method given by name; got {method}")
         if rollout_func is None:
             raise ValueError("turn-level credit needs the turns; pass rollout_func=Rollout(...)")
         if args is not None and args.mask_truncated_completions:

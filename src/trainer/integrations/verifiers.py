@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 import credit
 from credit.records import rows_of
 from trainer.integrations import check_version
@@ -85,14 +87,15 @@ class ChatHarness(vf.Harness[vf.HarnessConfig]):
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
 
-    async def launch(  # noqa: PLR0917 - the signature of verifiers
+    @override
+    async def launch(
         self,
         ctx: vf.ModelContext,
-        trace: vf.Trace,  # noqa: ARG002
-        runtime: vf.Runtime,  # noqa: ARG002
+        trace: vf.Trace,
+        runtime: vf.Runtime,
         endpoint: str,
         secret: str,
-        mcp_urls: dict[str, str],  # noqa: ARG002
+        mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
         """Send the conversation to the endpoint of verifiers, which records it in the trace."""

@@ -92,7 +92,7 @@ def write_tasks(
     table: list[dict[str, Any]] = []
     for index, task in enumerate(episodes.tasks(count, seed=seed)):
         episode = episodes.start(**task)
-        _check_text(episode)
+        episode.check_text()
         table.append(
             {
                 "data_source": env,
@@ -118,14 +118,6 @@ def write_tasks(
 def _episodes(arguments: str) -> Episodes:
     """Episodes of a data set; one for all loops of this process."""
     return Episodes(**json.loads(arguments))
-
-
-def _check_text(episode: TextEpisode) -> None:
-    if episode.images:
-        raise ValueError(
-            f"the environment of {episode.task_id!r} shows images, and this adapter plays text; "
-            "use the environment's text observation, or agent-envs train"
-        )
 
 
 @register(AGENT)
@@ -194,7 +186,7 @@ class EpisodeLoop(AgentLoopBase):
         messages = [*before, {"role": "user", "content": episode.message}]
         tokens = _Tokens(await self.ct_build_initial_tokens(messages))
         while True:
-            _check_text(episode)
+            episode.check_text()
             reply = await self._reply(tokens, sample)
             with simple_timer("tool_calls", tokens.metrics):
                 message, done = await episode.astep(reply)
@@ -320,7 +312,6 @@ def assign(
 def _register_estimator(name: str) -> None:
     """Register a credit method as verl's advantage estimator `credit_NAME`."""
 
-    @register_adv_est(PREFIX + name)  # type: ignore[untyped-decorator]
     def estimate(
         token_level_rewards: Tensor,
         response_mask: Tensor,
@@ -342,6 +333,8 @@ def _register_estimator(name: str) -> None:
             assigned = _from_rewards(method, token_level_rewards, response_mask, index)
         assigned = assigned * response_mask  # verl's rollout correction leaves tokens out
         return assigned, assigned
+
+    register_adv_est(PREFIX + name)(estimate)
 
 
 def _from_rewards(method: credit.Estimator, rewards: Tensor, mask: Tensor, uid: Any) -> Tensor:

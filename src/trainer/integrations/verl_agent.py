@@ -72,6 +72,8 @@ class EpisodeManager(EnvironmentManagerBase):
         ValueError: Another context, or more tasks than the split has without a seed.
     """
 
+    envs: Episodes
+
     def __init__(
         self,
         episodes: Episodes,
@@ -102,11 +104,9 @@ class EpisodeManager(EnvironmentManagerBase):
             kwargs: The rows' `env_kwargs`, as `Episodes.tasks` makes them; None draws tasks.
         """
         self._release()
-        if kwargs is None:
-            tasks = [task for task in self._tasks() for _ in range(self.group_size)]
-        else:
-            tasks = list(kwargs)  # type: ignore[arg-type]
-        for task in tasks:
+        drawn = self._tasks() if kwargs is None else []
+        repeated = [task for task in drawn for _ in range(self.group_size)]
+        for task in repeated if kwargs is None else kwargs:
             self._played.append(self.envs.start(**task))
         return self._observations(), [self._info(one) for one in self._played]
 
@@ -152,14 +152,16 @@ class EpisodeManager(EnvironmentManagerBase):
 
     def _tasks(self) -> list[dict[str, Any]]:
         if self._rng is None:
-            return self.envs.tasks()[: self.groups]  # type: ignore[no-any-return]
-        return self.envs.tasks(self.groups, seed=int(self._rng.integers(2**31)))  # type: ignore[no-any-return]
+            return self.envs.tasks()[: self.groups]
+        return self.envs.tasks(self.groups, seed=int(self._rng.integers(2**31)))
 
     def _observations(self) -> dict[str, Any]:
         """What the model reads next: text, images and anchors of all episodes."""
         shown = [episode.images for episode in self._played]
         if any(len(images) > 1 for images in shown):
-            raise ValueError("verl-agent shows one image a turn; choose history=1")
+            raise ValueError(
+                f"verl-agent shows one image a turn, got {max(map(len, shown))}; choose history=1"
+            )
         return {
             "text": [episode.message for episode in self._played],
             "image": [images[0].array for images in shown] if all(shown) else None,

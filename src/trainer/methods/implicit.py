@@ -93,7 +93,10 @@ class WithPRM(Method):
                 "iStar to twice that of the policy"
             )
         if options.play and parallel.size() > 1:
-            raise RecipeError("prm.play works with one process; set prm.play=0")
+            raise RecipeError(
+                f"prm.play={options.play} works with one process, but torchrun started "
+                f"{parallel.size()}; set prm.play=0"
+            )
         self.options, self.update, self.temperature = options, update, temperature
         self.estimator: credit.IStar | credit.Prime = estimator
         self.start: dict[str, Tensor] = {}
@@ -231,7 +234,8 @@ class WithPRM(Method):
         )
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        assert batch.advantage is not None  # noqa: S101 - rows come from `credited`
+        if batch.advantage is None:
+            raise ValueError("rows without advantages; see trainer.batch.credited")
         return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
 
     def save(self, folder: Path) -> None:

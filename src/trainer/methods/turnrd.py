@@ -158,7 +158,7 @@ class WithTurnRD(Method):
                 "Nothing is lost; continue with --resume"
             )
         if done.stderr.strip():
-            print(done.stderr.strip(), file=sys.stderr)  # noqa: T201 - its warnings
+            sys.stderr.write(f"{done.stderr.strip()}\n")  # its warnings
 
 
 @torch.no_grad()

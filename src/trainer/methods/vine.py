@@ -60,7 +60,10 @@ class WithVine(Method):
         except TypeError as error:
             raise RecipeError(f"credit.options of vine are turns: {error}") from error
         if parallel.size() > 1:
-            raise RecipeError("credit.name='vine' works with one process; start without torchrun")
+            raise RecipeError(
+                f"credit.name='vine' works with one process, but torchrun started "
+                f"{parallel.size()}; start without torchrun"
+            )
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages of the rollouts of a step."""

@@ -27,6 +27,7 @@ AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
 STUDY = "study"
+_SECTIONS = 2  # depth of sections, e.g. [policy.lora]; a deeper empty table is a value
 Key: TypeAlias = tuple[str, ...]
 
 
@@ -239,7 +240,7 @@ def _flat(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting
 
     for key in table:  # a table whose parts lie apart in the file has no `item`
         item = table.item(key) if hasattr(table, "item") else tomlkit.item(table[key])
-        if isinstance(item, dict) and (item or len(above) < 2):  # noqa: PLR2004 - a section
+        if isinstance(item, dict) and (item or len(above) < _SECTIONS):
             yield from _flat(item, file, (*above, key))
         else:
             yield (*above, key), Setting(item.unwrap(), file, item.trivia.comment.lstrip("# "))

@@ -86,7 +86,7 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
 
     options, recipe = records.read_config(folder)
     lines = metrics.read(folder / "metrics.jsonl")
-    evaluations, damaged = records.read_evaluations(folder)
+    evaluations, damaged = records.evaluations_of(folder)
     truth, wrong = records.read_truth(folder / "truth")
     damaged += wrong
     failures, wrong = records.read_failures(folder / "failures")
@@ -160,9 +160,8 @@ def _failed(line: dict[str, Any]) -> int:
 
 def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
     """What the page shows of the last and the first recorded step; what is damaged."""
-    paths = records.numbered(folder, ".parquet")
+    paths, damaged = records.numbered(folder, ".parquet")
     shown: dict[str, Any] = {"groups": [], "samples": [], "turns": []}
-    damaged: list[str] = []
     before: set[Path] = set()
     for order, wanted in ((paths[::-1], (True, False)), (paths, (False,))):
         path, played, credit, wrong = records.read_episodes(order)

@@ -77,7 +77,7 @@ class Curve:
 
 
 def parts(lines: Sequence[dict[str, Any]]) -> dict[str, tuple[list[Curve], list[str]]]:
-    """For each part of the page its curves, and in words the values that never changed."""
+    """For each part of the page its curves, and in words the values that have not changed yet."""
     learning = [line for line in lines if line.get("stage") == "rl"]
     found = {}
     for part, known in PARTS.items():
@@ -88,7 +88,7 @@ def parts(lines: Sequence[dict[str, Any]]) -> dict[str, tuple[list[Curve], list[
                 shown = _form(key)
                 drawn = _curve(points, shown, title, share=key in _SHARES)
                 curves.append(Curve(title, shown(points[-1][1]), drawn))
-            elif len(points) > 1:
+            elif points:
                 constant.append(f"{title}: {_form(key)(points[0][1])}")
         found[part] = curves, constant
     warm = _points([line for line in lines if line.get("stage") == "sft"], "loss")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import tomllib
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from agent_envs.imports import message_of
 from trainer import episodes as recorded
 from trainer import evaluate, metrics
+from trainer.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +26,21 @@ if TYPE_CHECKING:
     from trainer.evaluate import Evaluation
 
 _Read = TypeVar("_Read")
+_STEP = re.compile("[0-9]{1,15}")
 _NEEDED = (
     *("name", "about", "env.id", "policy.model", "credit.name", "run.seed", "run.steps"),
     *("sft.steps", "sampling.decode"),
 )
 """Options that every version's `config.toml` has."""
-_FAILURE = ("step", "part", "task_id", "turn", "error", "traceback")
+_FAILURE = {
+    "step": int, "part": str, "task_id": str, "turn": int, "error": str, "traceback": str,
+}  # fmt: skip
+_ABOUT = {"turns": int, "groups": int, "reliability": float, "policy": str}
+_UNREADABLE = (
+    *(OSError, ValueError, TypeError, LookupError, EOFError, RecursionError, ArithmeticError),
+    MemoryError,
+)
+"""What reading a damaged file, or one of another program, may raise."""
 
 
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -44,11 +58,15 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     try:
         text = config.read_text(encoding="utf-8")
         tree = tomllib.loads(text)
-    except ValueError as error:  # not UTF-8, or not TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
         raise ValueError(f"{config} is damaged: {error}; restore it") from error
     options = flat(tree)
     if lacks := [key for key in _NEEDED if key not in options]:
         raise ValueError(f"{config} is incomplete: it lacks {', '.join(lacks[:3])}; restore it")
+    for key in _NEEDED:
+        kind = int if key.endswith(("steps", "seed")) else str
+        if type(options[key]) is not kind:
+            raise ValueError(f"{config} is damaged: {key}={options[key]!r:.60}; restore it")
     return text, tree
 
 
@@ -75,27 +93,50 @@ def readable(
     for path in paths:
         try:
             found.append((path, read(path)))
-        except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError) as error:
-            said = " ".join(str(error).split())
+        except _UNREADABLE as error:
+            of_system = isinstance(error, OSError) and error.strerror
+            said = of_system or message_of(error) or type(error).__name__
             damaged.append(said if str(path) in said else f"{path} cannot be read ({said})")
     return found, damaged
 
 
-def numbered(folder: Path, ending: str) -> list[Path]:
-    """The files `step_N` of a folder, by increasing step."""
-    found = [path for path in folder.glob(f"step_*{ending}") if path.stem[5:].isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem[5:]))
+def listed(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
+    """The paths of a folder with such names, in order; why it cannot be listed."""
+
+    def names(place: Path) -> list[Path]:
+        return sorted(path for path in place.iterdir() if fnmatchcase(path.name, pattern))
+
+    exists = os.path.lexists(folder)
+    found, damaged = readable([folder] if exists else [], names)
+    return (found[0][1] if found else []), damaged
+
+
+def numbered(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
+    """The files `step_N` of a folder, by increasing step; why it cannot be listed."""
+    paths, damaged = listed(folder, f"step_*{ending}")
+    steps = {path: path.stem[5:] for path in paths}
+    numbers = {path: int(step) for path, step in steps.items() if _STEP.fullmatch(step)}
+    return sorted(numbers, key=numbers.__getitem__), damaged
 
 
 def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
     """(step, evaluation) of a run folder by increasing step, and which files are damaged."""
-    found, damaged = readable(numbered(folder / "eval", ".json"), evaluate.load)
-    return [(int(path.stem[5:]), one) for path, one in found], damaged
+    paths, hidden = numbered(folder / "eval", ".json")
+    found, damaged = readable(paths, evaluate.load)
+    return [(int(path.stem[5:]), one) for path, one in found], hidden + damaged
 
 
-def evaluations_of(folder: Path) -> list[tuple[int, Evaluation]]:
-    """(step, evaluation) of a run folder by increasing step; damaged files are left out."""
-    return read_evaluations(folder)[0]
+def evaluations_of(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
+    """(step, evaluation) of the panel of the last one, and which files are damaged or of others."""
+    found, damaged = read_evaluations(folder)
+    kept = [
+        (step, one)
+        for step, one in found
+        if (one.panel_hash, one.task_ids) == (found[-1][1].panel_hash, found[-1][1].task_ids)
+    ]
+    for step in dict(found).keys() - dict(kept).keys():
+        damaged.append(f"{folder / 'eval' / f'step_{step}.json'} has another panel than the last")
+    return kept, damaged
 
 
 def read_episodes(
@@ -106,6 +147,8 @@ def read_episodes(
     for path in paths:
         found, wrong = readable([path], recorded.read)
         damaged += wrong
+        if found and not found[0][1]:
+            damaged.append(f"{path} has no episodes")
         if found and (played := found[0][1]):
             credit, wrong = _credit(path, sum(len(episode.steps) for episode in played))
             return path, played, credit, damaged + wrong
@@ -122,15 +165,15 @@ def _credit(path: Path, turns: int) -> tuple[NDArray[np.float64] | None, list[st
             raise ValueError(f"it needs {turns} finite numbers, one for each turn of {path.name}")
         return credit
 
-    found, damaged = readable([saved] if saved.is_file() else [], read)
+    found, damaged = readable([saved] if os.path.lexists(saved) else [], read)
     return (found[0][1] if found else None), damaged
 
 
 def read_truth(folder: Path) -> tuple[dict[str, Any] | None, list[str]]:
     """What `agent-envs truth` found of the run's policy, None before; what is damaged."""
-    ranking = folder / "ranking.txt"
-    found, damaged = readable([ranking] if ranking.is_file() else [], _truth)
-    return (found[0][1] if found else None), damaged
+    ranking, hidden = listed(folder, "ranking.txt")
+    found, damaged = readable(ranking, _truth)
+    return (found[0][1] if found else None), hidden + damaged
 
 
 def _truth(ranking: Path) -> dict[str, Any]:
@@ -140,8 +183,9 @@ def _truth(ranking: Path) -> dict[str, Any]:
         name: ranking.with_name(f"{name}.svg").read_text(encoding="utf-8")
         for name in ("ranking", "episode")
     }
+    about = json.loads(ranking.with_name("truth.json").read_text(encoding="utf-8"))
     return {
-        "about": json.loads(ranking.with_name("truth.json").read_text(encoding="utf-8")),
+        "about": _typed(about, _ABOUT),
         "table": ranking.read_text(encoding="utf-8"),
         **{name: Markup(text[text.index("<svg") :]) for name, text in drawn.items()},  # noqa: S704
     }
@@ -151,19 +195,33 @@ def read_failures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The failures of environments by increasing step, and which files are damaged."""
 
     def read(path: Path) -> dict[str, Any]:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-        return {name: tree[name] for name in _FAILURE} | {"step": int(tree["step"])}
+        return _typed(json.loads(path.read_text(encoding="utf-8")), _FAILURE)
 
-    found, damaged = readable(sorted(folder.glob("*.json")), read)
-    return sorted((one for _, one in found), key=lambda one: one["step"]), damaged
+    paths, hidden = listed(folder, "*.json")
+    found, damaged = readable(paths, read)
+    return sorted((one for _, one in found), key=lambda one: one["step"]), hidden + damaged
+
+
+def _typed(tree: Any, kinds: dict[str, type]) -> dict[str, Any]:
+    """The values of an object that have these types.
+
+    Raises:
+        ValueError: One is missing or has another type, or a number is not finite.
+    """
+    for name, kind in kinds.items():
+        value = tree.get(name) if isinstance(tree, dict) else None
+        fits = is_number(value) if kind is float else type(value) is kind
+        if not fits:
+            raise ValueError(f"{name} must be {kind.__name__}, got {value!r:.60}")
+    return {name: tree[name] for name in kinds}
 
 
 def read_warnings(path: Path) -> tuple[list[tuple[int, str]], list[str]]:
     """(step, text) of each warning of a run, and what is damaged."""
 
     def check(line: dict[str, Any]) -> None:
-        if not isinstance(line.get("step"), int) or not isinstance(line.get("text"), str):
-            raise ValueError(f"it needs a step and a text, got {line!r:.60}")  # noqa: TRY004
+        if type(line.get("step")) is not int or not isinstance(line.get("text"), str):
+            raise ValueError(f"it needs a step and a text, got {line!r:.60}")
 
     found, damaged = readable([path], lambda file: metrics.read(file, check))
     return [(line["step"], line["text"]) for _, lines in found for line in lines], damaged

@@ -26,7 +26,7 @@ from trainer.drawing import (
 )
 from trainer.report.curves import PARTS
 from trainer.study.results import BASELINE, SMOOTH
-from trainer.study.runs import check_curve, read_log
+from trainer.study.runs import StudyError, check_curve, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _COLUMNS = 6.4, 4
 _SIGNIFICANT = 0.05
+_THOUSAND = 1000
 Curves = dict[str, tuple["NDArray[np.float64]", "NDArray[np.float64]"]]
 """Method -> rollouts [L], and a value as means of 5 steps of each seed [S, L]."""
 
@@ -101,11 +102,11 @@ def _dots(part: SubFigure, ranked: Sequence[Result]) -> None:
     values.tick_params(length=0)
     values.spines["right"].set_visible(False)
     _title(part, "Held-out success, 95% interval")
-    axes.set_xlabel(
+    compared = (
         f"○ and dashed line: {BASELINE}. Green: above it, purple: below it "
-        f"(p < {_SIGNIFICANT}, not corrected).\nOrange: before training.",
-        fontsize=8.5,
+        f"(p < {_SIGNIFICANT}, not corrected).\n"
     )
+    axes.set_xlabel(f"{compared if base is not None else ''}Orange: before training.", fontsize=8.5)
 
 
 def _colour(result: Result) -> str:
@@ -142,9 +143,8 @@ def _multiples(part: SubFigure, found: Curves, key: str) -> None:
     titles = {name: title for known in PARTS.values() for name, title in known.items()}
     name = "Success" if key == "success" else titles.get(key, key)
     _title(part, f"{name} in training, mean of {SMOOTH} steps")
-    part.supxlabel(
-        f"rollouts. Band: range of the seeds. Dashed: {BASELINE}.", fontsize=8.5, color=SOFT
-    )
+    dashed = f" Dashed: {BASELINE}." if BASELINE in found else ""
+    part.supxlabel(f"rollouts. Band: range of the seeds.{dashed}", fontsize=8.5, color=SOFT)
 
 
 def _few(count: int) -> Any:
@@ -154,7 +154,7 @@ def _few(count: int) -> Any:
 
 
 def _thousands(value: float) -> str:
-    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"  # noqa: PLR2004
+    return f"{value / _THOUSAND:g}k" if value >= _THOUSAND else f"{value:g}"
 
 
 def _title(part: SubFigure | Figure, text: str) -> None:
@@ -167,6 +167,12 @@ def _curves(
     """Rollouts [L] and the logged value `key` of S seeds as means of 5 steps, [S, L]."""
     steps = [[line for line in log if line["stage"] == "rl"] for log in logs]
     check_curve(logs[0], key)
+    if len({len(log) for log in steps}) > 1 or any(
+        line.get(key) is None for x in steps for line in x
+    ):
+        raise StudyError(
+            f"the logs of a method's seeds lack steps, or values of {key!r}; restore them"
+        )
     values = np.array([[line[key] for line in log] for log in steps], float)
     width = min(SMOOTH, values.shape[1])
     kernel = np.ones(width) / width

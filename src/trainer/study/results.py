@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainer.report.records import evaluations_of, read_config, total_steps
+from trainer.report.records import read_config, read_evaluations, total_steps
 from trainer.study.runs import StudyError, read_log, run_folder
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> l
 
 
 def _evaluations(folder: Path) -> tuple[Evaluation, Evaluation]:
-    found = evaluations_of(folder)
+    found, damaged = read_evaluations(folder)
+    if damaged:
+        raise StudyError(f"{damaged[0]}; delete it and start the study again, or restore it")
     if not found or found[-1][0] < total_steps(read_config(folder)[1]):
         raise StudyError(f"{folder} is not finished; start the study again to continue it")
     return found[0][1], found[-1][1]
@@ -163,4 +165,4 @@ def samples_to(log: Sequence[dict[str, Any]], level: float) -> float | None:
 
 
 def _seconds(log: Sequence[dict[str, Any]]) -> float:
-    return float(sum(line["seconds"] for line in log if line["stage"] == "rl"))
+    return float(sum(line.get("seconds") or 0.0 for line in log if line["stage"] == "rl"))

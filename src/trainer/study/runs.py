@@ -96,8 +96,19 @@ def run_folder(out: Path, method: str, seed: int) -> Path:
 
 
 def read_log(out: Path, method: str, seed: int) -> list[dict[str, Any]]:
-    """The log of a run of the study."""
-    return metrics.read(run_folder(out, method, seed) / "metrics.jsonl")
+    """The log of a run of the study.
+
+    Raises:
+        MetricsError: A line is damaged, or a step has none of the values that are compared.
+    """
+    return metrics.read(run_folder(out, method, seed) / "metrics.jsonl", _check_line)
+
+
+def _check_line(line: dict[str, Any]) -> None:
+    metrics.check_step(line)
+    compared = ("stage", *(("success", "episodes") if line.get("stage") == "rl" else ()))
+    if lacks := [name for name in compared if line.get(name) is None]:
+        raise ValueError(f"it has no {', '.join(lacks)}")
 
 
 def check_curve(log: Sequence[dict[str, Any]], key: str) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,12 +29,14 @@ from trainer import evaluate, metrics
 from trainer import recipe as recipes
 from trainer.build import check_continued, cores, derive, make_rollouts
 from trainer.checkpoint import Checkpoints, append_line, write_text
+from trainer.report import records
 from trainer.rollout import draw_tasks
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
 from trainer.truth.player import WAVES, Asked, parts, rows_of
 from trainer.truth.players import Players
 from trainer.truth.tree import Tree
+from trainer.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode
     from trainer.recipe import Recipe
 
+_Found = TypeVar("_Found")
+_DRAW = ([int, int, float, int], [int, int, int, int])
+"""Types of the values of a draw."""
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
 
@@ -162,7 +168,7 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
         return
     if not noted.is_file():
         raise TruthError(f"{out} holds a run, not a truth; give another folder with --out")
-    before = json.loads(noted.read_text())
+    before = _read(noted, _plan_of)
     changed = [*recipes.changes(recipes.load(out), recipe)]
     changed += [name for name in now if now[name] != before.get(name)]
     if changed:
@@ -171,10 +177,40 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
         )
 
 
+def _read(path: Path, read: Callable[[Path], _Found]) -> _Found:
+    """What a file of the measurement holds.
+
+    Raises:
+        TruthError: It cannot be read.
+    """
+    found, damaged = records.readable([path], read)
+    if damaged:
+        raise TruthError(f"{damaged[0]}; restore it, or give another folder with --out")
+    return found[0][1]
+
+
+def _plan_of(path: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(tree, dict):
+        raise ValueError("an object is needed")  # noqa: TRY004 - of a file
+    return tree
+
+
 def _check_draws(record: dict[str, Any]) -> None:
     kinds = {"of": str, "group": int, "draws": list}
     if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
         raise ValueError(f"it needs {', '.join(kinds)}, got {record!r:.60}")
+    fresh = record["of"] == "fresh"
+    expected: Any = [] if fresh else record.get("expected")
+    halves = isinstance(expected, list) and len(expected) == (0 if fresh else len(HALVES))
+    if not halves or not all(isinstance(half, list) for half in expected):
+        raise ValueError(f"it needs what was expected of each half, got {expected!r:.60}")
+    drawn = [[0, 0, one, 0] for one in record["draws"]] if fresh else record["draws"]
+    for one in drawn:
+        if not isinstance(one, list) or [*map(type, one)] not in _DRAW or not is_number(one[2]):
+            raise ValueError(f"a draw is half, node, outcome and turns, got {one!r:.60}")
+    if not all(is_number(number) for half in expected for number in half):
+        raise ValueError("what was expected has other values than numbers")
 
 
 class _Measurement:
@@ -236,6 +272,12 @@ class _Measurement:
             )
             recorded.write(path, [episode for _, part in made for episode in part])
         episodes = recorded.read(path)
+        groups = [task.task_id for task in self.tasks for _ in range(self.size)]
+        if [episode.task_id for episode in episodes] != groups:
+            raise TruthError(
+                f"{path} has the rollouts of another measurement; restore it, or give another "
+                "folder with --out"
+            )
         return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
 
     def _check_again(self, played: Sequence[Sequence[Episode]]) -> None:
@@ -250,7 +292,10 @@ class _Measurement:
             calls = [(part,) for part in played]
             made = self.players.each("gradients", calls)
             np.save(path, np.concatenate([*self._shown("gradients", made, calls)]))
-        found: Array = np.load(path)
+        found: Array = _read(path, partial(np.load, allow_pickle=False))
+        turns = sum(len(episode.steps) for part in played for episode in part)
+        if len(found) != turns or found.dtype.kind != "f":
+            raise TruthError(f"{path} does not fit the {turns} turns; delete it")
         return found
 
     def _round(

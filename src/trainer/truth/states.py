@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from trainer.engines import UNBEGUN, Reply
 from trainer.failures import Failure
+from trainer.raised import guarded
 from trainer.rollout import Start
 from trainer.truth.tree import CAUSES, NotReproducible, described, difference, result
 
@@ -62,7 +64,8 @@ def states(
         step = tree.step(node)
         reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
         before = _noise(actor.env)
-        actor.take(replace(reply, version=step.version), {}, actor.env.step(step.reply))
+        result_of_step = guarded(partial(actor.env.step, step.reply))
+        actor.take(replace(reply, version=step.version), {}, result_of_step)
         if not tree.plain:
             recorded, turn = tree.episodes[node.episode], node.turn - 1
             _check(recorded, turn, actor)

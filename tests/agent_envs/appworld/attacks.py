@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 NOW = "2024-05-03T10:30:00"
 NUMBERS = """
@@ -69,11 +70,16 @@ def call(name, *given):
     if done == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return done
+def framed(body, token=None):
+    token = world()._token if token is None else token
+    return len(body).to_bytes(4, "big") + token + body
+def world():
+    return next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
 FACTS["open"] = [n for n in range(3, 16) if libc.write(n, b"", 0) == 0]
 FACTS["own"] = FACTS["open"][0]
 for name, code in ATTEMPTS.items():
     place = dict(modules=modules, os=os, sys=sys, ctypes=ctypes, socket=socket, libc=libc,
-                 call=call, json=json, FACTS=FACTS, __name__="attack")
+                 call=call, json=json, FACTS=FACTS, framed=framed, world=world, __name__="attack")
     try:
         exec(code, place)
     except BaseException as error:
@@ -534,30 +540,168 @@ SEND = "data = {}\nfor n in range(3, 16):\n  try: os.write(n, data)\n  except OS
 WIRE = {
     "noise": "b'x' * 64",
     "a length and no more": "b'\\xff' * 4",
-    "the longest": "(4_000_000).to_bytes(4, 'big') + b'[' * 4_000_000",
-    "too long": "(4_000_001).to_bytes(4, 'big')",
-    "empty": "bytes(4)",
-    "an empty list": "b'\\0\\0\\0\\2[]'",
-    "null": "b'\\0\\0\\0\\4null'",
-    "a number": "b'\\0\\0\\0\\x015'",
-    "a text": "b'\\0\\0\\0\\x08\"output\"'",
-    "an output alone": "b'\\0\\0\\0\\x0d{\"output\": 1}'",
-    "no text": "b'\\0\\0\\0\\x02\\xff\\xff'",
-    "half a letter": "b'\\0\\0\\0\\x08\"\\\\ud800\"'",
-    "a large number": "(9000).to_bytes(4, 'big') + b'9' * 9000",
-    "not a number": "b'\\0\\0\\0\\x0e{\"call\": [NaN]}'",
-    "a call of nothing": "b'\\0\\0\\0\\x0c{\"call\": []}'",
-    "a call of numbers": "b'\\0\\0\\0\\x11{\"call\": [1,2,3]}'",
-    "a call of lists": "b'\\0\\0\\0\\x16{\"call\": [[],{},[[]]]}'.ljust(26)",
-    "a call of an inner name": (
-        "(lambda b: len(b).to_bytes(4, 'big') + b)"
-        '(b\'{"call": ["notes", "__init__", {"self": 1}]}\')'
+    "the longest": "framed(b'[' * 4_000_000)",
+    "too long": "(4_000_001).to_bytes(4, 'big') + framed(b'')[4:]",
+    "empty": "framed(b'')",
+    "an empty list": "framed(b'[]')",
+    "null": "framed(b'null')",
+    "a number": "framed(b'5')",
+    "a text": "framed(b'\"output\"')",
+    "an output alone": "framed(b'{\"output\": 1}')",
+    "no text": "framed(b'\\xff\\xff')",
+    "half a letter": "framed(b'\"\\ud800\"')",
+    "a large number": "framed(b'9' * 9000)",
+    "not a number": "framed(b'{\"call\": [NaN]}')",
+    "a call of nothing": "framed(b'{\"call\": []}')",
+    "a call of numbers": "framed(b'{\"call\": [1,2,3]}')",
+    "a call of lists": "framed(b'{\"call\": [[],{},[[]]]}')",
+    "a call of an inner name": ('framed(b\'{"call": ["notes", "__init__", {"self": 1}]}\')'),
+    "many calls": '999 * framed(b\'{"call": ["a", "b", {}]}\')',
+    "two answers": '2 * framed(b\'{"output": "", "variables": ""}\')',
+}
+# Messages that are not due: no later turn may get them, and no call of theirs reaches the world.
+TALK = """
+def put(*parts):
+    for part in parts:
+        os.write(FACTS["own"], part)
+result = b'{"output": "forged", "variables": "forged"}'
+call = b'{"call": ["forged", "forged", {}]}'
+talk, token = world(), world()._token
+"""
+AHEAD = {
+    "a result, and another": "put(framed(result), framed(result))",
+    "two results in one packet": "put(2 * framed(result))",
+    "500 results in one packet": "put(500 * framed(result))",
+    "a result without a token": "put(framed(result) + framed(result, bytes(16)))",
+    "a result with the next number": (
+        "later = (int.from_bytes(token, 'big') + 1) % 2**128\n"
+        "put(framed(result) + framed(result, later.to_bytes(16, 'big')))"
     ),
-    "many calls": (
-        '(lambda b: 999 * (len(b).to_bytes(4, \'big\') + b))(b\'{"call": ["a", "b", {}]}\')'
+    "guessed tokens": (
+        "put(framed(result) + b''.join(framed(result, bytes([n]) * 16) for n in range(256)))"
     ),
-    "two answers": (
-        '(lambda b: 2 * (len(b).to_bytes(4, \'big\') + b))(b\'{"output": "", "variables": ""}\')'
+    "random tokens": (
+        "put(framed(result) + b''.join(framed(result, os.urandom(16)) for n in range(256)))"
+    ),
+    "half a result more": "put(framed(result) + framed(result)[:40])",
+    "one byte more": "put(framed(result) + b'x')",
+    "a header more": "put(framed(result) + framed(result)[:20])",
+    "a header, and the rest in the next turn": "put(framed(result), framed(result)[:20])",
+    "a result byte by byte": "for one in framed(result): put(bytes([one]))",
+    "a result before the code's own": "put(framed(result))",
+    "a call after a result": "put(framed(result) + framed(call))",
+    "a call that waits for no reply": "put(framed(call))",
+    "two calls in one packet": "put(2 * framed(call))",
+    "a call of an earlier message": (
+        "talk.ask({'call': ['a', 'b', {}]})\nput(framed(call, token))"
+    ),
+    "a result of an earlier message": (
+        "talk.ask({'call': ['a', 'b', {}]})\nput(framed(result, token))"
+    ),
+    "a result to an earlier message": (
+        'put(framed(b\'{"call": ["a", "b", {}]}\') + framed(result))'
+    ),
+    "a result that is a call": (
+        'put(framed(b\'{"output": "", "variables": 1, "call": ["forged", "", {}]}\'))'
+    ),
+    "meddling, without waiting": "put(framed(b'{\"meddles\": true}'))",
+    "a second start": "put(framed(b'{\"ready\": true}'))",
+    "limits that the machine refused": 'put(framed(b\'{"refused": "no"}\'))',
+    "a result and the end": "put(framed(result))\nos._exit(0)",
+    "a result and a crash": "put(framed(result))\nctypes.string_at(1)",
+    "a result and no connection": "put(framed(result))\nos.close(FACTS['own'])",
+    "no connection, and going on": "os.close(FACTS['own'])\nwhile True: pass",
+}
+# What code does after it sent its result: nothing, until the next turn.
+ON = {
+    "a loop": "while True: pass",
+    "one number": "x = 10 ** 10 ** 8",
+    "without signals": (
+        "s = modules['signal']\nfor n in range(1, 65):\n  try: s.signal(n, s.SIG_IGN)\n"
+        "  except (OSError, ValueError): pass\nwhile True: pass"
+    ),
+    "with blocked signals": (
+        "s = modules['signal']\ns.pthread_sigmask(s.SIG_BLOCK, range(1, 65))\nwhile True: pass"
+    ),
+    "a handler of SIGCONT": (
+        "s = modules['signal']\ns.signal(s.SIGCONT, lambda *told: put(framed(result)))\n"
+        "while True: pass"
+    ),
+    "SIGCONT for itself": ("while True:\n  try: os.kill(os.getpid(), 18)\n  except OSError: pass"),
+    "more results": "while True: put(framed(result))",
+    "more memory": "x = []\nwhile len(x) < 10**6: x.append([x])\nwhile True: x[0] = [x]",
+    "waiting for the next turn": "talk.hear()\nwhile True: pass",
+    "waiting for a lock": "lock = modules['_thread'].allocate_lock()\nwhile lock.acquire(): pass",
+    "a pattern": "import re\nre.match('(a*)*b', 'a' * 50)",
+}
+# Ways to the interpreter's own objects, by which code answers for it. Its keys are not believed.
+FORGE = """
+talk = next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
+while True:
+    talk.say({"output": "forged", "variables": "forged"})
+    talk.hear()
+"""
+KEYS = {
+    "a function's globals": "modules = re.search.__globals__['enum'].sys.modules",
+    "subclasses of object": (
+        "kinds = {kind.__name__: kind for kind in object.__subclasses__()}\n"
+        "modules = kinds['_wrap_close'].__init__.__globals__['sys'].modules"
+    ),
+    "builtins": "modules = print.__self__.__import__('sys').modules",
+    "a generator's frame": (
+        "frame = (one for one in [1]).gi_frame\n"
+        "modules = frame.f_builtins['print'].__self__.__import__('sys').modules"
+    ),
+    "a traceback's frame": (
+        "try: 1 / 0\nexcept ZeroDivisionError as error: frame = error.__traceback__.tb_frame\n"
+        "modules = frame.f_back.f_globals['sys'].modules"
+    ),
+    "format fields": (
+        "found, _ = string.Formatter().get_field('0.__globals__[enum].sys', (re.search,), {})\n"
+        "modules = found.modules"
+    ),
+    "the object of an error": (
+        "try: '{0.__globals__[enum].zz}'.format(re.search)\n"
+        "except AttributeError as error: modules = error.obj.sys.modules"
+    ),
+    "the object of an error, by a pattern": (
+        "try: '{0.__globals__[enum].zz}'.format(re.search)\n"
+        "except AttributeError as error:\n"
+        "  match error:\n    case AttributeError(obj=found): modules = found.sys.modules"
+    ),
+    "a name made by code": "modules = getattr(re.search, '__glo' + 'bals__')['enum'].sys.modules",
+    "a mapped getattr": (
+        "modules = [*map(getattr, [re.search], ['__glo' + 'bals__'])][0]['enum'].sys.modules"
+    ),
+    "a reduced getattr": (
+        "modules = functools.reduce(getattr, ['__glo' + 'bals__'], re.search)['enum'].sys.modules"
+    ),
+    "attrgetter": "modules = operator.attrgetter('__globals__')(re.search)['enum'].sys.modules",
+    "methodcaller": (
+        "found = operator.methodcaller('__getattribute__', '__globals__')(re.search)\n"
+        "modules = found['enum'].sys.modules"
+    ),
+    "eval": "modules = eval('re.search.__glo' + 'bals__')['enum'].sys.modules",
+    "exec": "exec('modules = re.search.__glo' + 'bals__[\"enum\"].sys.modules')",
+    "type hints": (
+        "found = []\nclass A:\n  x: 'found.append(re.search.__glob' 'als__)'\n"
+        "typing.get_type_hints(A)\nmodules = found[0]['enum'].sys.modules"
+    ),
+    "a forward reference": (
+        "found = []\nhint = typing.ForwardRef('found.append(re.search.__glob' 'als__)')\n"
+        "hint._evaluate(globals(), {}, recursive_guard=frozenset())\n"
+        "modules = found[0]['enum'].sys.modules"
+    ),
+    "a match pattern": (
+        "match re.search:\n  case object(__globals__=found): modules = found['enum'].sys.modules"
+    ),
+    "a pattern's own names": (
+        "kind = type('M', (type,), {'__instance' + 'check__': lambda *given: True})\n"
+        "kind = kind('A', (), {'__match' + '_args__': ('__glo' + 'bals__',)})\n"
+        "match re.search:\n  case kind(found): modules = found['enum'].sys.modules"
+    ),
+    "an import of a deep module": (
+        "import inspect\nmodules = inspect.unwrap.__globals__['sys'].modules"
     ),
 }
 LOOPS = {
@@ -669,6 +813,60 @@ def costs_its_turn(code: str, *, fails: bool = True, timeout: float = 20) -> boo
     return held
 
 
+def believed(code: str) -> bool:
+    """Whether a later turn gets what code sent before it, or the world a call that code forged."""
+    from agent_envs.appworld.interpreter import Interpreter
+
+    calls, interpreter = [], Interpreter(NOW, "", timeout=20)
+
+    def answer(*call: object) -> dict[str, object]:
+        calls.append(call[0])
+        return {"value": None}
+
+    interpreter.execute("x = 1", answer)
+    interpreter.execute(harness({"": TALK + code}), answer)
+    before = len(calls)
+    later = [interpreter.execute("print(x)", answer) for _ in range(3)]
+    ended = "Execution failed. Traceback:\nException: The interpreter ended"
+    interpreter.close()
+    right = all(one == "1" or one.startswith(ended) for one in later)
+    return not right or len(calls) > before or calls.count("forged") > 1
+
+
+def runs_on(code: str) -> bool:
+    """Whether code still runs when its turn is over."""
+    from agent_envs.appworld.interpreter import Interpreter
+    from agent_envs.appworld.sandbox import warden
+
+    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter.execute("x = 1", None)
+    own = below(warden().pid)[-1]
+    output = interpreter.execute(harness({"": f"{TALK}put(framed(result))\n{code}"}), None)
+    there = own in below(warden().pid)
+    state = Path(f"/proc/{own}/stat").read_text().rpartition(") ")[2][0] if there else "ended"
+    interpreter.close()
+    return state not in ("T", "ended") or not ("forged" in output or "ended" in output)
+
+
+def below(pid: int) -> list[int]:
+    """The processes below one."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [number for child in map(int, listed) for number in (child, *below(child))]
+
+
+def forges_its_key(road: str) -> bool:
+    """Whether code on a road gets its own key of the variables believed."""
+    from agent_envs.appworld.interpreter import Interpreter
+
+    interpreter, keys = Interpreter(NOW, "", timeout=20), []
+    imports = "import functools, operator, re, string, typing"
+    for code in (imports, f"{road}\n{FORGE}", "x = 2"):
+        interpreter.execute(code, None)
+        keys.append(interpreter.key)
+    interpreter.close()
+    return "forged" in keys
+
+
 def table() -> str:
     """Classes with the number of attempts and of those that were held, in Markdown."""
     held = {}
@@ -681,6 +879,9 @@ def table() -> str:
     held["nonsense on the wire"] = [
         costs_its_turn(harness({"": SEND.format(data)}), fails=False) for data in WIRE.values()
     ]
+    held["answers sent ahead"] = [not believed(code) for code in AHEAD.values()]
+    held["code that runs on"] = [not runs_on(code) for code in ON.values()]
+    held["forged keys"] = [not forges_its_key(road) for road in KEYS.values()]
     held["loops"] = [costs_its_turn(code, timeout=1) for code in LOOPS.values()]
     held["leaks between episodes"] = [not leaked(name) for name in LEAKS]
     held["all"] = [one for ones in held.values() for one in ones]

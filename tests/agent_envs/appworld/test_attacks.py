@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -14,21 +15,27 @@ from pathlib import Path
 
 import pytest
 from attacks import (
+    AHEAD,
     ATTACKS,
     DEADLY,
     HARNESS,
+    KEYS,
     LEAKS,
     LOOPS,
     NOW,
+    ON,
     SEND,
     WIRE,
+    believed,
     costs_its_turn,
+    forges_its_key,
     harness,
     leaked,
     made,
+    runs_on,
 )
 
-from agent_envs.appworld import sandbox
+from agent_envs.appworld import process, sandbox
 from agent_envs.appworld.guest import syscalls
 from agent_envs.appworld.interpreter import Interpreter
 
@@ -161,6 +168,51 @@ def test_nonsense_on_the_wire_costs_its_turn(name):
     assert costs_its_turn(harness({name: SEND.format(WIRE[name])}), fails=False)
 
 
+@pytest.mark.parametrize("name", AHEAD)
+def test_no_turn_gets_what_was_sent_before_it(name):
+    assert not believed(AHEAD[name])
+
+
+@pytest.mark.parametrize("name", ON)
+def test_nothing_runs_between_turns(name):
+    assert not runs_on(ON[name])
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_no_key_is_forged(name):
+    assert not forges_its_key(KEYS[name])
+
+
+def one_of_many(channel, deadline):
+    """The next message, whatever is behind it."""
+    channel.settimeout(None)
+    try:
+        head = channel.recv(20, socket.MSG_WAITALL)
+        return head[4:], channel.recv(int.from_bytes(head[:4], "big"), socket.MSG_WAITALL)
+    except ConnectionError as error:
+        raise EOFError from error
+
+
+def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(monkeypatch):
+    monkeypatch.setattr(process.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(process, "receive", one_of_many)
+    monkeypatch.setattr(process.Process, "rest", lambda self: None)
+    for name in ("500 results in one packet", "guessed tokens", "two calls in one packet"):
+        assert believed(AHEAD[name])
+    assert runs_on(ON["a loop"])
+
+
+SILENT = """
+from agent_envs.appworld.guest import variables
+variables.Variables._found = lambda self, *, meddling: None
+"""
+
+
+def test_keys_are_forged_where_the_world_is_not_told_before():
+    with warden_with(SILENT):
+        assert all(map(forges_its_key, KEYS.values()))
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_end(name):
     assert costs_its_turn(LOOPS[name], timeout=1)
@@ -255,6 +307,9 @@ def test_the_table_of_the_docs_is_of_this_suite():
     attempts |= {
         "ends of the interpreter": len(DEADLY),
         "nonsense on the wire": len(WIRE),
+        "answers sent ahead": len(AHEAD),
+        "code that runs on": len(ON),
+        "forged keys": len(KEYS),
         "loops": len(LOOPS),
         "leaks between episodes": len(LEAKS),
     }

@@ -37,8 +37,8 @@ To run them, all or some families, with the count, precision and recall of each:
 
     python tests/agent_envs/appworld/test_cases.py run [family ...]
 
-A case states what is right by the request and by the rules in `docs/appworld.md` ("What counts as
-done"), never by what the checker does today.
+A case states what is right by the request and by the rules in `docs/appworld.md` ("Success"),
+never by what the checker does today.
 """
 
 # ruff: noqa: T201  it is a command too

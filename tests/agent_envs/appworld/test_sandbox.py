@@ -207,12 +207,17 @@ def test_what_changes_modules_has_no_readable_key():
         "import json, operator as o\no.attrgetter('__dict__')(json)['dumps'] = 1\nx = 1",
         "del apis\nx = 1",
         "__name__ = 'other'\nx = 1",
+        "import copy, json\nx = 1",
+        (
+            "import copy, json\nclass A:\n  def __reduce_ex__(self, _):\n"
+            "    return lambda: json, (), {'dumps': 1}\ncopy.copy(A())\ndel A\nx = 1"
+        ),
     ):
         interpreter = Interpreter("2024-05-03T10:30:00", "", timeout=20)
         assert interpreter.execute(code, None) == "Execution successful."
         keys.add(interpreter.key)
         interpreter.close()
-    assert len(keys) == 10
+    assert len(keys) == 12
 
 
 TEXTS = """
@@ -485,9 +490,11 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
     ("file", "part"),
     [
         ("test_sandbox.py", "by_the_kernel or nobody or ordinary_user"),
+        ("test_attacks.py", "sent_before or between or no_key"),
         pytest.param("test_attacks.py", "held or left or alone", marks=pytest.mark.long),
         pytest.param("test_sandbox.py", "test", marks=pytest.mark.long),
         pytest.param("test_attacks.py", "test", marks=pytest.mark.long),
+        pytest.param("test_ends.py", "test", marks=pytest.mark.long),
     ],
 )
 def test_all_of_this_as_an_ordinary_user(file, part):

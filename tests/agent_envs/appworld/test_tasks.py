@@ -7,19 +7,30 @@ from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
+from string import Formatter, Template
 
 import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
-from agent_envs.appworld.families.plan import DEFAULTS, FILLED, Added, verdict, wanted_effects
+from agent_envs.appworld.families import plan as plans
+from agent_envs.appworld.families.plan import (
+    DEFAULTS,
+    FILLED,
+    Added,
+    texts,
+    verdict,
+    wanted_effects,
+)
 from agent_envs.appworld.mini import MiniWorld
+from agent_envs.appworld.people import Draft
 from agent_envs.appworld.replies import MARKS, read
 from agent_envs.appworld.session import Session
 
 pytestmark = pytest.mark.slow
 
+FOLDER = Path(plans.__file__).parent
 SEEDS = (0, 3, 6, 9, 12, 15, 16, 19, 31)  # of each family: 252 tasks
 TASKS = [f"{family}-{seed}" for family in FAMILIES for seed in SEEDS]
 SPOIL = (
@@ -157,6 +168,21 @@ def test_as_many_tasks_as_promised():
     assert len(TASKS) >= 200
     assert len(FAMILIES) >= 20
     assert len(set(tasks.task_ids("all"))) == len(FAMILIES) * 20
+
+
+def test_the_tables_of_texts_have_the_families_and_nothing_else():
+    """Requests and solutions name only values that a plan gives."""
+    tables = sorted(FOLDER.glob("*.toml"))
+    named = [name for table in tables for name in texts(table.stem)]
+    assert sorted(named) == sorted(FAMILIES)
+    for name, family in FAMILIES.items():
+        plan = family.plan(Draft(Random(1), 1))
+        code = "\n".join(plan.texts.solution)
+        for request in plan.requests:
+            asked = {field for _, field, _, _ in Formatter().parse(request) if field is not None}
+            assert asked <= plan.given.keys(), name
+            assert "\n" not in request
+        assert set(Template(code).get_identifiers()) <= plan.given.keys(), name
 
 
 def test_difficulty_counts_apps():

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent_envs.search_qa import accepted as module
 from agent_envs.search_qa import forms as numbers
+from agent_envs.search_qa import words
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, exact_match
 from agent_envs.search_qa.forms import forms
@@ -400,7 +400,7 @@ def test_no_text_with_an_answer_is_left_out_by_its_letters(gold, before, after):
     known = numbers.forms(gold)
     if known.joined and known.spaced:
         for text in (gold, f"{before} {gold}, {after}", before, f"{before}{after}", known.spaced):
-            if module._stands_in(known, forms(text)):
+            if words.stands_in(known, forms(text)):
                 assert numbers.possible({gold: numbers.trace(gold)}, text) == [gold]
 
 
@@ -419,7 +419,7 @@ def test_signs_are_looked_for_wherever_there_may_be_one(before, skipped):
 @given(st.text("OR o/_.é1 ", max_size=12), st.sampled_from(["OR", "O", ".OR", "O/R"]))
 def test_a_code_stands_alone_where_no_word_or_path_goes_on(text, code):
     pattern = rf"(?<![\w/]){re.escape(code)}(?![\w/])"
-    assert module._stands_alone(code, text) == (re.search(pattern, text) is not None)
+    assert words._stands_alone(code, text) == (re.search(pattern, text) is not None)
 
 
 @given(st.text("aAßİ'’s. the", max_size=20), st.text("aAßİ'’s. the", max_size=6))
@@ -427,5 +427,5 @@ def test_the_question_has_its_words_in_lower_case(question, word):
     accepted = Accepted(["Paris"], question)
     assert all(lower in accepted._folded for lower in accepted._lower)
     assert accepted._plain(word) == (
-        module._stripped(word).casefold() in accepted._lower and not accepted._code(word)
+        words.stripped(word).casefold() in accepted._lower and not accepted._code(word)
     )

@@ -100,7 +100,7 @@ def test_taking_an_offer_that_there_is_not_is_refused_and_not_noticed():
     env.unwrapped.talk = before
     *_, info = env.step(take)
     assert info["valid"]
-    assert info["agreed"] == game.terms(before.standing[1], 0)
+    assert info["agreed"] == game.wordings[0].terms(before.standing[1])
 
 
 def test_what_was_agreed_in_words_is_repeated_back():
@@ -197,7 +197,7 @@ def test_words_of_the_last_turn_bind_nobody():
     env = make(max_turns=1, family="friend")
     env.reset(seed=0, options={"task": 0})
     game = env.unwrapped.talk.scene.game
-    *_, terminated, truncated, info = env.step(game.tell((game.shared,), 0))
+    *_, terminated, truncated, info = env.step(game.tell((game.shared,)))
     assert (terminated, truncated, info["success"]) == (False, True, False)
     assert info["pending"] == ""
 

@@ -27,9 +27,8 @@ def test_terms_are_read_as_they_are_told(family):
     for number in range(0, SUBJECTS * VARIANTS, 11):
         game = scene(family, number).game
         for deal in game.deals:
-            for side in (0, 1):
-                said = game.tell(deal, side)
-                assert game.read(said, side) == deal
+            for wording in game.wordings:
+                assert wording.read(wording.tell(deal)) == deal
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -45,11 +44,11 @@ def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
     for number in range(0, SUBJECTS * VARIANTS, 37):
         game = scene(family, number).game
         for deal in game.deals[:: len(game.deals) // 7 + 1]:
-            for side in (0, 1):
-                line = f"Please. I suggest: {game.tell(deal, side)}"
-                heard = reading(line, lambda text: game.read(text, side), by_asking=game.asks)  # noqa: B023
+            for wording in game.wordings:
+                line = f"Please. I suggest: {wording.tell(deal)}"
+                heard = reading(line, wording.read, by_asking=game.asks)
                 assert (heard.kind, heard.terms) == ("offer", deal)
-                assert game.offered(game.offer(deal, side), side) == deal
+                assert wording.offered(wording.offer(deal)) == deal
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -64,7 +63,7 @@ def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
 )
 def test_what_is_no_possible_offer_is_refused_and_told_how_one_is_written(family, offer):
     with pytest.raises(ValueError, match="An offer here is written"):
-        scene(family, 3).game.offered(offer, 0)
+        scene(family, 3).game.wordings[0].offered(offer)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -167,14 +166,14 @@ def test_an_unknown_family_or_split_is_refused():
     ],
 )
 def test_amounts_are_read(text, amount):
-    assert Amount((100, 50)).read(text, 0) == (None if amount is None else (amount,))
+    assert Amount((100, 50)).read(text) == (None if amount is None else (amount,))
 
 
 def test_a_field_divides_no_more_than_there_is_and_not_less_than_nothing():
-    assert THINGS.offered({"keep": {"lamp": 2, "rug": 0}}, 0) == (2, 0)
+    assert THINGS.wordings[0].offered({"keep": {"lamp": 2, "rug": 0}}) == (2, 0)
     for lamps in (-1, 3, 1.0, True):
         with pytest.raises(ValueError, match="An offer here is written"):
-            THINGS.offered({"keep": {"lamp": lamps, "rug": 0}}, 0)
+            THINGS.wordings[0].offered({"keep": {"lamp": lamps, "rug": 0}})
 
 
 def test_the_value_of_an_amount():
@@ -208,11 +207,11 @@ THINGS = Division(
     ],
 )
 def test_divisions_are_read(text, deal):
-    assert THINGS.read(text, 0) == deal
+    assert THINGS.wordings[0].read(text) == deal
 
 
 def test_the_other_side_reads_a_division_the_other_way_round():
-    assert THINGS.read("I keep 2 lamps, you get 1 rug", 1) == (0, 1)
+    assert THINGS.wordings[1].read("I keep 2 lamps, you get 1 rug") == (0, 1)
 
 
 def test_the_value_of_a_division():
@@ -248,7 +247,7 @@ WEEK = Week(
     ],
 )
 def test_times_are_read(text, slot):
-    assert WEEK.read(text, 0) == slot
+    assert WEEK.read(text) == slot
 
 
 def test_the_value_of_a_time():
@@ -275,7 +274,7 @@ HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
     ],
 )
 def test_favours_are_read(text, deal):
-    assert HELP.read(text, 0) == deal
+    assert HELP.wordings[0].read(text) == deal
 
 
 def test_the_value_of_a_favour():
@@ -293,9 +292,9 @@ PEOPLE = Friends(
 
 
 def test_friends_are_named_one_at_a_time():
-    assert PEOPLE.read("Do you know Bob?", 0) == (1,)
-    assert PEOPLE.read("Ann, Bob?", 0) is None
-    assert PEOPLE.read("Nobody", 0) is None
+    assert PEOPLE.read("Do you know Bob?") == (1,)
+    assert PEOPLE.read("Ann, Bob?") is None
+    assert PEOPLE.read("Nobody") is None
     assert PEOPLE.described("Judo at the BANK?") == ["bank", "judo"]
     assert PEOPLE.value((1,), 0) == 1
     assert PEOPLE.value((0,), 0) == -1
@@ -310,7 +309,7 @@ def test_a_trait_with_odd_letters_is_no_trait(word):
 @given(st.sampled_from(ALL), st.integers(0, 1), st.text(max_size=120))
 def test_any_line_is_a_possible_deal_or_none(which, side, line):
     game = scene(*which).game
-    deal = game.read(line, side)
+    deal = game.wordings[side].read(line)
     assert deal is None or isinstance(game.value(deal, side), float)
     if deal is not None:
         assert -1 <= game.material(deal, side) <= 1

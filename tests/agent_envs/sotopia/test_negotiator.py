@@ -34,7 +34,9 @@ def negotiator(temper, family="divide", number=4, seed=0):
 def offer(game, worth):
     """The offer that is worth as near as can be to that for side 1, and its worth."""
     deal = min(game.deals, key=lambda one: abs(game.value(one, 1) - worth))
-    return Act("speak", f"I propose: {game.tell(deal, 0)}.", offer=deal), game.value(deal, 1)
+    return Act("speak", f"I propose: {game.wordings[0].tell(deal)}.", offer=deal), game.value(
+        deal, 1
+    )
 
 
 @pytest.mark.parametrize(

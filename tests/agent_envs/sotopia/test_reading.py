@@ -15,7 +15,7 @@ OFFERED = (45,)
 
 
 def read(line, offered=OFFERED, *, fresh=True):
-    return reading(line, lambda text: PRICE.read(text, 0), offered, fresh=fresh)
+    return reading(line, PRICE.read, offered, fresh=fresh)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Table:
     def offer(self, worth, before="I propose:") -> Act:
         """The reply to the offer that is nearest to `worth` for the partner."""
         deal = min(self.game.deals, key=lambda d: abs(self.game.value(d, 1) - worth))
-        return self.hear(Act("speak", f"{before} {self.game.tell(deal, 0)}.", offer=deal))
+        return self.hear(Act("speak", f"{before} {self.game.wordings[0].tell(deal)}.", offer=deal))
 
     def open_offer(self) -> float:
         """What the partner's own proposal is worth to it."""
@@ -84,7 +84,7 @@ def test_its_words_say_what_its_fields_do(family, temper):
         confirms = reply.accept and table.talk.taken_by == 0  # in words such as "we have a deal"
         if not reply.structured or confirms or family == "friend":
             continue
-        heard = reading(reply.argument, lambda text: game.read(text, 1), offered)
+        heard = reading(reply.argument, game.wordings[1].read, offered)
         assert heard.kind == ("offer" if reply.offer else "acceptance")
         assert heard.terms == (reply.offer or table.talk.taken)
 
@@ -235,7 +235,7 @@ def test_no_fixed_sequence_of_a_random_search_wins_a_family(family, play):
     def line():
         game = scene(family, int(rng.integers(320))).game
         deal = game.deals[rng.integers(len(game.deals))]
-        told = f"I propose: {game.tell(deal, int(rng.integers(2)))}."
+        told = f"I propose: {game.wordings[int(rng.integers(2))].tell(deal)}."
         return told if rng.random() < 0.6 else general[rng.integers(len(general))]
 
     def share(lines):

@@ -108,7 +108,10 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
 
 @pytest.mark.parametrize(
     ("error", "line"),
-    [(ValueError("one\n  two\n\nthree"), "one two three"), (MemoryError(), "MemoryError")],
+    [
+        (ValueError("one\n  two\n\nthree"), "one two three"),
+        (FloatingPointError(), "FloatingPointError"),
+    ],
 )
 def test_an_error_is_printed_in_one_line(call, monkeypatch, tmp_path, error, line):
     def fail(*_, **__):

@@ -214,6 +214,44 @@ def test_a_damaged_line_is_named(small, tmp_path):
     (tmp_path / "draws.jsonl").write_text("{" + lines)
     with pytest.raises(MetricsError, match=r"draws\.jsonl line 1 is not JSON"):
         measure(small(), tmp_path, plan, jobs=1)
+    first = json.loads(lines.partition("\n")[0])
+    for change in (
+        {"draws": [1]},
+        {"draws": [[0, 0, float("nan"), 1]]},
+        {"draws": [[0, "a", 1.0, 1]]},
+        {"expected": None},
+        {"expected": [[1.0]]},
+        {"expected": [["a"], []]},
+        {"of": "fresh", "draws": ["a"]},
+    ):
+        (tmp_path / "draws.jsonl").write_text(json.dumps(first | change) + "\n")
+        with pytest.raises(MetricsError, match=r"draws\.jsonl line 1 is not a line of a log"):
+            measure(small(), tmp_path, plan, jobs=1)
+
+
+def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
+    plan = Plan(groups=2, reliability=0.1, most=4, fresh=0, gradients=True)
+    measure(small(), tmp_path, plan, jobs=1)
+    episodes = recorded.read(tmp_path / "episodes.parquet")
+    for name, content in (
+        ("plan.json", b"["),
+        ("plan.json", b"[]"),
+        ("plan.json", b"\xff"),
+        ("gradients.npy", b"hello"),
+        ("gradients.npy", b""),
+        ("episodes.parquet", b""),
+    ):
+        before = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name}.*(restore|delete)"):
+            measure(small(), tmp_path, plan, jobs=1)
+        (tmp_path / name).write_bytes(before)
+    np.save(tmp_path / "gradients.npy", np.zeros((1, 3)))
+    with pytest.raises(TruthError, match=r"gradients\.npy does not fit"):
+        measure(small(), tmp_path, plan, jobs=1)
+    recorded.write(tmp_path / "episodes.parquet", episodes[1:])
+    with pytest.raises(TruthError, match=r"episodes\.parquet has the rollouts of another"):
+        measure(small(), tmp_path, plan, jobs=1)
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent_envs.appworld.ledger import Effect, fits
 from agent_envs.appworld.reading import same
 from agent_envs.appworld.state import Changes
+from agent_envs.assets import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,23 +85,63 @@ class Removed(NamedTuple):
 _Change = Added | Changed | Removed
 
 
+def mailed(recipients: list[str] | frozenset[str], subject: str, body: Any) -> Added:
+    """A mail that must be sent."""
+    return Added("mails", {"recipients": recipients, "subject": subject, "body": body})
+
+
+def paid(receiver: str, amount: float, note: str) -> Added:
+    """A payment that must be made."""
+    return Added("transactions", {"receiver": receiver, "amount": amount, "note": note})
+
+
+class Texts(NamedTuple):
+    """The texts of a family.
+
+    requests: wordings of the request, with {names} of the given values. solution: the code of each
+    turn after the first, with $names of the given values. subjects: for `Draft.scenario`.
+    """
+
+    requests: tuple[str, ...]
+    solution: tuple[str, ...]
+    subjects: tuple[Any, ...] = ()
+
+
+def texts(module: str) -> dict[str, Texts]:
+    """The texts of each family of a module, from the TOML file beside it."""
+    families = table(f"appworld/families/{module}.toml")
+    return {
+        name: Texts(
+            tuple(" ".join(request.split()) for request in family["requests"]),
+            tuple(family["solution"]),
+            tuple(
+                tuple(one) if isinstance(one, list) else one for one in family.get("subjects", ())
+            ),
+        )
+        for name, family in families.items()
+    }
+
+
 @dataclass(frozen=True)
 class Plan:
     """One task of a family.
 
     Args:
-        requests: wordings of the request, with {names} of the given values.
+        texts: the texts of the family.
         given: the values in the request and the solution, by name.
-        solution: the code of each turn after the first, with $names of the given values.
         changes: all required changes.
         answer: the answer, for `reading.same`; None if there is no question.
     """
 
-    requests: tuple[str, ...]
+    texts: Texts
     given: Mapping[str, Any]
-    solution: tuple[str, ...]
     changes: tuple[_Change, ...] = ()
     answer: Any = None
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The wordings of the request."""
+        return self.texts.requests
 
 
 class Family(NamedTuple):
@@ -119,7 +160,8 @@ class Family(NamedTuple):
         """The code of each turn."""
         logins = "".join(_LOGIN.format(app) for app in self.apps)
         given = {"logins": logins} | {name: repr(value) for name, value in plan.given.items()}
-        return tuple(Template(code).substitute(given).strip() for code in (_LOOK, *plan.solution))
+        codes = (_LOOK, *plan.texts.solution)
+        return tuple(Template(code).substitute(given).strip() for code in codes)
 
 
 @dataclass
@@ -151,6 +193,12 @@ def _effects(change: _Change) -> list[Effect]:
     if isinstance(change, Changed):
         declined = change.table == "requests" and fields.get("status") == "declined"
         return [Effect("declined request", change.where)] if declined else []
+    return _sent(change)
+
+
+def _sent(change: Added) -> list[Effect]:
+    """The effects of a new row, on those who are told of it."""
+    fields = change.fields
     if change.table == "events":
         told = {name: fields.get(name, "") for name in ("title", "start", "end", "place")}
         return [

@@ -16,10 +16,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from agent_envs.appworld.guest import syscalls
+from agent_envs.appworld.guest import ends, syscalls
 
-MEMORY = 256 * 2**20
-CPU = 3600  # CPU seconds of a whole interpreter; its world limits each execution
 NOBODY = 65_534
 
 _MOUNT, _IPC, _USER, _PID, _NET = 0x2_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
@@ -41,7 +39,7 @@ def enter() -> dict[str, str]:
     """Leave the network, mounts, IPC and the process space, for processes forked from now on."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
         score.write("1000")  # out of memory, the kernel ends interpreters first
-    libc = _libc()
+    libc = syscalls.libc()
     if not hasattr(libc, "unshare"):
         return {"namespaces": f"{sys.platform} has none"}
     if os.geteuid() == 0 and not _works(lambda: _unshared(libc, _SPACES | _USER)):
@@ -66,7 +64,7 @@ def _works(change: Any) -> bool:
 
 def shut(root: str) -> dict[str, str]:
     """Make an empty folder the only visible one, and give up access to any other for good."""
-    libc = _libc()
+    libc = syscalls.libc()
     why = _pivot(libc, root)
     if why:
         with suppress(OSError):
@@ -120,7 +118,7 @@ class Cells:
     """
 
     def __init__(self) -> None:
-        self._libc, self._here = _libc(), -1
+        self._libc, self._here = syscalls.libc(), -1
         with suppress(OSError):  # the file is missing if the kernel has no process spaces
             self._here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -142,16 +140,18 @@ class Cells:
 def drop() -> dict[str, str]:
     """Give up user, capabilities, keys, resources and system calls permanently."""
     for limit, value in {
-        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_AS: ends.MEMORY,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: CPU,
+        resource.RLIMIT_CPU: ends.CPU,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: 16,
         resource.RLIMIT_NPROC: 0,
     }.items():
-        resource.setrlimit(limit, (value, value))
+        _, most = resource.getrlimit(limit)
+        most = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(limit, (most, most))
     _become_nobody()
-    libc = _libc()
+    libc = syscalls.libc()
     if hasattr(libc, "prctl"):
         libc.syscall(syscalls.number(*_KEYCTL), _JOIN_SESSION, None)
         header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
@@ -173,7 +173,3 @@ def _become_nobody() -> None:
 
 def _error() -> str:
     return os.strerror(ctypes.get_errno())
-
-
-def _libc() -> Any:
-    return ctypes.CDLL(None, use_errno=True)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_envs.appworld.guest import jail, syscalls
+from agent_envs.appworld.guest import ends, syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ def _memory() -> bool:
     """Neither private nor shared memory above the limit."""
     kinds = mmap.MAP_PRIVATE, mmap.MAP_SHARED
     flags = [kind | mmap.MAP_ANONYMOUS for kind in kinds]
-    return not any(_succeeds(mmap.mmap, -1, jail.MEMORY + 1, flag) for flag in flags)
+    return not any(_succeeds(mmap.mmap, -1, ends.MEMORY + 1, flag) for flag in flags)
 
 
 def _privileges() -> bool:

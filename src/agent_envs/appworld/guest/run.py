@@ -2,22 +2,29 @@
 
 `apis.<app>.<api>(...)` calls the world at the other end of the socket. The printed text is the
 output; a failure adds a traceback of the agent's own lines.
+
+Agent code that finds this socket, or stays in this process, can answer as it likes while its turn
+lasts. The world knows that: it takes one answer for one question, stops this process between turns,
+and judges nothing by what it is told here.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import mmap
+import os
 import re
 import sys
 import traceback
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import modules, variables
+from agent_envs.appworld.guest import ends, modules, variables
 from agent_envs.appworld.guest.scratch import Scratch
-from agent_envs.appworld.guest.wire import receive, send
+from agent_envs.appworld.guest.wire import TOKEN, parsed, receive, send
 
 if TYPE_CHECKING:
     import socket
@@ -29,6 +36,7 @@ OUTPUT = 20_000  # characters
 SUCCESS = "Execution successful."
 FILE = "<code>"
 FRAMES = 5  # frames of a traceback's top and bottom
+SPARE = 4 * 2**20  # bytes of memory that are kept for telling that it is full
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -39,16 +47,49 @@ def load() -> None:
     compile("'\\N{BULLET}'", FILE, "exec")
 
 
-def serve(channel: socket.socket) -> None:
-    """Run code from the socket until it is closed."""
-    opening = receive(channel)
+class _World:
+    """The other end of the socket. It asks, or tells, and each time gets one answer."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel, self._token = channel, bytes(TOKEN)
+
+    def say(self, message: Any) -> None:
+        """Send the answer to what was last heard."""
+        send(self._channel, message, self._token)
+
+    def hear(self) -> Any:
+        """Wait for the next message.
+
+        Raises:
+            EOFError: The other side closed the socket. ValueError: The message is too deep.
+        """
+        try:
+            self._token, body = receive(self._channel)
+        except MemoryError:  # a part of it was read
+            os._exit(ends.FULL)
+        return parsed(body)
+
+    def ask(self, message: Any) -> Any:
+        """Send a message that has a reply: the reply."""
+        self.say(message)
+        return self.hear()
+
+
+def serve(channel: socket.socket, opening: dict[str, str], confine: Callable[[], object]) -> None:
+    """Run code from the socket until it is closed, in a process that `confine` restricts."""
+    world = _World(channel)
+    try:
+        confine()
+    except (MemoryError, OSError, ValueError) as error:
+        world.say({"refused": f"{type(error).__name__}: {error}"})
+        return
     main = ModuleType("__main__")  # where dataclasses and typing look names up
     sys.modules["__main__"] = main
     namespace = vars(main)
     scratch = Scratch()
-    namespace["apis"] = _apis(channel)
+    namespace["apis"] = _apis(world)
     copies = modules.copies(datetime.fromisoformat(opening["now"]), opening["seed"])
-    known = variables.Variables(namespace, scratch)
+    known = variables.Variables(namespace, scratch, lambda: world.ask({"meddles": True}))
     copies["io"].__dict__["open"] = scratch.open
     own: dict[str, Any] = {
         "__import__": _importer(copies),
@@ -56,14 +97,15 @@ def serve(channel: socket.socket) -> None:
         "open": scratch.open,
     }
     pieces: list[Piece] = []
+    world.say({"ready": True})
     while True:
         try:
-            request = receive(channel)
+            request = world.hear()
         except EOFError:
             return
         namespace["__builtins__"] = vars(builtins) | own
         output = output_of(request["code"], namespace, known.watch, pieces)
-        send(channel, {"output": output, "variables": known.key()})
+        world.say({"output": output, "variables": known.key()})
 
 
 def output_of(
@@ -78,11 +120,12 @@ def output_of(
     """
     sys.stdout = sys.stderr = said = _Output()
     try:
-        tree = ast.parse(code, FILE)
+        tree = _parsed(code)
         watch(ast.walk(tree))
         compiled = compile(tree, FILE, "exec", dont_inherit=True)
         pieces.append((compiled, code))
-        exec(compiled, namespace)  # noqa: S102
+        with _spare():
+            exec(compiled, namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  the agent also sees SystemExit
         failure = f"Execution failed. Traceback:\n{_told(error, pieces)}"
     else:
@@ -91,6 +134,23 @@ def output_of(
     if failure:
         return f"{printed}\n{failure}" if printed.strip() else failure
     return printed if printed.strip() else SUCCESS
+
+
+def _parsed(code: str) -> ast.Module:
+    try:
+        return ast.parse(code, FILE)
+    except MemoryError as error:  # the parser's own limit has the same name
+        raise MemoryError(
+            "the code is nested too deeply, or longer than the memory left"
+        ) from error
+
+
+def _spare() -> AbstractContextManager[object]:
+    """Keeps memory free, which takes no page; nothing if there is none left."""
+    try:
+        return mmap.mmap(-1, SPARE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        return nullcontext()
 
 
 class _Output:
@@ -147,14 +207,13 @@ def _noting(note: Callable[[str], None]) -> Callable[..., Any]:
     return noted
 
 
-def _apis(channel: socket.socket) -> Any:
+def _apis(world: _World) -> Any:
     """`apis`: an attribute is an app, and its attributes are calls."""
 
     def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if unnamed:
             raise TypeError(f"apis.{app}.{api} takes named arguments only, like page_index=0")
-        send(channel, {"call": [app, api, named]})
-        reply = receive(channel)
+        reply = world.ask({"call": [app, api, named]})
         if "error" in reply:
             raise Exception(reply["error"])  # noqa: TRY002  the documented text
         return reply["value"]
@@ -186,6 +245,8 @@ def _named(path: str, found: Callable[[str], Any]) -> Any:
 
 def _told(error: BaseException, pieces: list[Piece]) -> str:
     """The traceback of an error through the agent's own lines, also of earlier turns."""
+    if type(error) is MemoryError and not error.args:
+        error = MemoryError(ends.WANT).with_traceback(error.__traceback__)
     told = []
     for frame, number in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename == FILE:

@@ -12,7 +12,8 @@ import errno
 import os
 import struct
 import sys
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 MACHINES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}  # AUDIT_ARCH_* of linux/audit.h
 MACHINE = os.uname().machine if sys.platform == "linux" and sys.maxsize > 2**32 else ""
@@ -153,6 +154,15 @@ class _Program(ctypes.Structure):
     _fields_ = (("size", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
 
+_LINES = program(MACHINE) if MACHINE in MACHINES else b""  # once for all interpreters
+
+
+@cache
+def libc() -> Any:
+    """The C library, once for all interpreters."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def install() -> str:
     """Filter this process's system calls from now on; "" or why the kernel does not.
 
@@ -160,9 +170,7 @@ def install() -> str:
     """
     if MACHINE not in MACHINES:
         return f"there is no table of system calls for {sys.platform} {MACHINE}".rstrip()
-    lines = program(MACHINE)
-    libc = ctypes.CDLL(None, use_errno=True)
-    given = _Program(len(lines) // 8, lines)
-    if libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
+    given = _Program(len(_LINES) // 8, _LINES)
+    if libc().prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
         return os.strerror(ctypes.get_errno())
     return ""

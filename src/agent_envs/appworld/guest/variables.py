@@ -6,6 +6,9 @@ values (generators, instances of classes, large data) have no key. An interprete
 if code did what might change a module or the interpreter (assigned attributes, read `__names__`,
 used one of `_MEDDLING` or of `modules.DEEP`), or if it has a set and code that pops, since the next
 element of a set is not visible.
+
+The world is told of meddling before such code runs, and believes no key of this interpreter from
+then on: code that reaches the interpreter could change this module.
 """
 
 from __future__ import annotations
@@ -45,6 +48,13 @@ _MEDDLING = frozenset(
     delattr eval evaluate_forward_ref exec f_back f_builtins f_globals f_locals f_trace final
     get_type_hints gi_code gi_frame globals locals methodcaller no_type_check overload register
     runtime_checkable setattr tb_frame tb_next update_wrapper vars wraps
+    """.split()  # noqa: SIM905
+)
+_LEADS = frozenset({"obj"})  # attributes that lead there; as variables these names are harmless
+_HOOKS = frozenset(  # methods by which a copy or a pattern reaches the attributes of any object
+    """
+    __getnewargs__ __getnewargs_ex__ __getstate__ __instancecheck__ __new__ __prepare__ __reduce__
+    __reduce_ex__ __setstate__
     """.split()  # noqa: SIM905
 )
 _SETTINGS = frozenset({"calendar", "decimal", "random"})
@@ -104,10 +114,13 @@ class Variables:
     Args:
         namespace: its variables.
         scratch: its scratch files.
+        meddles: is called once, before code does what might change a module or the interpreter.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], scratch: Scratch) -> None:
-        self._namespace, self._scratch = namespace, scratch
+    def __init__(
+        self, namespace: Mapping[str, Any], scratch: Scratch, meddles: Callable[[], None]
+    ) -> None:
+        self._namespace, self._scratch, self._meddles = namespace, scratch, meddles
         self._start = dict(namespace)
         self._chance = random.getstate()
         self._meddled = self._pops = False
@@ -117,30 +130,39 @@ class Variables:
         """Inspect the nodes of code before it runs."""
         for node in nodes:
             if isinstance(node, ast.Name):
-                self._meddled |= _deep(node.id)
+                self._found(meddling=_deep(node.id))
             elif isinstance(node, ast.Attribute):
-                self._meddled |= not isinstance(node.ctx, ast.Load)
+                self._found(meddling=not isinstance(node.ctx, ast.Load))
                 self.note(node.attr)
+            elif isinstance(node, ast.FunctionDef):
+                self._found(meddling=node.name in _HOOKS)
             elif isinstance(node, ast.MatchClass):
+                self._found(meddling=bool(node.patterns))  # `__match_args__` names attributes
                 for name in node.kwd_attrs:
                     self.note(name)
             elif isinstance(node, ast.Constant):
                 self._pops |= node.value == _POP
-            elif isinstance(node, ast.Import):
-                self._import(*(alias.name for alias in node.names))
-            elif isinstance(node, ast.ImportFrom):
-                self._import(node.module or "")
-                for alias in node.names:
-                    self.note(alias.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
 
     def note(self, name: str) -> None:
         """Inspect the name of an attribute that code reads."""
-        self._meddled |= _deep(name)
+        self._found(meddling=_deep(name) or name in _LEADS)
         self._pops |= name == _POP
 
-    def _import(self, *names: str) -> None:
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            for name in names:
+                self.note(name)
+            names = [node.module or ""]
         self._imported.update(names)
-        self._meddled |= not self._imported.isdisjoint(modules.DEEP)
+        self._found(meddling=not self._imported.isdisjoint(modules.DEEP))
+
+    def _found(self, *, meddling: bool) -> None:
+        if meddling and not self._meddled:
+            self._meddles()  # before it does
+            self._meddled = True
 
     def key(self) -> str | None:
         """The key; "" for an empty state, None if there is no key."""

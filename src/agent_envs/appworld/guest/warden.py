@@ -1,7 +1,8 @@
-"""The warden: a process in the jail that forks interpreters and reports how they ended."""
+"""The warden: a process in the jail that forks interpreters, stops them, and reports their ends."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -9,7 +10,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import jail, places, probe, run
+from agent_envs.appworld.guest import ends, jail, places, probe, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,78 +22,123 @@ def main(control: int, root: str) -> None:
     places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
     gc.enable()
-    refused = jail.enter()
-    pid = os.fork()  # the first process of its process space; its end ends all others
-    if pid:
-        os.close(control)
-        os.waitpid(pid, 0)
-        return
-    cells = jail.Cells()
-    refused |= jail.shut(root)
     with socket.socket(fileno=control) as channel:
-        channel.send(json.dumps(_probed(cells, refused)).encode())
-        Forker(channel, cells).serve()
+        try:
+            refused = jail.enter()
+            pid = os.fork()  # the first process of its process space; its end ends all others
+            if not pid:
+                cells = jail.Cells()
+                refused |= jail.shut(root)
+                report = _probed(cells, refused)
+        except OSError as error:
+            channel.send(json.dumps({"errno": error.errno}).encode())
+            return
+        if not pid:
+            channel.send(json.dumps(report).encode())
+            Forker(channel, cells).serve()
+            return
+    os.waitpid(pid, 0)
 
 
 class Forker:
-    """Forks interpreters; a request is `{"start": true}` with a socket, or `{"end": pid}`."""
+    """Forks interpreters and stops them while they have nothing to do.
+
+    A request is an object with one key: "start", with the time and seed of an interpreter, and its
+    socket; or "rest", "wake" or "end", with its number. The answer to "start" is the number, or
+    `{"errno": ...}` if the machine refuses a process; to others it is what the method returns.
+    """
 
     def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
         self.control, self.cells = control, cells
-        self.ended: dict[int, int] = {}
+        self.ended: dict[int, ends.End] = {}
         self.running: set[int] = set()
+        self.resting: set[int] = set()
 
     def serve(self) -> None:
         """Answer requests until the socket is closed."""
+        ways = {"rest": self._rest, "wake": self._wake, "end": self._end}
         while True:
-            message, sockets, _, _ = socket.recv_fds(self.control, 1024, 1)
+            message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
             if not message:
                 break
             self._reap()
-            request = json.loads(message)
-            answer = self._end(request["end"]) if "end" in request else self._start(sockets[0])
+            ((what, given),) = json.loads(message).items()
+            answer = self._start(given, sockets) if what == "start" else ways[what](given)
             self.control.send(json.dumps(answer).encode())
         for pid in self.running:
             os.kill(pid, signal.SIGKILL)
 
-    def _start(self, channel: int) -> int:
+    def _start(self, opening: dict[str, str], sockets: list[int]) -> int | dict[str, int | None]:
+        if not sockets:  # the kernel dropped it
+            return {"errno": errno.EMFILE}
+        (channel,) = sockets
+
         def interpret() -> None:
             self.control.close()
             os.dup2(1, 2)  # close the trainer's files
-            conversation = socket.socket(fileno=channel)  # a new one is refused from here on
-            jail.drop()
-            run.serve(conversation)
+            run.serve(socket.socket(fileno=channel), opening, jail.drop)
 
-        pid = _forked(self.cells, interpret)
-        os.close(channel)
+        try:
+            pid = _forked(self.cells, interpret)
+        except OSError as error:
+            return {"errno": error.errno}
+        finally:
+            os.close(channel)
         self.running.add(pid)
         return pid
 
-    def _end(self, pid: int) -> int:
-        """End an interpreter and return its wait status, also if it had already ended."""
+    def _rest(self, pid: int) -> bool:
+        """Stop an interpreter; whether it rests, and has not ended."""
+        while pid in self.running:
+            os.kill(pid, signal.SIGSTOP)
+            _, status, usage = os.wait4(pid, os.WUNTRACED | os.WCONTINUED)
+            if os.WIFSTOPPED(status):
+                self.resting.add(pid)
+                return True
+            if not os.WIFCONTINUED(status):  # that it was continued is told once
+                self._note(pid, ends.seen(status, usage))
+        return False
+
+    def _wake(self, pid: int) -> bool:
+        """Continue an interpreter; whether it has not ended."""
+        self.resting.discard(pid)
         if pid in self.running:
+            os.kill(pid, signal.SIGCONT)
+        return pid in self.running
+
+    def _end(self, pid: int) -> ends.End:
+        """End an interpreter: how it ended, also if it had already ended."""
+        if pid in self.resting or self._rest(pid):
             os.kill(pid, signal.SIGKILL)
-            _, self.ended[pid] = os.waitpid(pid, 0)
-            self.running.remove(pid)
-        return self.ended.pop(pid, 0)
+            _, status, usage = os.wait4(pid, 0)
+            self._note(pid, ends.seen(status, usage, ran=True))
+        return self.ended.pop(pid, ends.End(0))
 
     def _reap(self) -> None:
         while self.running:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
             if not pid:
                 break
-            self.running.discard(pid)
-            self.ended[pid] = status
+            self._note(pid, ends.seen(status, usage))
+
+    def _note(self, pid: int, end: ends.End) -> None:
+        self.running.discard(pid)
+        self.resting.discard(pid)
+        self.ended[pid] = end
 
 
 def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
     pid = cells.fork()
     if pid:
         return pid
+    status = 1
     try:
         work()
+        status = 0
+    except MemoryError:
+        status = ends.FULL
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _probed(cells: jail.Cells, refused: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -100,8 +146,11 @@ def _probed(cells: jail.Cells, refused: dict[str, str]) -> dict[str, dict[str, A
     reading, writing = os.pipe()
 
     def tell() -> None:
-        layers = refused | jail.drop()
-        os.write(writing, json.dumps({"enforced": probe.probe(), "refused": layers}).encode())
+        try:
+            report = {"refused": refused | jail.drop(), "enforced": probe.probe()}
+        except (OSError, ValueError) as error:
+            report = {"refused": refused | {"limits": str(error)}}
+        os.write(writing, json.dumps(report).encode())
 
     pid = _forked(cells, tell)
     os.close(writing)

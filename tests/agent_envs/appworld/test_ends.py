@@ -1,0 +1,357 @@
+"""Every end of an interpreter is attributed to its cause: the agent's code, or the machine."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import os
+import resource
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import agent_envs  # noqa: F401  registers the id
+from agent_envs.appworld import sandbox
+from agent_envs.appworld.guest import ends
+from agent_envs.appworld.interpreter import Interpreter
+from agent_envs.appworld.sandbox import SandboxError, warden
+
+pytestmark = pytest.mark.slow
+
+NOW = "2024-05-03T10:30:00"
+LONG = {"value": "x" * 3_900_000}
+ESCAPE = "import re\nmodules = re.compile.__globals__['enum'].sys.modules\n"
+FULL = "x = []\ntry:\n  while True: x.append(bytes(480))\nexcept MemoryError: pass\n"
+ROOM = FULL + "for _ in range(4000): x.pop()\n"  # for a call, not for its reply
+NEST = "from itertools import chain\nit = ()\nfor _ in range(10**6): it = chain(it)\nlist(it)"
+LIMIT = "variables and code need more than the limit of 256 MiB"
+ENDED = "Exception: The interpreter ended while the code ran"
+
+
+@contextmanager
+def warden_with(lines):
+    """The warden of this process is one that was started with other lines before its own."""
+    start = "warden.main("
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
+        made = sandbox.Warden()
+        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        yield made
+    made.close()
+
+
+# What code does; the end of what it is told; whether its variables remain.
+OF_THE_AGENT = {
+    "a MemoryError that is caught": (
+        "x = 1\ntry: bytes(10**9)\nexcept MemoryError: print('caught')",
+        "caught",
+        True,
+    ),
+    "a MemoryError": ("x = 1\nbytes(10**9)", f"MemoryError: {LIMIT}", True),
+    "a MemoryError with its own text": (
+        "x = 1\nraise MemoryError('mine')",
+        "MemoryError: mine",
+        True,
+    ),
+    "small objects": ("x = 1\ny = []\nwhile True: y.append(bytes(480))", LIMIT, True),
+    "memory that stays full": (FULL, "Execution successful.", True),
+    "a reply without room": (f"{ROOM}apis.a.b()", f"{ENDED} (out of memory: {LIMIT}).", False),
+    "a result without room": (
+        f"{ESCAPE}modules['json'].dumps = lambda *given: bytes(10**9)",
+        f"{ENDED} (out of memory: {LIMIT}).",
+        False,
+    ),
+    "a crash in C with full memory": (
+        f"{ESCAPE}{FULL}modules['ctypes'].string_at(1)",
+        f"{ENDED} (signal SIGSEGV, out of memory: {LIMIT}).",
+        False,
+    ),
+    "a crash in C": (
+        f"{ESCAPE}modules['ctypes'].string_at(1)",
+        f"{ENDED} (signal SIGSEGV).",
+        False,
+    ),
+    "recursion": ("x = 1\ndef f(): f()\nf()", "RecursionError: maximum recursion depth", True),
+    "recursion through calls": (
+        "x = 1\ndef f():\n  apis.a.b()\n  f()\nf()",
+        "RecursionError: maximum recursion depth",
+        True,
+    ),
+    "recursion in C": (NEST, f"{ENDED} (signal SIGSEGV).", False),
+    "code that is nested too deeply": (
+        "-" * 100_000 + "1",
+        "MemoryError: the code is nested too deeply, or longer than the memory left",
+        None,
+    ),
+    "an exit": (f"{ESCAPE}modules['os']._exit(3)", f"{ENDED} (exit status 3).", False),
+    "no connection": (
+        f"{ESCAPE}modules['os'].closerange(0, 16)\nwhile True: pass",
+        f"{ENDED} (it closed its connection).",
+        False,
+    ),
+    "no descriptor left": (
+        f"{ESCAPE}x = 1\nmodules['os'].dup(1)",
+        "PermissionError: [Errno 1] Operation not permitted",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_AGENT)
+def test_the_agents_end(monkeypatch, name):
+    code, told, kept = OF_THE_AGENT[name]
+    reply = LONG if "a reply" in name else {"value": 1}
+    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter.execute("first = 1", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(interpreter, "_new", None)  # the code does not run again
+        output = interpreter.execute(code, lambda *call: reply)
+    assert told in output
+    assert ("Its variables are lost" in output) == (kept is False)
+    if kept is not None:
+        assert ("NameError" in interpreter.execute("x", None)) is (not kept)
+    assert interpreter.execute("print(first)", None) == "1"
+    assert not interpreter.lost
+    interpreter.close()
+
+
+def test_full_memory_can_be_given_back():
+    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter.execute(FULL, None)
+    assert interpreter.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
+    interpreter.close()
+
+
+def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
+    first = Interpreter(NOW, "", timeout=30)
+    first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
+    second = copy.copy(first)
+    for one in (first, second):
+        assert one.execute("print(len(x))", None) == "100000"
+        one.close()
+    assert first.key == second.key
+
+
+def test_memory_that_is_full_when_code_runs_again_fails_the_episode():
+    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter.journal.append((f"{ROOM}apis.a.b()", [LONG]))
+    output = interpreter.execute("print(1)", None)
+    assert f"earlier code could not be run again (out of memory: {LIMIT})" in output
+    assert interpreter.lost
+
+
+def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
+    code = "apis.a.b()\nwhile True: pass"
+    calls = []
+    with warden_with("from agent_envs.appworld.guest import ends\nends.CPU = 1"):
+        interpreter = Interpreter(NOW, "", timeout=100)
+        interpreter.execute("x = 1", None)
+        output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
+        assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
+        assert interpreter.execute("print(x)", None) == "1"
+        interpreter.close()
+    assert len(calls) == 1
+
+
+LATE = """
+rest, os = warden.Forker._rest, warden.os
+def late(self, pid):
+    if pid in self.running:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return rest(self, pid)
+warden.Forker._rest = late
+"""
+LEAVE = """
+for one in modules["gc"].get_objects():
+    if type(one).__name__ == "_World":
+        one.say({"output": "", "variables": ""})
+modules["os"]._exit(5)
+"""
+
+
+def test_an_exit_after_the_result_fails_its_own_turn():
+    with warden_with(LATE):
+        interpreter = Interpreter(NOW, "", timeout=30)
+        assert f"{ENDED} (exit status 5)." in interpreter.execute(ESCAPE + LEAVE, None)
+        assert interpreter.journal == []
+
+
+def test_full_memory_is_an_invalid_turn():
+    env = gym.make("AppWorld-v0", split="all", timeout=60)
+    env.reset(seed=1)
+    env.step("```python\nwho = apis.supervisor.show_profile()['email']\n```")
+    code = f"{FULL}apis.api_docs.show_app_descriptions()\ny = bytes(10**8)"
+    observation, _, terminated, truncated, info = env.step(f"```python\n{code}\n```")
+    assert LIMIT in observation
+    assert (info["valid"], info["invalid_reason"]) == (False, "error")
+    assert not terminated
+    assert not truncated
+    observation, *_ = env.step(
+        "```python\nprint(apis.supervisor.show_profile()['email'] == who)\n```"
+    )
+    assert observation == "True"
+    env.close()
+
+
+def below(pid):
+    """The processes below one."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [number for child in map(int, listed) for number in (child, *below(child))]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_signal_from_outside_is_the_machines(number):
+    """It costs nothing: the code runs again with the recorded replies."""
+    calls = []
+
+    def once(*call):
+        calls.append(call)
+        if len(calls) == 1:
+            os.kill(below(warden().pid)[-1], number)
+            os.kill(below(warden().pid)[-1], signal.SIGKILL)  # the first of a space has no SIGTERM
+        return {"value": len(calls)}
+
+    interpreter = Interpreter(NOW, "", timeout=30)
+    assert interpreter.execute("print(apis.a.b(), apis.a.b())", once) == "1 2"
+    interpreter.close()
+
+
+REFUSE = """
+fork, forks = warden.jail.Cells.fork, []
+def refused(self):
+    forks.append(1)
+    if len(forks) > 1:  # the first is the probe
+        raise OSError({number}, "")
+    return fork(self)
+warden.jail.Cells.fork = refused
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EAGAIN, r"\(EAGAIN\); raise its limit of processes \(ulimit -u"),
+        (errno.ENOMEM, r"\(ENOMEM\); free memory"),
+        (errno.ENOSYS, r"\(ENOSYS\)$"),
+    ],
+)
+def test_a_process_that_the_machine_refuses(number, told):
+    interpreter = Interpreter(NOW, "", timeout=30)
+    with warden_with(REFUSE.format(number=number)) as made:
+        with pytest.raises(SandboxError, match=f"refused a process for an interpreter: .*{told}"):
+            interpreter.execute("x = 1", None)
+        assert made.alive  # and so are its other interpreters
+    assert interpreter.execute("print(1)", None) == "1"  # the machine has room again
+    interpreter.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "import os\ndef refused(): raise BlockingIOError(11, '')\nos.fork = refused",
+            r"a process to the sandbox's warden: .* \(EAGAIN\); raise its limit of processes",
+        ),
+        ("raise SystemExit(3)", r"did not start .*it ended before it was ready"),
+    ],
+)
+def test_a_warden_that_does_not_start(lines, told):
+    with pytest.raises(SandboxError, match=told), warden_with(lines):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("what", "number", "told"),
+    [
+        ("_start", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
+        ("_start", errno.ENOMEM, r"needs to start: .* \(ENOMEM\); free memory"),
+        ("_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space in the folder"),
+    ],
+)
+def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
+    def refused(*given):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(sandbox, what, refused)
+    with pytest.raises(SandboxError, match=told):
+        sandbox.Warden()
+
+
+def test_no_descriptor_left_in_this_process():
+    interpreter = Interpreter(NOW, "", timeout=30)
+    warden()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(SandboxError, match=r"\(EMFILE\); raise the limit of open files"):
+            interpreter.execute("x = 1", None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert interpreter.execute("print(1)", None) == "1"
+    interpreter.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "warden.run.serve = lambda *given: warden.os._exit(7)",
+            r"an interpreter ended as it started, before any code ran \(exit status 7\)",
+        ),
+        (
+            (
+                "def refused(): raise ValueError('too high')\n"
+                "probed = warden._probed\ndef then(*given):\n  told = probed(*given)\n"
+                "  warden.jail.drop = refused\n  return told\nwarden._probed = then"
+            ),
+            r"this machine refused an interpreter its limits: ValueError: too high",
+        ),
+        (
+            "warden.socket.recv_fds = lambda channel, size, most: (channel.recv(size), [], 0, '')",
+            r"refused a process for an interpreter: .* \(EMFILE\)",
+        ),
+    ],
+)
+def test_an_interpreter_that_does_not_start_is_the_machines(lines, told):
+    with warden_with(lines):
+        interpreter = Interpreter(NOW, "", timeout=30)
+        with pytest.raises(SandboxError, match=told):
+            interpreter.execute("x = 1", None)
+
+
+def test_limits_that_are_lower_already_are_kept():
+    lines = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (50, 60))"
+    with warden_with(lines) as made:
+        assert all(made.enforced.values())
+        code = f"{ESCAPE}r = modules['resource']\nprint(r.getrlimit(r.RLIMIT_CPU))"
+        interpreter = Interpreter(NOW, "", timeout=30)
+        assert "PermissionError" in interpreter.execute(code, None)  # no call reads them
+        assert interpreter.execute("print(1)", None) == "1"
+        interpreter.close()
+
+
+@pytest.mark.parametrize(
+    ("end", "outside", "told"),
+    [
+        (ends.End(signal.SIGKILL), True, "signal SIGKILL"),
+        (ends.End(signal.SIGTERM), True, "signal SIGTERM"),
+        (ends.End(signal.SIGKILL, peak=250 << 20), True, "signal SIGKILL"),  # by the machine
+        (ends.End(signal.SIGKILL, ran=True), False, "it closed its connection"),
+        (ends.End(signal.SIGKILL, seconds=3600.2), False, "it used its 3600 seconds of CPU time"),
+        (ends.End(signal.SIGXCPU, seconds=3600.0), False, "it used its 3600 seconds of CPU time"),
+        (ends.End(signal.SIGSEGV, peak=150 << 20), False, "signal SIGSEGV"),
+        (
+            ends.End(signal.SIGABRT, peak=230 << 20),
+            False,
+            f"signal SIGABRT, out of memory: {LIMIT}",
+        ),
+        (ends.End(ends.FULL << 8), False, f"out of memory: {LIMIT}"),
+        (ends.End(1 << 8), False, "exit status 1"),
+        (ends.End(0), False, "exit status 0"),
+    ],
+)
+def test_the_reason_of_an_end(end, outside, told):
+    assert (end.outside, str(end)) == (outside, told)

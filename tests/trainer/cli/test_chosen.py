@@ -1,0 +1,33 @@
+"""The words of a command: parts or a run, and options."""
+
+import pytest
+
+from trainer.cli.chosen import chosen, is_run
+from trainer.recipes import RecipeError
+
+
+def test_names_make_a_recipe_and_the_rest_are_options():
+    given = chosen(["alfworld", "run.seed=1", "mgr"])
+    assert given.run is None
+    assert given.parts.name == "alfworld-mgr"
+    assert given.options == ["run.seed=1"]
+
+
+def test_a_run_folder_is_the_recipe(tmp_path):
+    (tmp_path / "config.toml").touch()
+    given = chosen([str(tmp_path), "run.seed=1"])
+    assert given.run == given.parts == tmp_path
+    assert given.options == ["run.seed=1"]
+
+
+def test_a_path_with_an_equals_sign_is_no_option(tmp_path):
+    run = tmp_path / "lr=1e-4"
+    run.mkdir()
+    (run / "config.toml").touch()
+    assert is_run(run)
+    assert chosen([str(run)]) == (run, run, [])
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(RecipeError, match="no recipe part, TOML file or run folder 'alfwrld'"):
+        chosen(["alfwrld", "mgr"])

@@ -1,0 +1,163 @@
+"""What a machine ran out of: the reason that is reported, and what to lower."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from trainer import cli, failures, pool
+from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.engines import EngineError
+from trainer.environments import Env, PromptOptions
+from trainer.failures import divided
+from trainer.memory import OutOfMemory
+from trainer.rollout import Rollouts, Task
+from trainer.shortage import of_memory, shortage
+from trainer.workers import Workers
+
+from .conftest import Script
+
+ALLOCATORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:121] . not enough memory: you tried to allocate"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: out of memory"),
+]
+MEMORIES = [
+    MemoryError(),
+    MemoryError("Unable to allocate 7.45 GiB for an array with shape (10,)"),
+    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    *ALLOCATORS,
+]
+
+
+@pytest.mark.parametrize("error", MEMORIES, ids=repr)
+def test_a_lack_of_memory(error):
+    assert of_memory(error)
+    assert "memory ran out" in shortage(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("shapes do not match"),
+        ValueError("out of memory"),  # of a user's code
+        BlockingIOError(errno.EAGAIN, "no data"),  # of a socket
+        OSError(errno.ENOENT, "no file"),
+        OutOfMemory("out of memory while updating; lower update.tokens"),  # it says so itself
+    ],
+    ids=repr,
+)
+def test_no_lack(error):
+    assert shortage(error) == ""
+
+
+def refused(*given, **more):
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+@pytest.fixture
+def processless(monkeypatch):
+    """The operating system starts no process."""
+    monkeypatch.setattr(subprocess, "_fork_exec", refused)
+    monkeypatch.setattr("_posixsubprocess.fork_exec", refused)
+    monkeypatch.setattr(os, "fork", refused)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_no_process_can_be_started(method, processless):
+    calls = [lambda: subprocess.Popen([sys.executable])]
+    calls.append(multiprocessing.get_context(method).Process(target=print).start)
+    for call in calls:
+        with pytest.raises(BlockingIOError) as raised:
+            call()
+        assert "no further process can be started" in shortage(raised.value)
+        assert "lower env.processes" in shortage(raised.value)
+
+
+def test_workers_that_cannot_be_started_end_the_run_at_once(processless):
+    workers = Workers(Env("Sokoban-v0", processes=2), PromptOptions(), "train", ())
+    with pytest.raises(BlockingIOError) as raised:
+        workers.make(0, 4)
+    assert "no further process" in shortage(raised.value)
+
+
+def test_no_thread_can_be_started(corridor, monkeypatch):
+    monkeypatch.setattr(corridor.Corridor, "waits", True, raising=False)
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    script = Script(lambda text, row: "<think></think><action>east</action>")
+    _, (failure,) = divided(player.attempt([Task("corridor/2", 0, 1)], script, seed=0))
+    assert "no further thread can be started" in failure.error
+    assert "lower run.threads, sampling.rows" in failure.error
+
+
+def test_an_environment_without_memory_says_so_and_torch_ends_the_run():
+    with pytest.raises(torch.OutOfMemoryError):
+        failures.failed(ALLOCATORS[0], task=("t", 0, 1))
+    assert "memory ran out" in failures.failed(MemoryError(), task=("t", 0, 1)).error
+    full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    assert "raise the limit (`ulimit -n`)" in failures.failed(full, task=("t", 0, 1)).error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "Memory ran out"),
+        (ALLOCATORS[0], "Memory ran out"),
+        (OSError(errno.EMFILE, "files"), "Too many files are open"),
+        (OSError(errno.ENOSPC, "No space left on device"), "Make room"),
+        (RuntimeError("write failed"), "Make room"),
+    ],
+    ids=repr,
+)
+def test_a_checkpoint_says_why_it_could_not_be_written(error, said, tmp_path):
+    def write(folder):
+        raise error
+
+    with pytest.raises(CheckpointError, match=rf"step_3 could not.*\. {said}.*with --resume"):
+        Checkpoints(tmp_path).save(3, write)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "MemoryError: memory ran out"),
+        (ALLOCATORS[1], "can't allocate memory: memory ran out"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; make room"),
+        (OSError(errno.EMFILE, "Too many open files"), "raise the limit"),
+        (RuntimeError("can't start new thread"), "no further thread can be started"),
+    ],
+    ids=repr,
+)
+def test_the_command_says_it_in_one_line(error, said, monkeypatch):
+    def app():
+        raise error
+
+    monkeypatch.setitem(sys.modules, "trainer.cli.app", SimpleNamespace(app=app))
+    with pytest.raises(SystemExit, match=rf"^agent-envs: .*{said}"):
+        cli.main()
+
+
+def test_ray_that_does_not_start(monkeypatch):
+    def init():
+        subprocess.Popen([sys.executable])
+
+    monkeypatch.setattr(subprocess, "_fork_exec", refused)
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(pool, "require", lambda *_: ray)
+    with pytest.raises(EngineError, match=r"sampling\.actors=2: Ray does not start.*no further pr"):
+        pool.Pool(2).prepare(None, None, 1)
