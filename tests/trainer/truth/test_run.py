@@ -53,7 +53,7 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
 def test_values_are_those_of_many_rollouts(small, tmp_path):
     """States in the middle of episodes, against rollouts that the tree has no part in."""
     given = small()
-    result = measure(given, tmp_path, Plan(4, 0.95, 200, 0), jobs=1)
+    result = measure(given, tmp_path, Plan(4, 0.975, 400, 0), jobs=1)
     player = Player(given, None)
     task = Task(result.episodes[0].task_id, 0, result.episodes[0].seed)
     tree = Tree(result.episodes[:6])
