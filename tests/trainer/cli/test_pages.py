@@ -148,7 +148,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("agent_envs.retrieval.factory.encoder_of", start.stop)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
-    recorded = tmp_path / "runs" / "sotopia-grpo" / "episodes"  # that the page's run has left
+    recorded = tmp_path / "runs" / "talks" / "episodes"  # that the page's run has left
     recorded.mkdir(parents=True)
     (recorded / "step_1.parquet").touch()
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
