@@ -5,6 +5,8 @@ Left out: adapters, precision and weights, which `trainer.policy` adds.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -73,13 +75,24 @@ def restore(model: Any, weights: Mapping[str, Tensor]) -> tuple[list[str], list[
     return [name for name in found.missing_keys if name not in tied], found.unexpected_keys
 
 
+@functools.cache
+def _has_cache(forward: Callable[..., Any]) -> bool:
+    """Whether a model's forward calls its cache so."""
+    return "cache" in inspect.signature(forward).parameters
+
+
 def run(
     model: Any, ids: Tensor, head: Callable[[Tensor], Tensor], context: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
     """Run a model with another function in the place of its output layer.
 
-    Returns the result of `head`, and what the model made of it.
+    `context` has the model's other arguments, under the names of today's transformers. Returns the
+    result of `head`, and what the model made of it.
     """
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # of adapters
+    if "cache" in context and not _has_cache(type(inner).forward):
+        context = context | {"past_key_values": context["cache"]}  # its name before 5.24
+        del context["cache"]
     made: list[Tensor] = []
 
     def forward(hidden: Tensor) -> Tensor:

@@ -263,7 +263,7 @@ class Conversations:
             keep.to(policy.device),
             **({"position_ids": columns} | seen),
             attention_mask=mask,
-            past_key_values=self._cache,
+            cache=self._cache,
             use_cache=True,
         )
 
