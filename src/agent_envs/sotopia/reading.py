@@ -282,8 +282,7 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     follows: whether the previous clause proposes.
     """
     kind, clause = done[place]
-    before = done[place - 1][1] if place else clause
-    if clause.link in _EXCEPTS and _EXCEPTED.search(before.text):
+    if place and clause.link in _EXCEPTS and _EXCEPTED.search(done[place - 1][1].text):
         return False
     if kind not in _ABOUT_ONE or clause.link == "if":
         return True

@@ -157,6 +157,14 @@ def test_unclear(line):
     assert read(line).kind == "unclear"
 
 
+@pytest.mark.parametrize("end", ["for all", "for everything", "for all of it", "each"])
+def test_a_line_that_begins_with_but_names_its_terms(end):
+    """Only what comes before a "but" can be what the rest is an exception from."""
+    line = f"I give you $40 {end}."
+    assert read(f"But {line}") == read(line)
+    assert read(line).terms == (40,)
+
+
 def test_a_mere_yes_answers_what_was_said_last():
     assert read("Yes.", fresh=True).kind == "acceptance"
     assert read("Yes.", fresh=False).kind == "talk"
