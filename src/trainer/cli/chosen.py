@@ -53,11 +53,18 @@ def chosen(words: Sequence[str]) -> Chosen:
     """What words choose, without importing torch, so that unknown words are refused at once.
 
     Raises:
-        RecipeError: A word is unknown, or the words are no whole recipe.
+        RecipeError: A word is unknown, the words are no whole recipe, or there are others beside a
+            run folder.
     """
-    from trainer.recipes import compose
+    from trainer.recipes import RecipeError, compose
 
     options = [word for word in words if "=" in word and not Path(word).exists()]
     names = [word for word in words if word not in options]
     run = next((Path(name) for name in names if is_run(name)), None)
+    if run and len(names) > 1:
+        others = ", ".join(repr(name) for name in names if Path(name) != run)
+        raise RecipeError(
+            f"{run} is a run folder and has its whole recipe, so {others or 'a second one'} cannot be "
+            "given beside it; give the folder and options KEY=VALUE, or the parts of a recipe"
+        )
     return Chosen(run, run or compose(names), options)

@@ -31,3 +31,11 @@ def test_a_path_with_an_equals_sign_is_no_option(tmp_path):
 def test_an_unknown_word_is_refused():
     with pytest.raises(RecipeError, match="no recipe part, TOML file or run folder 'alfwrld'"):
         chosen(["alfwrld", "mgr"])
+
+
+def test_nothing_but_options_is_given_beside_a_run_folder(tmp_path):
+    (tmp_path / "config.toml").touch()
+    with pytest.raises(RecipeError, match="is a run folder and has its whole recipe, so 'mgr'"):
+        chosen([str(tmp_path), "mgr"])
+    with pytest.raises(RecipeError, match="so a second one cannot be given"):
+        chosen([str(tmp_path), str(tmp_path)])
