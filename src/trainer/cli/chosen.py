@@ -64,7 +64,7 @@ def chosen(words: Sequence[str]) -> Chosen:
     if run and len(names) > 1:
         others = ", ".join(repr(name) for name in names if Path(name) != run)
         raise RecipeError(
-            f"{run} is a run folder and has its whole recipe, so {others or 'a second one'} cannot be "
-            "given beside it; give the folder and options KEY=VALUE, or the parts of a recipe"
+            f"{run} is a run folder and has its whole recipe, so {others or 'a second one'} cannot "
+            "be given beside it; give the folder and options KEY=VALUE, or the parts of a recipe"
         )
     return Chosen(run, run or compose(names), options)
