@@ -16,7 +16,7 @@ from agent_envs.panels import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import ModuleType, TracebackType
 
 LONGEST = 2000
 """Most characters of an error's message that are quoted."""
@@ -122,27 +122,47 @@ def message_of(error: BaseException) -> str:
     try:
         text = str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException as wrong:  # noqa: BLE001 - a user's code, in the middle of another error
-        return f"(its message cannot be read: {type(wrong).__name__})"
+        return f"(its message cannot be read: {class_of(wrong)})"
+    text = str.__getitem__(text, slice(None))  # a subclass of str may have methods of its own
     line = encodable(" ".join(text[: 2 * LONGEST].split()))
     more = len(text) - 2 * LONGEST if len(text) > 2 * LONGEST else 0
     more += max(0, len(line) - LONGEST)
     return f"{line[:LONGEST]}... ({more} more characters)" if more else line
 
 
+def class_of(error: BaseException) -> str:
+    """The name of an error's class, also where a metaclass hides it."""
+    name: str = type.__dict__["__name__"].__get__(type(error))
+    return name
+
+
+def calls_of(error: BaseException) -> TracebackType | None:
+    """The traceback of an error, also where a property hides it."""
+    held: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    return held
+
+
 def told(error: BaseException) -> str:
-    """An error of a user's code in one line: class, message, file and line."""
-    message = message_of(error)
-    said = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    """An error of a user's code in one line that can be encoded: class, message, file and line."""
+    message, name = message_of(error), class_of(error)
+    said = f"{name}: {message}" if message else name
+    place = _place(error)
+    return encodable(f"{said} ({place})" if place else said)
+
+
+def _place(error: BaseException) -> str:
+    """File and line of an error; "" if there is none."""
     if isinstance(error, SyntaxError):
-        return f"{said} ({error.filename}:{error.lineno})"
+        file, line = (SyntaxError.__dict__[name].__get__(error) for name in ("filename", "lineno"))
+        return f"{file}:{line}" if isinstance(file, str) and isinstance(line, int) else ""
     calls = [
         call
-        for call in traceback.extract_tb(error.__traceback__)
+        for call in traceback.extract_tb(calls_of(error))
         if not call.filename.startswith("<frozen ")
         and call.filename != __file__
         and call.name != "__getattr__"  # what reads a missing attribute is of interest
     ]
-    return f"{said} ({calls[-1].filename}:{calls[-1].lineno})" if calls else said
+    return f"{calls[-1].filename}:{calls[-1].lineno}" if calls else ""
 
 
 def takes(creator: Callable[..., Any], option: str) -> bool:

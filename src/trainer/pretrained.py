@@ -116,9 +116,10 @@ def resolve(name: str) -> str:
     if name == "smollm2-135m":
         return str(smollm2())
     folder = Path(name)
-    if name and folder.is_dir():
+    if name and os.path.isdir(folder):
         return _complete(folder, name)
-    if folder.exists() or not _HUB.fullmatch(name):
+    beside = "/" in name and (os.path.isdir(folder.parent) or folder.parts[0] == "runs")
+    if os.path.exists(folder) or beside or not _HUB.fullmatch(name):
         raise FileNotFoundError(
             f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
             f"hub name, or one of {', '.join(NAMES)}"

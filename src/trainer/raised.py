@@ -7,11 +7,12 @@ into `RaisedError`, so that each caller handles `Exception` only. Ctrl-C is rais
 
 from __future__ import annotations
 
+import os
 import traceback
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.contract import encodable
-from agent_envs.imports import told
+from agent_envs.imports import calls_of, told
 from agent_envs.vector import SPECIAL
 from trainer.stopping import interrupted
 
@@ -32,18 +33,31 @@ class RaisedError(RuntimeError):
 def guarded(call: Callable[[], _Result]) -> _Result:
     """The result of a call of a user's code; whatever it raises is an `Exception`.
 
+    A copy of this process that the code forked and that leaves the call ends here: it would go on
+    as a second trainer or worker, and answer for the first.
+
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
         RaisedError: The code raised a `BaseException`, or an error that asyncio treats specially.
         Exception: What else the code raised.
     """
+    owner = os.getpid()
     try:
-        return call()
+        result = call()
     except BaseException as error:
+        _end_copy(owner)
         plain = isinstance(error, Exception) and not isinstance(error, SPECIAL)
         if plain or interrupted(error):
             raise
         raise RaisedError(told(error)) from error
+    _end_copy(owner)
+    return result
+
+
+def _end_copy(owner: int) -> None:
+    """End this process at once if it is a forked copy of the owner."""
+    if os.getpid() != owner:
+        os._exit(1)
 
 
 def traced(error: BaseException) -> str:
@@ -51,7 +65,7 @@ def traced(error: BaseException) -> str:
     try:
         lines = guarded(lambda: traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - of the error's own methods
-        lines = [*traceback.format_tb(error.__traceback__), told(error)]
+        lines = [*traceback.format_tb(calls_of(error)), told(error)]
     text = encodable("".join(lines))
     left = len(text) - _MOST
     if left <= 0:

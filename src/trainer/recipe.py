@@ -9,6 +9,7 @@ sweeps; use a shell loop.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import asdict, field, fields, is_dataclass
 from difflib import SequenceMatcher
@@ -115,10 +116,10 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     """
     if isinstance(recipe, recipes.Composition):
         tree = recipe.tree()
-    elif (config := Path(recipe) / "config.toml").is_file():
+    elif os.path.isfile(config := Path(recipe) / "config.toml"):
         tree = _read_run(config)
     else:
-        words = [recipe] if Path(recipe).is_file() else str(recipe).split()
+        words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
         tree = recipes.compose(words).tree()
     pairs = [_assignment(override) for override in overrides]
     before = tree.get("credit", {}).get("name")

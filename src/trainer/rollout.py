@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from agent_envs.contract import ContractError
 from agent_envs.imports import told
 from agent_envs.prompt import unmarked, without_goal
 from agent_envs.vector import at_once, in_thread, waits
@@ -379,6 +380,8 @@ class _Wave:
         past = actor.past()
         while not actor.played.done and self._fits(actor, self.session.room(row) - len(past.ids)):
             actions = actor.played.info["admissible_actions"]
+            if constrained and not actions:
+                return self._left(row, actor.failure(ContractError(_NO_ACTIONS)))
             reply = await self.session.reply(
                 row,
                 [*past.ids, *actor.prompt],
@@ -428,6 +431,10 @@ class _Past(NamedTuple):
 
 
 _NOTHING = _Past([], [])
+_NO_ACTIONS = (
+    'info["admissible_actions"] is empty, and sampling.decode="admissible" samples one of them; '
+    "list at least one in every state, or set sampling.decode=free"
+)
 
 
 class Actor:

@@ -19,6 +19,7 @@ import pytest
 
 import credit
 from agent_envs import MissingAsset
+from agent_envs.imports import class_of
 from credit import Turns
 from trainer import episodes, metrics
 from trainer.batch import make_rows
@@ -26,7 +27,7 @@ from trainer.build import evaluate_model, load_policy, make_method, make_rollout
 from trainer.environments import Env, PromptOptions
 from trainer.failures import Failure, LimitError, check_limit, divided
 from trainer.methods import Experience
-from trainer.raised import RaisedError
+from trainer.raised import RaisedError, guarded
 from trainer.recipes import RecipeError
 from trainer.rollout import Rollouts, Start, Task
 from trainer.sft import attempt
@@ -104,6 +105,34 @@ class Unnoted(Exception):
         raise TypeError("fixed")
 
 
+class Nameless(type):
+    """A metaclass that hides the name of its classes."""
+
+    @property
+    def __name__(cls):
+        raise Bare("no name")
+
+
+class Hidden(Exception, metaclass=Nameless):
+    """Neither its class nor its traceback can be read in the usual way."""
+
+    @property
+    def __traceback__(self):
+        raise Bare("no traceback")
+
+
+class Text(str):  # noqa: SLOT000
+    """Text whose own methods fail."""
+
+    def __len__(self):
+        raise Bare("no length")
+
+    __str__ = encode = split = isascii = __len__
+
+
+Tricky = type("Tricky", (Exception,), {"__str__": lambda self: Text("tricky")})
+
+
 ERRORS = [
     ZeroDivisionError("division by zero"),
     KeyError("x"),
@@ -129,12 +158,15 @@ ERRORS = [
     Unnoted(),
     ValueError("a" * 10**6 + " \ud800"),
     OSError(5, "\ud800", "/\udcff"),
+    SyntaxError("s", ("f\ud800", 1, 2, "x\udfff", 1, 3)),
+    Hidden(),
+    Tricky(),
 ]
 
 
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", ERRORS, ids=class_of)
 def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
     error, where, waits, fails, corridor, tmp_path, monkeypatch
 ):
@@ -145,7 +177,7 @@ def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
         first, failure, last = play(tasks(3, 2, 4))
     assert [first, last] == [whole[0], whole[2]]
     assert (failure.task_id, failure.group, failure.seed) == ("corridor/2", 1, 7)
-    assert type(error).__name__ in failure.error
+    assert class_of(error) in failure.error
     assert "in broken_" in failure.traceback
     assert len(failure.error) < 3_000
     assert len(failure.traceback) < 30_000
@@ -158,6 +190,40 @@ def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
         assert failure.transcript[1]["observation"] == "You stand at 1."
     else:
         assert failure.transcript == []
+
+
+def test_a_state_without_actions_costs_the_episode_of_a_policy_that_chooses_among_them(
+    corridor, monkeypatch
+):
+    turn = corridor.Corridor._turn
+
+    def silent(self, **given):
+        empty = self.task_id == "corridor/2" and self.at == 1
+        made = turn(self, **given)
+        return made._replace(admissible_actions=[]) if empty else made
+
+    monkeypatch.setattr(corridor.Corridor, "_turn", silent)
+    player = Rollouts(Env("Corridor-v0"), PromptOptions("history"), "train")
+    script = Script(east, decode="admissible")
+    (played,), (failure,) = divided(player.attempt(tasks(3, 2), script, seed=0))
+    assert played.task_id == "corridor/3"
+    assert (failure.task_id, failure.turn) == ("corridor/2", 1)
+    assert "sampling.decode=free" in failure.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves", [lambda: None, lambda: 1 / 0, sys.exit], ids=["returns", "raises", "exits"]
+)
+def test_a_forked_copy_that_leaves_a_call_ends(leaves):
+    """It would go on as a second trainer."""
+
+    def call():
+        child = os.fork()
+        return child or leaves()
+
+    _, status = os.waitpid(guarded(call), 0)
+    assert os.waitstatus_to_exitcode(status) == 1
 
 
 def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
@@ -634,6 +700,9 @@ class Odd(AgentEnv):
                 sys.exit(4)
             if action == "cancel":
                 raise asyncio.CancelledError
+            if action in ("copy", "failing copy") and os.fork() == 0:
+                assert action == "copy"
+                return None
         won = self.at == 4
         where = f"{self.at}"
         return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
@@ -670,3 +739,22 @@ def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypat
     played, failed = divided(player.attempt([drawn[0], drawn[3]], script, seed=0))
     assert not failed
     assert played[0] == whole[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["copy", "failing copy"])
+def test_no_copy_of_a_worker_answers_for_it(action, tmp_path, monkeypatch):
+    """Its answers would be taken for those of the next calls, with other tasks' results."""
+    (tmp_path / "odd.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    drawn = [Task(f"odd/{n}", n, 1) for n in range(6)]
+    script = Script(lambda text, row: f"<think></think><action>{action}</action>")
+    other = Script(lambda text, row: "<think></think><action>stay</action>")
+    env = Env("odd:Odd", max_turns=9, processes=2, step_seconds=60.0)
+    player = Rollouts(env, PromptOptions(), "train")
+    played, failed = divided(player.attempt(drawn, script, seed=0))
+    assert not failed
+    whole, _ = divided(player.attempt(drawn, other, seed=0))
+    seen = [[(s.observation, s.anchor) for s in one.steps] for one in played]
+    assert seen == [[(s.observation, s.anchor) for s in one.steps] for one in whole]

@@ -1,5 +1,6 @@
 """The recipe that the words of a command choose: parts, a TOML file or a run, and options."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -46,7 +47,7 @@ class Chosen(NamedTuple):
 
 def is_run(folder: str | Path) -> bool:
     """Whether a folder holds a run."""
-    return (Path(folder) / "config.toml").is_file()
+    return os.path.isfile(Path(folder) / "config.toml")
 
 
 def chosen(words: Sequence[str]) -> Chosen:
@@ -58,7 +59,7 @@ def chosen(words: Sequence[str]) -> Chosen:
     """
     from trainer.recipes import RecipeError, compose
 
-    options = [word for word in words if "=" in word and not Path(word).exists()]
+    options = [word for word in words if "=" in word and not os.path.exists(word)]
     names = [word for word in words if word not in options]
     run = next((Path(name) for name in names if is_run(name)), None)
     if run and len(names) > 1:

@@ -1,7 +1,7 @@
 """The command `agent-envs recipes`."""
 
+import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,7 +25,7 @@ def recipes(
     page = console()
     if recipe:
         composed = shipped.compose(recipe)
-        if any(Path(word).is_file() for word in recipe):
+        if any(os.path.isfile(word) for word in recipe):
             with suppress(MissingExtraError):  # without torch the settings are shown unchecked
                 require_extra("train", "a check of the values")
                 from trainer.recipe import parse

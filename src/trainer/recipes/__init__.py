@@ -9,6 +9,7 @@ in `trainer.recipe`.
 from __future__ import annotations
 
 import json
+import os
 import re
 from difflib import get_close_matches
 from functools import cache
@@ -103,7 +104,7 @@ def compose(words: Sequence[str | Path]) -> Composition:
         axis = next((axis for axis in AXES if word in names(axis)), None)
         if axis is not None:
             _put(parts, axis, word)
-        elif Path(word).is_file():
+        elif os.path.isfile(word):
             own.append(Path(word))
         else:
             raise RecipeError(_unknown(word))
@@ -190,7 +191,7 @@ def _shipped(axis: str, name: object, path: Path) -> str:
 
 
 def _unknown(word: str) -> str:
-    if Path(word).is_dir():
+    if os.path.isdir(word):
         return f"{word} is a folder without a config.toml, so it holds no run; {_LISTED}"
     return f"no recipe part, TOML file or run folder {word!r}{_near(word)}; {_LISTED}"
 

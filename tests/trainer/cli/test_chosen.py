@@ -3,6 +3,7 @@
 import pytest
 
 from trainer.cli.chosen import chosen, is_run
+from trainer.recipe import load
 from trainer.recipes import RecipeError
 
 
@@ -39,3 +40,17 @@ def test_nothing_but_options_is_given_beside_a_run_folder(tmp_path):
         chosen([str(tmp_path), "mgr"])
     with pytest.raises(RecipeError, match="so a second one cannot"):
         chosen([str(tmp_path), str(tmp_path)])
+
+
+def test_a_long_option_is_no_path():
+    option = f"env.options.faults={'none,' * 200}"
+    assert chosen(["alfworld", "mgr", option]).options == [option]
+
+
+def test_words_too_long_for_a_path_are_unknown_words():
+    word = "a" * 300
+    with pytest.raises(RecipeError, match="no recipe part, TOML file or run folder"):
+        chosen([word]).load()
+    with pytest.raises(RecipeError, match="no recipe part, TOML file or run folder"):
+        load(word)
+    assert not is_run(word)
