@@ -16,10 +16,11 @@ Certainty: TypeAlias = Annotated[float, nonnegative("it weights entropy")]
 def min_max(x: Array) -> Array:
     """Scale to [0, 1] over the batch: [N] -> [N].
 
-    y = (x - min) / (max - min), and 0 if all values are equal
+    y = (x - min) / (max - min), and 0 if all values are equal, but for rounding
     """
-    spread = np.ptp(x) if len(x) else 0.0
-    scaled: Array = (x - x.min(initial=np.inf)) / spread if spread else np.zeros(len(x))
+    if not segments.varied(x, np.zeros(len(x), dtype=np.intp)).any():
+        return np.zeros(len(x))
+    scaled: Array = (x - x.min()) / np.ptp(x)
     return scaled
 
 

@@ -11,9 +11,6 @@ from credit.options import Discount, Epsilon, Options, Weight, counting, nonnega
 from credit.segments import Array, Ids
 from credit.turns import Turns
 
-_ROUNDING = 1e-12
-"""Returns that differ by less, relative to the largest, are equal."""
-
 
 @dataclass(frozen=True)
 class HGPO(Options):
@@ -60,8 +57,9 @@ class HGPO(Options):
         total, weight = np.zeros(len(turns)), np.zeros(len(turns))
         for level, ids in enumerate(self.histories(turns)):
             share = (level + (2 if self.weights == "code" else 1)) ** self.alpha
+            share = share * segments.varied(returns, ids)
             total += share * self._relative(returns, ids)
-            weight += share * _varied(returns, ids)
+            weight += share
         alone = (segments.count(turns.group) == 1)[turns.trajectory]
         step = np.where(alone, 0.0, total / (weight + 1e-6))
         outcome = turns.outcome[turns.trajectory]
@@ -84,12 +82,3 @@ class HGPO(Options):
         if self.mode == "mean_norm":
             return segments.center(returns, ids)
         return segments.standardize(returns, ids, ddof=0, eps=self.eps)
-
-
-def _varied(x: Array, ids: Ids) -> Array:
-    """1 where the values of a segment differ by more than rounding, else 0: [N], [N] -> [N]."""
-    if not len(x):
-        return x
-    apart = np.abs(segments.center(x, ids)) > _ROUNDING * np.abs(x).max()
-    different = np.bincount(ids, apart) > 0
-    return different[ids].astype(np.float64)

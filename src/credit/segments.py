@@ -1,8 +1,8 @@
 """Statistics within segments of an array: values [N] and the segment id of each -> [N].
 
 Ids are any integers in any order. Every centering function gives 0 for a segment of one row, and
-exactly 0 for a segment of equal values. There is no Python loop over rows, only sorting and
-counting.
+exactly 0 for a segment of equal values; one that also divides, for values equal up to rounding.
+There is no Python loop over rows, only sorting and counting.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ from credit.validation import as_finite, check_nonnegative
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.intp]
+_ROUNDING = 1e-12
+"""Largest relative difference of values that are equal."""
 
 
 class _Segments(NamedTuple):
@@ -71,7 +73,8 @@ def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-
         eps: Added to the standard deviation.
 
     Returns:
-        [N] values in standard deviations; 0 in a segment of one row.
+        [N] values in standard deviations; 0 in a segment of one row, or of values that differ by
+        rounding only (see `varied`).
 
     Raises:
         ValueError: `x` and `ids` have different lengths, a value is not finite, or `eps` is
@@ -83,7 +86,34 @@ def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-
     freedom = np.maximum(segments.sizes - ddof, 1)
     variance = np.bincount(segments.ids, deviation**2, len(freedom)) / freedom
     scale = np.sqrt(variance) + eps
-    return deviation / np.where(scale > 0, scale, 1.0)[segments.ids]
+    divided = deviation / np.where(scale > 0, scale, 1.0)[segments.ids]
+    return np.where(_varied(segments, deviation)[segments.ids], divided, 0.0)
+
+
+def varied(x: ArrayLike, ids: ArrayLike) -> NDArray[np.bool_]:
+    """Whether the values of a row's segment differ by more than rounding: [N], [N] -> [N].
+
+    Sums of the same rewards in another order differ by rounding. Values count as equal where their
+    standard deviation is at most 1e-12 of their root mean square.
+
+    Args:
+        x: [N] values.
+        ids: [N] segment of each value.
+
+    Raises:
+        ValueError: `x` and `ids` have different lengths, or a value is not finite.
+    """
+    segments = _segments(x, ids)
+    return _varied(segments, _centered(segments))[segments.ids]
+
+
+def _varied(segments: _Segments, deviation: Array) -> NDArray[np.bool_]:
+    """Whether the values of each segment differ by more than rounding: [S]."""
+    apart, whole = (
+        np.bincount(segments.ids, values**2, len(segments.sizes))
+        for values in (deviation, segments.x)
+    )
+    return apart > _ROUNDING**2 * whole
 
 
 def leave_one_out(x: ArrayLike, ids: ArrayLike) -> Array:

@@ -50,6 +50,7 @@ def test_certain_turns_weigh_more():
 def test_min_max():
     assert min_max(np.array([2.0, 4.0, 3.0])) == pytest.approx([0, 1, 0.5])
     assert min_max(np.full(3, 0.1)).tolist() == [0, 0, 0]
+    assert min_max(np.array([0.3, 0.1 + 0.2])).tolist() == [0, 0]  # rounding
 
 
 def test_options_and_empty_batch():

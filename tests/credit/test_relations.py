@@ -81,6 +81,45 @@ def test_group_numbers_are_only_names(name, turns):
     assert METHODS[name](renamed) == pytest.approx(METHODS[name](turns), abs=1e-6)
 
 
+@pytest.mark.parametrize("name", sorted(METHODS))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.sampled_from([1e-3, 1.0, 1e3]),
+    different=st.integers(1, 3),
+    paid=st.booleans(),
+)
+@settings(max_examples=40)
+def test_rounding_changes_nothing(name, seed, size, different, paid):
+    """Equal numbers of another order of summation differ by 1e-15 of their size."""
+    rng = np.random.default_rng(seed)
+    total = 24
+    values = np.round(rng.normal(size=different), 2) * size
+    numbers = {
+        "reward": np.tile(rng.choice(values, 4), 6) * paid,
+        "turn_reward": rng.choice(values, total)[:, None],
+        "entropy": rng.choice(np.abs(values), total),
+        "gold_logprob": -rng.choice(np.abs(values), total),
+        "progress": rng.choice([0.0, 0.1, 0.3, 0.7], total),
+    }
+    others = {
+        "valid": rng.random(total) < 0.8,
+        "anchor": [f"s{state}" for state in rng.integers(0, 3, total)],
+        "action": [f"a{action}" for action in rng.integers(0, 3, total)],
+        "turn_reward_names": ("implicit",),
+        "outcome_in_reward": False,
+    }
+    outcome = rng.integers(0, 2, 6).tolist()
+    rounded = {
+        key: column * (1 + 1e-15 * rng.integers(-4, 5, column.shape))
+        for key, column in numbers.items()
+    }
+    first, second = (
+        METHODS[name](batch([4] * 6, outcome, [0] * 3 + [1] * 3, **columns, **others))
+        for columns in (numbers, rounded)
+    )
+    assert second == pytest.approx(first, rel=1e-4, abs=1e-4 * max(1.0, np.abs(first).max()))
+
+
 @pytest.mark.parametrize("name", COMPARING)
 def test_single_trajectories_in_states_that_occur_once_get_zero(name):
     turns = batch(

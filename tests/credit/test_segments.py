@@ -44,6 +44,13 @@ def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
     assert segments.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
 
 
+def test_values_that_differ_by_rounding_are_equal():
+    x, ids = [0.3, 0.1 + 0.2, 1.0, 1.0 + 1e-9, 0.0, 0.0, 5.0], [0, 0, 1, 1, 2, 2, 3]
+    assert segments.varied(x, ids).tolist() == [False, False, True, True, False, False, False]
+    standard = segments.standardize(x, ids, eps=0)
+    assert standard == pytest.approx([0, 0, -(0.5**0.5), 0.5**0.5, 0, 0, 0])
+
+
 @pytest.mark.parametrize("function", CENTRED)
 def test_equal_values_give_exactly_zero(function):
     x = np.full(7, 0.1)  # a mean of several 0.1 may round to another number

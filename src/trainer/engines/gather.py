@@ -73,8 +73,11 @@ class Gather(Generic[_Asked, _Answer]):
 
 def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
     """The result of a coroutine, also where a loop is running already, as in a notebook."""
+    running = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
-    return in_thread(lambda: asyncio.run(coroutine)).result()
+        running = False
+    if running:
+        return in_thread(lambda: asyncio.run(coroutine)).result()
+    return asyncio.run(coroutine)  # outside of the handler: its errors have no other cause
