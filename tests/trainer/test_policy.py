@@ -161,8 +161,12 @@ def test_a_tokenizer_without_chat_template_is_refused(tiny_folder, tmp_path):
         Policy.load(str(folder))
 
 
-@pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "a/b/c", "", "~nobody/x"])
-def test_a_missing_path_is_no_hub_name(name):
+@pytest.mark.parametrize(
+    "name", ["/no/such/folder", "./nowhere", "a/b/c", "", "~nobody/x", "runs/x", "mine/x"]
+)
+def test_a_missing_path_is_no_hub_name(name, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="no model folder"):
         resolve(name)
 
