@@ -61,7 +61,7 @@ class Http:
     """Passages from the server at `url`, with retries.
 
     A failed connection, a time-out, HTTP 429 and 5xx are retried with exponential back-off, or
-    after the time in `Retry-After`, `retries` times and further until `outage` seconds were waited.
+    after the time in `Retry-After`, `retries` times, and then until it has waited `outage` seconds.
     Other statuses are not retried. An answer has at most 64 MiB.
 
     Args:
