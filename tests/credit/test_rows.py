@@ -419,7 +419,7 @@ def test_mask_and_spans_must_fit(mask, spans, message):
     [
         ([1.0], r"advantage has shape \(1,\), there are 2 turns"),
         ([[1.0], [2.0]], "advantage has shape"),
-        ([1.0, np.nan], "the advantage of turn 1 is nan"),
+        ([1.0, np.nan], "the advantage of turn 1 is nan; give one finite number for each turn"),
         ([np.inf, 0.0], "the advantage of turn 0 is inf"),
     ],
 )
