@@ -1,4 +1,7 @@
-"""The Python blocks of README and of the environments' pages run, each in an empty folder."""
+"""The Python blocks of README and of the environments' pages run, each in an empty folder.
+
+A block of text directly below one is what it prints.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,22 @@ PAGES = (
     "docs/webshop.md",
 )
 BROWSER = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 BLOCKS = [
     pytest.param(
-        block,
-        id=f"{page}:{text[: text.index(block)].count(chr(10)) + 1}",
-        marks=BROWSER if "WebShopSite" in block else (),
+        found[1],
+        found[2],
+        id=f"{page}:{text[: found.start(1)].count(chr(10)) + 1}",
+        marks=BROWSER if "WebShopSite" in found[1] else (),
     )
     for page in PAGES
     for text in [(ROOT / page).read_text()]
-    for block in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for found in BLOCK.finditer(text)
 ]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs(block, tmp_path):
+@pytest.mark.parametrize(("block", "printed"), BLOCKS)
+def test_block_runs(block, printed, tmp_path):
     (tmp_path / "block.py").write_text(block)
     (tmp_path / "home").mkdir()
     environment = {
@@ -57,6 +62,7 @@ def test_block_runs(block, tmp_path):
         check=False,
     )
     assert child.returncode == 0, child.stderr
+    assert printed is None or child.stdout == printed
 
 
 def test_every_page_shows_something_that_runs():

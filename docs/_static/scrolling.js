@@ -22,5 +22,11 @@ const mark = (box) => {
   box.setAttribute("role", "region");
   box.setAttribute("aria-label", `${heading(box)}: ${kind(box)}, scrolls sideways`);
 };
+// The numbers of a table with many columns are small and stay in one line.
+for (const box of document.querySelectorAll(".table-wrapper")) {
+  const cells = [...box.querySelectorAll("td:not(:first-child)")];
+  const short = cells.every((cell) => cell.textContent.length <= 24);
+  box.classList.toggle("numbers", short && box.querySelector("tr > :nth-child(8)") !== null);
+}
 const watch = new ResizeObserver((entries) => entries.forEach(({ target }) => mark(target)));
 boxes.forEach((box) => watch.observe(box));

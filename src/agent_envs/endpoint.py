@@ -412,7 +412,8 @@ def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) ->
 
     Raises:
         ValueError: Another form, an unknown option, or an option out of range.
-        TypeError: An option of a wrong type. ImportError: As for `Endpoint.ask`.
+        TypeError: An option of a wrong type.
+        ImportError: As for `Endpoint.ask`.
     """
     require("httpx2", "judge")
     if isinstance(given, Endpoint):

@@ -106,7 +106,8 @@ def playing(env: Env, *kinds: type[Kind]) -> Kind:
     """The environment inside `env`, which must be of one of these classes and have been reset.
 
     Raises:
-        TypeError: another environment. ValueError: it has not been reset.
+        TypeError: another environment.
+        ValueError: it has not been reset.
     """
     inner = env.unwrapped
     if not isinstance(inner, kinds):

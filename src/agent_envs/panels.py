@@ -62,7 +62,8 @@ class Panel:
         """The id of task number `task`, counted from 0.
 
         Raises:
-            TypeError: not an integer. ValueError: outside the panel.
+            TypeError: not an integer.
+            ValueError: outside the panel.
         """
         if isinstance(task, bool) or not hasattr(task, "__index__"):
             raise TypeError(f"task must be an integer, got {task!r} of type {type(task).__name__}")

@@ -134,7 +134,8 @@ def make(name: str, **options: Any) -> Estimator:
             the nearest known name.
         TypeError: An option has another type.
     """
-    check_known("unknown credit method", [name], _METHODS)
+    own = "an estimator of your own is called as it is, or by credit.estimate(estimator, turns)"
+    check_known("unknown credit method", [name], _METHODS, own)
     check_known(f"{name} has no option", options, [one.name for one in fields(_METHODS[name])])
     made: Estimator = _METHODS[name](**options)
     return made

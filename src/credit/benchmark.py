@@ -27,6 +27,7 @@ from credit.fidelity import Fidelity, compare
 from credit.plugins import imported, refusal
 from credit.truth import Truth
 from credit.turns import MissingColumn
+from credit.validation import check_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,6 +160,7 @@ def own(name: str) -> credit.Estimator:
         TypeError: It is not callable.
     """
     if ":" not in name:
+        check_known("unknown credit method", [name], credit.names(), "give your own as module:Name")
         return credit.make(name)
     sys.path.insert(0, "")
     found = imported("estimator", name)

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from credit.validation import as_array, as_finite, as_list, as_numbers, as_vector, check_rows
+from credit.validation import (
+    as_array,
+    as_finite,
+    as_list,
+    as_numbers,
+    as_vector,
+    check_rows,
+    unrounded,
+)
 
 PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
 """Types of the columns with a row for each trajectory."""
@@ -36,6 +44,8 @@ _BOUNDS = {
 def as_column(name: str, given: Any) -> NDArray[Any]:
     """Copy values into a read-only column of a batch and check them: [K] -> [K].
 
+    Numbers that leave their range by rounding, at most `validation.ROUNDING`, are set to its end.
+
     Raises:
         ValueError: A number that `Turns` refuses; the message names the row.
         TypeError: Values of another type.
@@ -48,6 +58,8 @@ def as_column(name: str, given: Any) -> NDArray[Any]:
     column = as_numbers(name, given)
     if name in _BOUNDS:
         low, high, rule = _BOUNDS[name]
+        column = unrounded(column, low, high)
+        column.flags.writeable = False
         check_rows(name, column, (column >= low) & (column <= high), rule)
     return column
 
@@ -107,7 +119,7 @@ def _names(given: Any) -> tuple[str, ...]:
 
 def _table(given: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.float64]:
     """Rewards as [N, R] finite numbers."""
-    table = np.array(given, dtype=np.float64)
+    table = as_finite("turn_reward", given)
     if table.shape == (0,):  # an empty list
         table = table.reshape(-1 if names else 0, len(names))
     if table.shape[1:] != (len(names),):
@@ -115,7 +127,6 @@ def _table(given: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.float64]:
             f"turn_reward has shape {table.shape}, turn_reward_names has {len(names)} names; "
             f"give [N, R] numbers and R names"
         )
-    as_finite("turn_reward", table)
     table.flags.writeable = False
     return table
 

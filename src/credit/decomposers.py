@@ -50,7 +50,8 @@ def from_name(name: str) -> Decomposer:
         )
     if name != "progressive":
         known = nearest(name, ["progressive", *_NEED_ARGUMENTS])
-        raise ValueError(f"unknown decomposer {name!r}{known}")
+        own = "one of your own is given as the function itself"
+        raise ValueError(f"unknown decomposer {name!r}{known}; {own}")
     return Progressive()
 
 

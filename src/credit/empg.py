@@ -8,7 +8,7 @@ import numpy as np
 from credit import segments
 from credit.options import Epsilon, Options, nonnegative
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 Certainty: TypeAlias = Annotated[float, nonnegative("it weights entropy")]
 
@@ -55,6 +55,7 @@ class EMPG(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         if not len(turns):
             return np.zeros(0)
         entropy = min_max(turns.require_entropy())

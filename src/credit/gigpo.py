@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from credit import anchors, segments
 from credit.options import Discount, Epsilon, Options, Similarity, Weight
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 Mode: TypeAlias = Literal["mean_std_norm", "mean_norm"]
 Anchors: TypeAlias = Literal["exact", "similar"]
@@ -29,6 +29,7 @@ def returns_to_go(turns: Turns, gamma: float) -> Array:
     Returns:
         [N] returns.
     """
+    check_turns(turns)
     paid = turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
     return segments.discounted_returns(paid, turns.trajectory, gamma)
 
@@ -73,6 +74,7 @@ class GiGPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         return self.episode_advantage(turns) + self.omega * self.step_advantage(turns)
 
     def episode_advantage(self, turns: Turns) -> Array:

@@ -9,7 +9,7 @@ from credit import segments
 from credit.decomposers import Decomposer, checked_credit, from_name
 from credit.options import Epsilon, Options, within
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class HAS(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         whole = segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
         if self.alpha == 1:
             return whole

@@ -8,7 +8,7 @@ import numpy as np
 from credit import segments
 from credit.options import Discount, Epsilon, Options
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class IGPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         group = turns.group_of_turn
         ids = group if self.mode == "joint" else segments.make_ids(group, turns.last)
         standard = segments.standardize(self.rewards(turns), ids, ddof=0, eps=self.eps)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from credit import segments
 from credit.options import Discount, Epsilon, Options, Text, Weight
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 from credit.validation import as_finite
 
 
@@ -59,6 +59,7 @@ class IStar(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         if self.variant == "environment":
             return self.advantage(turns, turns.reward)
         return self.advantage(turns, turns.verifier_reward(self.column))
@@ -132,6 +133,7 @@ class Prime(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         turns.check_binary("PRIME trains its model by cross-entropy against success")
         rewards = turns.verifier_reward(self.column)
         return self.advantage(turns, rewards, np.arange(len(turns)))

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from credit import segments
 from credit.options import Options, counting, nonnegative, positive, within
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
+from credit.validation import check_generator
 
 Share: TypeAlias = Annotated[float, within(0, 1, "it is compared with a share")]
 
@@ -100,6 +101,7 @@ class MGR(Options):
     Raises:
         ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or no
             `rng`.
+        TypeError: At the call: no `Turns`, or an `rng` that is no generator.
     """
 
     reads_success: ClassVar[bool] = True
@@ -139,7 +141,9 @@ class MGR(Options):
 
         Raises:
             ValueError: An outcome is neither 0 nor 1, or `rng` is missing.
+            TypeError: `rng` is no generator.
         """
+        check_turns(turns)
         local, relative = self.local_reward(turns), self.global_reward(turns)
         return combine(local, relative, self._gates(turns, rng), self.conflict_scale)
 
@@ -201,10 +205,12 @@ class MGR(Options):
         """Sign g of each turn, +1 or -1: [N]."""
         if self.gate == "none":
             return np.ones(len(turns))
+        check_generator(rng)
         if rng is None:
             raise ValueError(
-                f"gate={self.gate!r} draws signs: make rng = np.random.default_rng(seed) once and "
-                f'call mgr(turns, rng) with it at every step, or choose gate="none"'
+                f"gate={self.gate!r} draws signs, and no rng was given: make "
+                "rng = np.random.default_rng(seed) once and pass it at every step, as "
+                'mgr(turns, rng) or credit.estimate(mgr, turns, rng); gate="none" needs none'
             )
         owner = np.arange(len(turns)) if self.gate == "turn" else turns.trajectory
         drawn = rng.random(int(owner.max(initial=-1)) + 1)

@@ -8,7 +8,7 @@ import numpy as np
 from credit import segments
 from credit.options import Options, Weight
 from credit.segments import Array, Ids
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 from credit.validation import check_nonnegative
 
 
@@ -22,6 +22,7 @@ class _MultiTurn(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         turn_reward = turns.summed_verifier_reward()
         outcome = self.normalized(turns.outcome, turns.group)[turns.trajectory]
         turn = self.normalized(turn_reward, turns.segment_ids(self.normalize))

@@ -14,7 +14,7 @@ import numpy as np
 
 from credit.estimators import estimate
 from credit.rows import Rows, rows
-from credit.validation import LARGEST, as_list, check_count, check_known
+from credit.validation import LARGEST, as_list, check_count, check_known, unrounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,8 @@ class TurnRecord:
         anchor: Key of the state in which the action was taken.
         valid: Whether the reply was well-formed and the environment accepted the action.
         invalid_reason: Why it was invalid, "" if valid.
-        progress: Progress after the turn, in [0, 1].
+        progress: Progress after the turn, in [0, 1]. It and the entropy are set to the end of their
+            range if they leave it by at most 1e-6, which is rounding.
         reward: Reward of the turn, without the outcome.
         turn_reward: Rewards of verifiers by name.
         entropy: Mean token entropy of the reply in nats, None if it is not known.
@@ -94,6 +95,8 @@ class TurnRecord:
         for name, kinds in _KINDS.items():
             _check_kind(name, getattr(self, name), kinds)
         _check_version(self.version)
+        for name in ("progress", "entropy"):
+            object.__setattr__(self, name, _unrounded(name, getattr(self, name)))
         numbers = {name: getattr(self, name) for name in _RANGES}
         for name, paid in self.turn_reward.items():
             _check_kind("a name in turn_reward", name, (str,))
@@ -137,6 +140,13 @@ def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
         raise TypeError(
             f"{name} of a turn record must be {wanted}, got {value!r:.60} ({type(value).__name__})"
         )
+
+
+def _unrounded(name: str, number: float | None) -> float | None:
+    """The number, at the end of its range if it leaves it by rounding."""
+    if number is None or _RANGES[name][0] <= number <= _RANGES[name][1]:
+        return number
+    return float(unrounded(number, *_RANGES[name]))
 
 
 def _check_number(name: str, number: float | None) -> None:

@@ -63,7 +63,8 @@ class Rows:
                 "the estimator returned for rows.turns"
             )
         if (wrong := np.flatnonzero(~np.isfinite(values))).size:
-            raise ValueError(f"the advantage of turn {wrong[0]} is {values[wrong[0]]}")
+            shown = f"the advantage of turn {wrong[0]} is {values[wrong[0]]}"
+            raise ValueError(f"{shown}; give one finite number for each turn")
         return values[self.turn]
 
     def scatter(self, advantage: ArrayLike, mask: Any, spans: ArrayLike | None = None) -> Any:

@@ -9,7 +9,7 @@ from credit import segments
 from credit.gigpo import returns_to_go
 from credit.options import Discount, Epsilon, Options, nonnegative
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class RTMC(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         states = turns.segment_ids("anchor")
         pairs = segments.make_ids(states, turns.action)
         mean = turns.outcome - segments.center(turns.outcome, turns.group)  # v_0

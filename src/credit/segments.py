@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 Ids = NDArray[np.intp]
 _ROUNDING = 1e-12
 """Largest relative difference of values that are equal."""
+_LARGEST_SUM = 1e120
+"""Values of this size and above are rejected. Sums of a column's numbers are far below it."""
 
 
 class _Segments(NamedTuple):
@@ -27,7 +29,7 @@ class _Segments(NamedTuple):
 
 
 def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
-    values, given = as_finite("x", x), np.asarray(ids)
+    values, given = as_finite("x", x, _LARGEST_SUM), np.asarray(ids)
     if values.ndim != 1 or values.shape != given.shape:
         raise ValueError(
             f"x and ids must be vectors of one length, got shapes {values.shape} and {given.shape}"

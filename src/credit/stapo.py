@@ -14,7 +14,7 @@ from credit import segments
 from credit.gigpo import Anchors, GiGPO
 from credit.options import Discount, Epsilon, Options, Similarity, Weight, nonnegative, within
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 from credit.validation import as_finite, check_choice, check_range
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class STAPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn, that of GiGPO: [N]. `rng` is not used."""
+        check_turns(turns)
         return self.gigpo()(turns)
 
     def gigpo(self) -> GiGPO:

@@ -8,7 +8,7 @@ import numpy as np
 from credit import segments
 from credit.options import Epsilon, Options, Weight, counting, positive, within
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class TRACE(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         outcome = segments.standardize(turns.outcome, turns.group, ddof=0, eps=self.eps)
         whole = outcome[turns.trajectory]
         length = np.bincount(turns.trajectory)[turns.trajectory]

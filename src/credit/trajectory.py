@@ -8,7 +8,7 @@ import numpy as np
 from credit import segments
 from credit.options import Epsilon, Options
 from credit.segments import Array
-from credit.turns import Turns
+from credit.turns import Turns, check_turns
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Reinforce:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         return turns.outcome[turns.trajectory]
 
 
@@ -48,6 +49,7 @@ class ReinforcePP(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         batch = np.zeros(len(turns.outcome), dtype=np.intp)
         return segments.standardize(turns.outcome, batch, eps=self.eps)[turns.trajectory]
 
@@ -74,6 +76,7 @@ class GRPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         return segments.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
 
 
@@ -90,6 +93,7 @@ class DrGRPO:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         return segments.center(turns.outcome, turns.group)[turns.trajectory]
 
 
@@ -106,6 +110,7 @@ class RLOO:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         return segments.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
 
 
@@ -132,6 +137,7 @@ class MergedGRPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
+        check_turns(turns)
         paid = np.bincount(turns.trajectory, turns.summed_verifier_reward(), len(turns.group))
         merged = turns.outcome + paid
         return segments.standardize(merged, turns.group, eps=self.eps)[turns.trajectory]

@@ -1,7 +1,7 @@
 """Turns: a batch of trajectories as columns, the input of every estimator."""
 
 from collections.abc import Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -44,6 +44,9 @@ class Turns:
 
     The rows of a trajectory are contiguous and in order. Columns may be any sequences. They are
     copied, checked and made read-only. Text columns hold str; a column of integers is converted.
+    Integer columns take whole numbers of any type, as 1, 1.0 or True. A number that leaves its
+    range by at most 1e-6 was rounded, and is set to the end of the range.
+
     Only `group`, `outcome` and `trajectory` must be given. Reading a column that was left out, as a
     method does that needs it, raises `MissingColumn`. `turn_reward`, `entropy` and `gold_logprob`
     are None instead if they were left out; `require_entropy`, `require_gold_logprob` and
@@ -70,10 +73,11 @@ class Turns:
 
     Raises:
         ValueError: Columns of unequal length, a trajectory without turns or out of order, a number
-            that is NaN, infinite or 1e100 or more, progress outside [0, 1], a negative entropy, a
-            positive log-probability, an outcome that would be counted twice, or verifiers without
-            unique names. The message names column and row.
-        TypeError: A column of another type, such as arrays as anchors or text as numbers.
+            that is None, NaN, infinite or 1e100 or more, progress outside [0, 1], a negative
+            entropy, a positive log-probability, an outcome that would be counted twice, or
+            verifiers without unique names. The message names column and row.
+        TypeError: An unknown column, or one of another type, such as arrays as anchors or text as
+            numbers.
     """
 
     group: NDArray[np.int64]
@@ -90,6 +94,18 @@ class Turns:
     entropy: NDArray[np.float64] | None = None
     gold_logprob: NDArray[np.float64] | None = None
     outcome_in_reward: InitVar[bool | None] = None
+
+    def __new__(cls, *columns: object, **named: object) -> Self:
+        """Refuse columns without a name, and unknown ones by naming the nearest."""
+        if columns:
+            raise TypeError(
+                f"the columns of Turns are given by name, as Turns(group=..., outcome=..., "
+                f"trajectory=...), got {columns[0]!r:.60}"
+            )
+        known = [*(one.name for one in fields(cls)), "outcome_in_reward"]
+        for name in filterfalse(known.__contains__, named):
+            raise TypeError(f"Turns has no column {name!r}{nearest(name, known)}")
+        return super().__new__(cls)
 
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
         if not isinstance(outcome_in_reward, bool | np.bool_ | None):
@@ -319,7 +335,7 @@ class Turns:
         summed = np.bincount(self.trajectory, self.reward, len(self.group))
         if np.array_equal(self.reward[self.last][ended], self.outcome[ended]):
             where = "on the last turn of every trajectory whose outcome is not 0"
-        elif np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12):
+        elif np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12 * np.abs(self.outcome).max()):
             where = "summed over the turns of every trajectory"
         else:
             return
@@ -327,4 +343,14 @@ class Turns:
             f"reward {where} equals the outcome, and methods that read both would count it twice; "
             f"pass outcome_in_reward=True to subtract the outcome from the last turns, or False "
             f"if reward does not include it"
+        )
+
+
+def check_turns(given: object) -> None:
+    """Raise TypeError unless an estimator was given `Turns`."""
+    if not isinstance(given, Turns):
+        raise TypeError(
+            f"an estimator reads credit.Turns, got {given!r:.60} ({type(given).__name__}); make "
+            "them by credit.Turns(group=..., outcome=..., trajectory=...), or from a trainer's "
+            "rows by credit.rows(...).turns"
         )

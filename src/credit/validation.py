@@ -11,6 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 _NO_LISTS = (str, bytes, set, frozenset, Mapping)
 LARGEST = 1e100
 """Numbers of this size and above are rejected: their squares and sums would overflow."""
+ROUNDING = 1e-6
+"""A number that leaves its range by at most this much was rounded, and is set to the end of it."""
+_ALLOWED: dict[Any, str] = {
+    np.float64: "not a real number; give numbers such as 0.5",
+    np.int64: "not a 64-bit integer; give whole numbers",
+    np.bool_: "not a bool; give True or False, or 1 or 0",
+}
+_NUMBERED = {
+    "group": ", numbered by np.unique(group, return_inverse=True)[1]",
+    "trajectory": ": 0, 1, 2, ... in the order of their turns",
+}
 
 
 def check_number(name: str, value: Any) -> None:
@@ -60,12 +71,15 @@ def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ValueError at the first name that is not known, with the nearest known one."""
+def check_known(what: str, given: Iterable[str], known: Iterable[str], own: str = "") -> None:
+    """Raise ValueError at the first name that is not known, with the nearest known one.
+
+    `own` ends the message: how to give what has no name here.
+    """
     listed = list(known)
     for name in given:
         if name not in listed:
-            raise ValueError(f"{what} {name!r}{nearest(name, listed)}")
+            raise ValueError(f"{what} {name!r}{nearest(name, listed)}{own and '; '}{own}")
 
 
 def check_length(name: str, column: Sized, like: str, rows: int) -> None:
@@ -79,6 +93,15 @@ def check_rows(name: str, column: NDArray[Any], allowed: NDArray[np.bool_], rule
     if not allowed.all():
         row = int(np.argmin(allowed))
         raise ValueError(f"{name} row {row} is {column[row]}; {rule}")
+
+
+def check_generator(rng: Any) -> None:
+    """Raise TypeError unless `rng` is a NumPy generator or None."""
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng must be a numpy.random.Generator, got {rng!r:.60} ({type(rng).__name__}); make "
+            "rng = np.random.default_rng(seed) once and pass it at every step"
+        )
 
 
 def check_axes(name: str, given: Any, axes: str) -> None:
@@ -99,6 +122,12 @@ def nearest(given: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.4)
     listed = ", ".join(names) or "none"
     return f"; did you mean {close[0]!r}? known: {listed}" if close else f"; known: {listed}"
+
+
+def unrounded(x: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+    """Numbers that leave [low, high] by at most `ROUNDING`, set to its end: [N] -> [N]."""
+    ends = np.clip(x, low, high)
+    return np.where((ends != x) & (np.abs(ends - x) <= ROUNDING), ends, x)
 
 
 def as_array(name: str, given: Any) -> NDArray[Any]:
@@ -134,23 +163,30 @@ def as_list(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def as_finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def as_finite(name: str, values: ArrayLike, below: float = LARGEST) -> NDArray[np.float64]:
     """Convert to float64: [N, ...] -> [N, ...].
 
     Raises:
         TypeError: The values are not numbers.
-        ValueError: A value is NaN, infinite, or `LARGEST` or more in size.
+        ValueError: A value is NaN, infinite, or `below` or more in size.
     """
     plain = as_array(name, values)
     if plain.dtype.kind not in "biuf" and plain.size:
-        raise TypeError(f"{name} must hold numbers, got {plain.flat[0]!r:.60}")
+        place = np.unravel_index(_first_other(plain.ravel()), plain.shape)
+        value = plain[place].item() if isinstance(plain[place], np.generic) else plain[place]
+        raise TypeError(f"{_where(name, place)} is {value!r:.60}, {_ALLOWED[np.float64]}")
     numbers = plain.astype(np.float64)
-    wrong = np.argwhere(~(np.abs(numbers) < LARGEST))
+    wrong = np.argwhere(~(np.abs(numbers) < below))
     if len(wrong):
         place = tuple(wrong[0].tolist())
-        where = f"{name} row {place[0]}" if place else name
-        raise ValueError(f"{where} is {numbers[place]}; give finite numbers below {LARGEST:g}")
+        shown = f"{_where(name, place)} is {numbers[place]}"
+        raise ValueError(f"{shown}; give finite numbers below {below:g}")
     return numbers
+
+
+def _where(name: str, place: tuple[Any, ...]) -> str:
+    """Name and row of an element of an array; a number alone has no row."""
+    return f"{name} row {place[0]}" if place else name
 
 
 def as_numbers(name: str, given: Any) -> NDArray[np.float64]:
@@ -177,7 +213,7 @@ def as_vector(name: str, given: Any, kind: Any) -> NDArray[Any]:
         column = np.array(plain, dtype=kind)
     if kind is not np.float64 and plain.size and (column != plain).any():
         row = np.argwhere(column != plain)[0][0]
-        raise ValueError(f"{name} row {row} is {plain[row]}, not {np.dtype(kind).name}")
+        raise ValueError(_refused(name, row, plain[row], kind))
     column.flags.writeable = False
     return column
 
@@ -185,12 +221,23 @@ def as_vector(name: str, given: Any, kind: Any) -> NDArray[Any]:
 def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
     plain = as_array(name, given)
     check_axes(name, plain, "N")
-    if plain.dtype.kind == "O":  # None among numbers
-        plain = as_array(name, [np.nan if value is None else value for value in plain.tolist()])
+    if plain.dtype.kind == "O":
+        if None in (listed := plain.tolist()):
+            row = listed.index(None)
+            raise ValueError(f"{name} row {row} is None; every row of {name} needs a value")
+        plain = as_array(name, listed)
     if plain.dtype.kind not in "biuf" and plain.size:
-        remedy = "; number them by np.unique(group, return_inverse=True)[1]"
-        raise TypeError(
-            f"{name} row 0 is {plain.item(0)!r:.60}, not {np.dtype(kind).name}"
-            f"{remedy if name == 'group' else ''}"
-        )
+        row = _first_other(given)
+        raise TypeError(_refused(name, row, repr(as_list(name, given)[row]), kind))
     return plain
+
+
+def _first_other(given: Any) -> int:
+    """Index of the first value that is no real number, or 0."""
+    values = enumerate(as_list("values", given))
+    return next((row for row, value in values if not isinstance(value, Real | np.bool_)), 0)
+
+
+def _refused(name: str, row: int, shown: Any, kind: Any) -> str:
+    """Message about a value that has no equal in a dtype."""
+    return f"{name} row {row} is {shown!s:.60}, {_ALLOWED[kind]}{_NUMBERED.get(name, '')}"

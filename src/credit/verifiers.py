@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from credit.plugins import imported, refusal
-from credit.validation import as_finite, nearest
+from credit.validation import as_finite, nearest, unrounded
 
 TAGS = ("reasoning", "tool", "answer")
 PAPER_WEIGHTS = {
@@ -131,7 +131,8 @@ def score(name: str, verifier: Verifier, turn: Exchange) -> float:
     """The number that a verifier gives a turn.
 
     Raises:
-        ValueError: It failed, or did not return a number in [0, 1]; the message names it.
+        ValueError: It failed, or did not return a number in [0, 1]; the message names it. A number
+            outside by at most 1e-6 is set to the end of the range.
     """
     try:
         found = verifier(turn)
@@ -140,7 +141,7 @@ def score(name: str, verifier: Verifier, turn: Exchange) -> float:
             raise
         raise ValueError(f"verifier {name} failed: {type(error).__name__}: {error}") from error
     try:
-        share = float(as_finite(f"verifier {name}", found))
+        share = float(unrounded(as_finite(f"verifier {name}", found), 0, 1))
     except TypeError as error:
         raise ValueError(f"verifier {name} must return a number, got {found!r:.60}") from error
     if not 0 <= share <= 1:

@@ -14,7 +14,14 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from credit import verifiers
-from credit.validation import LARGEST, as_finite, check_count, check_nonnegative, check_range
+from credit.validation import (
+    LARGEST,
+    as_finite,
+    check_count,
+    check_nonnegative,
+    check_range,
+    unrounded,
+)
 
 
 class _RewardTerm(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -191,7 +198,7 @@ class ProgressReward(_RewardTerm):
         gamma: Discount γ in [0, 1].
 
     Raises:
-        ValueError: An option out of range, or later a progress outside [0, 1].
+        ValueError: An option out of range, or later a progress outside [0, 1] by more than 1e-6.
     """
 
     name = "progress_reward"
@@ -216,7 +223,7 @@ class ProgressReward(_RewardTerm):
 
     @staticmethod
     def _read(info: dict[str, Any]) -> float:
-        progress = float(info["progress"])
+        progress = float(unrounded(float(info["progress"]), 0, 1))
         check_range("info['progress']", progress, 0, 1, "it is a share of the task")
         return progress
 

@@ -48,10 +48,11 @@ def contended(spent: Clock, threads: int) -> str:
     if spent.waited < _WAITED * spent.cpu and spent.cpu >= _LITTLE * spent.wall:
         return ""
     remedy = "lower run.threads, e.g. to 1" if threads > 1 else "run fewer processes"
+    these, in_all = ("threads", ", added up over the threads") if threads > 1 else ("thread", "")
     return (
-        f"others use this machine: {threads} thread{'s' if threads > 1 else ''} had "
-        f"{spent.cpu:.0f} s of CPU time in {spent.wall:.0f} s, and waited {spent.waited:.0f} s for "
-        f"a core; {remedy}, or use fewer runs at the same time"
+        f"others use this machine: {threads} {these} had {spent.cpu:.0f} s of CPU time in "
+        f"{spent.wall:.0f} s, and waited for a core for {spent.waited:.0f} s{in_all}; {remedy}, or "
+        "use fewer runs at the same time"
     )
 
 

@@ -206,6 +206,8 @@ class Metrics:
             )
         self._progress.update(self._bars[stage], completed=done, end=now + left)
         eta = f"  eta {duration(left)}" if done < self._totals[stage] else ""
+        if stage == "start":  # an evaluation alone, which has a line of its own
+            return
         self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,14 @@ def test_anchors_that_nothing_tells_apart_are_found(anchor, split):
     if split:
         assert found.split_witness.turns >= 3
         assert "lead to two anchors" in str(found)
+
+
+def test_what_is_said_of_anchors_that_look_like_one_state():  # 5 played further, less 2 alike: 3
+    counts = {"unseparated": 1200, "followed": 5, "split": 2}
+    found = replace(audit_anchors(Altered(max_turns=5), tasks=2, episodes=20), **counts)
+    said = str(found).splitlines()
+    assert "pairs of anchors that look like the same state in the episodes: 1,200" in said
+    assert "5 of them played further: 3 are different states, 2 still look the same" in said
 
 
 def test_an_anchor_of_ones_own_is_judged():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,21 @@ def test_block_prints_what_the_page_shows(code, printed, tmp_path, capsys):
 def test_every_method_has_a_section():
     headings = "\n".join(re.findall(r"^## .*`.*$", (DOCS / "credit.md").read_text(), re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", headings)) == set(credit.names())
+
+
+SECTIONS = {
+    name: body
+    for title, body in re.findall(
+        r"^## (.*`.*)\n((?:(?!## ).*\n)*)", (DOCS / "credit.md").read_text(), re.MULTILINE
+    )
+    for name in re.findall(r"`(\w+)`", title)
+}
+
+
+@pytest.mark.parametrize("name", credit.names())
+def test_a_section_names_every_option_and_the_default_of_a_number(name):
+    for option in fields(credit.make(name)):
+        shown = {f"`{option.name}`", f"`{option.name}="}
+        if isinstance(option.default, float | int):
+            shown = {f"`{option.name}` ({option.default:g}".replace("e-0", "e-")}
+        assert any(one in SECTIONS[name] for one in shown), shown

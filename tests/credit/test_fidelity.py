@@ -206,7 +206,7 @@ def test_without_gradients_there_is_no_score_and_constant_credit_has_no_signal()
         (np.zeros((3, 4)), "gradient has 3 rows, truth has 6000"),
         (np.zeros((N, 0)), "at least one column"),
         (np.full((N, 2), np.nan), "gradient"),
-        (np.full((N, 2), "a"), "gradient must hold numbers, got"),
+        (np.full((N, 2), "a"), "gradient row 0 is .a., not a real number"),
     ],
 )
 def test_gradients_of_another_shape_are_refused(gradient, told):

@@ -142,6 +142,12 @@ def test_values_that_json_or_credit_cannot_hold_are_refused(name, value):
         TurnRecord.of(PLAIN | {name: value})
 
 
+def test_numbers_that_leave_their_range_by_rounding_are_set_to_its_end():
+    record = TurnRecord.of(PLAIN | {"progress": 1.0000000000000002, "entropy": -1e-9})
+    assert (record.progress, record.entropy) == (1.0, 0.0)
+    assert type(record.entropy) is float
+
+
 def test_columns_that_some_turns_lack_are_missing():
     """Only a method that reads them is refused."""
     turns = [episode(2, 1.0, entropy=0.5), episode(1, 0.0, turn_reward={"exact": 1.0})]

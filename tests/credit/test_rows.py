@@ -336,7 +336,7 @@ WRONG = {
     ),
     "a negative step": ({"step": [0, -1]}, "step row 1 is -1; steps are counted from 0"),
     "half a step": ({"step": [0, 0.5]}, "step row 1 is 0.5"),
-    "no step": ({"step": [0, None]}, "step row 1 is nan"),
+    "no step": ({"step": [0, None]}, "step row 1 is None"),
     "an unknown column": ({"anchors": ["a", "b"]}, "unknown column 'anchors'.*'anchor'"),
     "a short column": ({"anchor": ["a"]}, "anchor has 1 rows, uid has 2"),
     "a short verifier": ({"turn_reward": {"step": [1.0]}}, "turn_reward 'step' has 1 rows"),
@@ -347,7 +347,7 @@ WRONG = {
     "an outcome of nan": ({"outcome": [np.nan, np.nan]}, "outcome row 0 is nan"),
     "a reward of infinity": ({"reward": [0.0, np.inf]}, "reward row 1 is inf"),
     "a verifier of nan": ({"turn_reward": {"e": [0.0, np.nan]}}, "turn_reward 'e' row 1 is nan"),
-    "an unknown entropy": ({"entropy": [0.5, None]}, "entropy row 1 is nan"),
+    "an unknown entropy": ({"entropy": [0.5, None]}, "entropy row 1 is None"),
 }
 
 
@@ -419,7 +419,7 @@ def test_mask_and_spans_must_fit(mask, spans, message):
     [
         ([1.0], r"advantage has shape \(1,\), there are 2 turns"),
         ([[1.0], [2.0]], "advantage has shape"),
-        ([1.0, np.nan], "the advantage of turn 1 is nan"),
+        ([1.0, np.nan], "the advantage of turn 1 is nan; give one finite number for each turn"),
         ([np.inf, 0.0], "the advantage of turn 0 is inf"),
     ],
 )

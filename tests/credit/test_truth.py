@@ -211,8 +211,8 @@ COLUMNS = ("value_before", "value_after", "first", "second", "error")
     [
         (np.zeros(3), r"ValueError: .*shape \[3\].*N=120"),
         (np.full(120, np.nan), "ValueError: .*nan for turn 0"),
-        (["a"] * 120, "TypeError: .*not one number"),
-        (None, "TypeError: .*not one number"),
+        (["a"] * 120, "TypeError: .*one finite number for each"),
+        (None, "TypeError: .*one finite number for each"),
         (ValueError("my own"), "^ValueError: my own"),
         (KeyError("x"), "^KeyError: 'x'"),
         (SystemExit(3), "^SystemExit: 3"),
@@ -318,7 +318,7 @@ def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
     for name, told in (
         ("mine:Nope", "mine has no 'Nope'"),
         ("mine:nothing", "is no estimator"),
-        ("nope", "unknown credit method 'nope'"),
+        ("nope", "give your own as module:Name"),
     ):
         refused = run(name, "--truth", "some.parquet", cwd=tmp_path)
         assert refused.returncode == 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,8 +54,13 @@ def test_positions_and_last_turns():
             {"outcome": [1e100, 0.0]},
             "outcome row 0 is 1e[+]100; give finite numbers below 1e[+]100",
         ),
-        ({"group": [0.0, np.nan]}, "group row 1 is nan, not int64"),
-        ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not bool"),
+        ({"group": [0.0, np.nan]}, "group row 1 is nan, not a 64-bit integer"),
+        ({"group": [0, 0.5]}, r"group row 1 is 0.5, not .*numbered by np\.unique"),
+        ({"trajectory": [0, 0.5, 1]}, "trajectory row 1 is 0.5, not .*: 0, 1, 2, ... in the order"),
+        ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not a bool; give True or False"),
+        ({"valid": [1, 2, 1]}, "valid row 1 is 2, not a bool; give True or False, or 1 or 0"),
+        ({"outcome": [1.0, None]}, "outcome row 1 is None; every row of outcome needs a value"),
+        ({"group": [None, 0]}, "group row 0 is None; every row of group needs a value"),
         ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
         ({"reward": [[0.0], [0.0], [0.0]]}, r"reward must be \[N\], got shape \(3, 1\)"),
         ({"entropy": [0.1, -0.1, 0.0]}, "entropy row 1 is -0.1; an entropy is at least 0 nats"),
@@ -103,8 +111,22 @@ class Tensor:
         ),
         ({"goal": "ab"}, "goal must be a list of values in order, got 'ab'"),
         ({"outcome_in_reward": "no"}, "outcome_in_reward must be True, False or None, got 'no'"),
-        ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not int64; number them by np.uni"),
-        ({"reward": ["a", "b", "c"]}, "reward row 0 is .*a.*, not float64"),
+        ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not .*numbered by np\.unique"),
+        ({"reward": ["a", "b", "c"]}, "reward row 0 is 'a', not a real number; give numbers such"),
+        ({"reward": [0.0, 1.0, "b"]}, "reward row 2 is 'b', not a real number"),
+        ({"reward": [0.0, 1j, 0.0]}, "reward row 1 is 1j, not a real number"),
+        ({"reward": np.array(["1", "2", "3"])}, "reward row 0 is '1', not a real number"),
+        ({"valid": ["yes", "no", "no"]}, "valid row 0 is 'yes', not a bool; give True or False"),
+        (
+            {"turn_reward": [[1], [None], [1]], "turn_reward_names": ("a",)},
+            "turn_reward row 1 is None, not a real number",
+        ),
+        (
+            {"turn_reward": [[1], [2], ["3"]], "turn_reward_names": ("a",)},
+            "turn_reward row 0 is '1', not a real number",
+        ),
+        ({"rewards": [0.0] * 3}, "Turns has no column 'rewards'; did you mean 'reward'"),
+        ({"gold_logprobs": [0.0] * 3}, "no column 'gold_logprobs'; did you mean 'gold_logprob'"),
         ({"reward": Tensor()}, r"reward is a Tensor that NumPy cannot read .*BFloat16.*float\(\)"),
         ({"turn_reward": Tensor(), "turn_reward_names": ("a",)}, "turn_reward is a Tensor"),
         ({"reward": [[1.0], [1.0, 2.0], []]}, "reward is a list that NumPy cannot read"),
@@ -147,6 +169,44 @@ def test_rewards_that_include_the_outcome_are_refused(reward, where):
     assert Turns(**{**GOOD, "reward": reward}, outcome_in_reward=False).reward.tolist() == reward
     without = Turns(**{**GOOD, "reward": reward}, outcome_in_reward=True).reward
     assert without == pytest.approx(np.array(reward) - [0, 1, 0])
+
+
+def test_a_small_outcome_is_not_taken_for_a_reward_of_zero():
+    assert Turns(**{**GOOD, "outcome": [1e-12, 0.0]}).reward.tolist() == [0.0] * 3
+    for size in (1e-12, 1.0, 1e9):  # 0.1 + 0.2 is not exactly 0.3
+        columns = {"outcome": [0.3 * size, 0.0], "reward": [0.1 * size, 0.2 * size, 0.0]}
+        with pytest.raises(ValueError, match="summed over the turns"):
+            Turns(**{**GOOD, **columns})
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "inwards"),
+    [("progress", 0.0, 1), ("progress", 1.0, -1), ("entropy", 0.0, 1), ("gold_logprob", 0.0, -1)],
+)
+def test_what_leaves_its_range_by_rounding_is_set_to_its_end(name, end, inwards):
+    given = [end - inwards * 1e-9, end - inwards * 9e-7, end + inwards * 1e-9]
+    column = getattr(Turns(**{**GOOD, name: given}), name)
+    assert column.tolist() == [end, end, given[2]]
+    assert not column.flags.writeable
+    with pytest.raises(ValueError, match=f"{name} row 0 is "):
+        Turns(**{**GOOD, name: [end - inwards * 2e-6, end, end]})
+
+
+def test_whole_numbers_of_any_type_are_groups():
+    for group in ([1.0, 0.0], [True, False], np.array([1, 0], np.uint8)):
+        assert Turns(**{**GOOD, "group": group}).group.tolist() == [1, 0]
+
+
+def test_columns_are_given_by_name():
+    with pytest.raises(TypeError, match=r"given by name, as Turns\(group=.*got \{\}"):
+        Turns({})
+
+
+def test_a_batch_can_be_pickled_and_copied():
+    turns = Turns(**GOOD)
+    for again in (pickle.loads(pickle.dumps(turns)), copy.deepcopy(turns), replace(turns)):
+        assert again.reward.tolist() == turns.reward.tolist()
+        assert repr(again) == repr(turns)
 
 
 def test_columns_are_read_only_copies():
@@ -192,7 +252,7 @@ def test_from_episodes_with_verifiers():
 def test_entropy_of_some_turns_only():
     turn = {"reward": 0.0, "valid": True, "progress": 0.0, "anchor": "s", "action": "go"}
     some = [SimpleNamespace(**turn, entropy=0.5), SimpleNamespace(**turn, entropy=None)]
-    with pytest.raises(ValueError, match="entropy row 1 is nan"):
+    with pytest.raises(ValueError, match="entropy row 1 is None"):
         Turns.from_episodes([SimpleNamespace(group=0, outcome=1.0, goal="", turns=some)])
 
 

@@ -111,3 +111,10 @@ def test_accepted_answers_are_required():
 def test_unknown_names():
     with pytest.raises(ValueError, match="unknown verifier 'xml'; did you mean 'xml_"):
         verifiers.from_name("xml")
+
+
+def test_a_share_that_was_rounded():
+    assert verifiers.score("mine:share", lambda turn: 1 + 1e-9, None) == 1.0
+    assert verifiers.score("mine:share", lambda turn: -1e-9, None) == 0.0
+    with pytest.raises(ValueError, match=r"must return a number in \[0, 1\], got 1.1"):
+        verifiers.score("mine:share", lambda turn: 1.1, None)

@@ -213,6 +213,13 @@ def test_missing_info_is_refused_at_reset(wrapper, key):
         env.reset()
 
 
+def test_progress_that_was_rounded_is_a_share():  # 1 - 0.1, and 0 - 1
+    env = ProgressReward(Scripted(), scale=1.0)
+    env.reset()
+    terms = [env.step(f"to {share}")[4]["reward_terms"] for share in (1.0000000000000002, -1e-9)]
+    assert [one["progress_reward"] for one in terms] == pytest.approx([0.9, -1.0], abs=1e-12)
+
+
 def test_progress_must_be_a_share():
     env = ProgressReward(Scripted())
     env.reset()

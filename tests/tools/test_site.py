@@ -158,6 +158,29 @@ def test_the_counts_that_the_page_and_the_readme_quote_are_those_of_its_tables()
     assert said.replace("-", "−") in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_study_of_a_method_says_what_has_changed_since():
+    assert "(../results.md#istar-again)" in "\n".join(measured.study(["istar"]))
+    assert "istar-again" not in "\n".join(measured.study(["grpo", "grpo_or"]))
+
+
+SHOWN = [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.name)
+def test_no_comment_is_cut_at_the_edge_of_a_block(page):  # site.css fits 100 characters
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        lines = [line for line in block.splitlines() if re.search(r"(?:^|\s)# ", line)]
+        assert [line for line in lines if len(line) > 100] == []
+
+
+def test_every_line_of_raises_names_the_errors_of_one_case():
+    """`A: this. B: that.` in one line is one bullet, about A."""
+    second = re.compile(r"^ +[A-Z]\w+(?:, [A-Z]\w+)*: .*\. [A-Z]\w+(?:Error|Asset): ", re.MULTILINE)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        assert second.findall(path.read_text(encoding="utf-8")) == [], path
+
+
 FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
 WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 

@@ -25,6 +25,7 @@ def test_cpu_time_far_below_wall_times_threads(wall, cpu, waited, threads, said)
     assert bool(text) == said
     if said:
         assert f"{threads} thread{'s' * (threads > 1)} had {cpu} s of CPU time in {wall} s" in text
+        assert ("added up over the threads" in text) == (threads > 1)
         assert "lower run.threads" in text if threads > 1 else "fewer processes" in text
 
 

@@ -113,6 +113,8 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=mine:OutcomeAndValidity", "derive it from agent_envs.AgentEnv"),
         ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),
+        ("env.id=patrol", "your own is given as package:Id-v0 or package.module:Class"),
+        ("credit.name=patrol", "give your own as module:Name"),
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),

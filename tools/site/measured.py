@@ -75,6 +75,11 @@ OF_STUDY = {
     "mgr": ("mgr", "mgr_critic", "mgr_no_gate", "mgr_no_repetition"),
 }
 """Rows of a study that are variants of a method."""
+SINCE = {
+    "istar": "In this study iStar's reward model was trained at a rate ten times too high. That is "
+    "mended: since then iStar does not differ from GRPO ([iStar again](../results.md#istar-again))."
+}
+"""What has changed about a method since the study."""
 
 
 def rows(page: str, head: str) -> list[dict[str, str]]:
@@ -182,7 +187,8 @@ def study(names: list[str]) -> list[str]:
         "([the study](../results.md#the-study) has the settings and what the differences mean):"
     )
     kept = ["method", "start", "success", "to GRPO", "p", "valid", "turns", "seconds"]
-    return [about, "", *table(kept, [[row[name] for name in kept] for row in found])]
+    shown = table(kept, [[row[name] for name in kept] for row in found])
+    return [about, "", *shown, *(SINCE[name] for name in names if name in SINCE), ""]
 
 
 def _of(shown: str, names: list[str]) -> bool:

@@ -55,7 +55,8 @@ class Library:
         """The game of a task.
 
         Raises:
-            MissingAsset: its file is gone. BadAsset: it is broken; names file and place.
+            MissingAsset: its file is gone.
+            BadAsset: it is broken; names file and place.
         """
         return _parsed(self.folder, task_id, _stamp(_path(self.folder, task_id)))
 
@@ -63,7 +64,8 @@ class Library:
         """The decoded JSON of the game's file, and its name for error messages.
 
         Raises:
-            MissingAsset: its file is gone. BadAsset: it is not JSON.
+            MissingAsset: its file is gone.
+            BadAsset: it is not JSON.
         """
         return _data(self.folder, task_id)
 

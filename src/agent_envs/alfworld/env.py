@@ -111,7 +111,8 @@ class AlfWorld(AgentEnv):
 
     Raises:
         ValueError: an unknown option value; the message suggests the most similar one.
-        MissingAsset: a folder without games. BadAsset: at `reset`, a broken game file.
+        MissingAsset: a folder without games.
+        BadAsset: at `reset`, a broken game file.
         ImportError: `engine="textworld"` without its packages.
     """
 
@@ -153,7 +154,8 @@ class AlfWorld(AgentEnv):
         """The opening text of the task.
 
         Raises:
-            MissingAsset: the game's file is gone. BadAsset: it is broken.
+            MissingAsset: the game's file is gone.
+            BadAsset: it is broken.
         """
         self.world = self._start(self.library, task_id, self.dialect)
         self._milestones = Milestones()

@@ -152,7 +152,8 @@ def load_game(path: Path, task_id: str = "") -> Game:
     """The game in a `game.tw-pddl` file; `task_id` defaults to its last three folders.
 
     Raises:
-        MissingAsset: no such file. BadAsset: not a game; names the file and the place in it.
+        MissingAsset: no such file.
+        BadAsset: not a game; names the file and the place in it.
     """
     return parse_game(read_game(path), task_id or "/".join(path.parts[-4:-1]), str(path))
 
@@ -161,7 +162,8 @@ def read_game(path: Path) -> Any:
     """The JSON value in a `game.tw-pddl` file.
 
     Raises:
-        MissingAsset: no such file. BadAsset: not JSON; names the file and the place in it.
+        MissingAsset: no such file.
+        BadAsset: not JSON; names the file and the place in it.
     """
     try:
         return json.loads(path.read_bytes())

@@ -74,7 +74,9 @@ class Process:
         """Tell the process something: its answer, before a time on the monotonic clock.
 
         Raises:
-            EndedError: It ended. NonsenseError: It sent something else. TimeoutError: It is late.
+            EndedError: It ended.
+            NonsenseError: It sent something else.
+            TimeoutError: It is late.
         """
         token = secrets.token_bytes(TOKEN)
         try:
@@ -104,7 +106,8 @@ class Process:
         """Stop it until `wake`.
 
         Raises:
-            EndedError: It ended after its last answer. NonsenseError: It sent more.
+            EndedError: It ended after its last answer.
+            NonsenseError: It sent more.
         """
         if not self._warden.rest(self.number):
             raise EndedError(self.end())

@@ -75,7 +75,8 @@ class HttpWorld:
         """The ids that the benchmark lists for a split; "train_easy" is part of "train".
 
         Raises:
-            ValueError: An unknown split. MissingAsset: There is no list.
+            ValueError: An unknown split.
+            MissingAsset: There is no list.
         """
         one_of("split", split, SPLITS)
         path = self.root / "data" / "datasets" / f"{split.removesuffix('_easy')}.txt"

@@ -61,7 +61,7 @@ class Http:
     """Passages from the server at `url`, with retries.
 
     A failed connection, a time-out, HTTP 429 and 5xx are retried with exponential back-off, or
-    after the time in `Retry-After`, `retries` times and further until `outage` seconds were waited.
+    after the time in `Retry-After`, `retries` times, and then until it has waited `outage` seconds.
     Other statuses are not retried. An answer has at most 64 MiB.
 
     Args:
@@ -111,7 +111,8 @@ class Http:
 
         Raises:
             RetrievalError: The server does not answer, refuses, or its answer is invalid.
-            TypeError: One text instead of a list of texts. ValueError: `k` below 1.
+            TypeError: One text instead of a list of texts.
+            ValueError: `k` below 1.
         """
         check(queries, k)
         queries = list(queries)
@@ -179,7 +180,8 @@ def passage(item: Any) -> Passage:
     """The passage of `{"document": ..., "score": ...}` or of a bare document.
 
     Raises:
-        TypeError, ValueError: Another form. OverflowError: The score is too large for a float.
+        TypeError, ValueError: Another form.
+        OverflowError: The score is too large for a float.
     """
     fields = item if isinstance(item, dict) else {}
     document, score = fields.get("document", item), fields.get("score", 0.0)

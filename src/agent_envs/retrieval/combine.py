@@ -80,7 +80,8 @@ class Cached:
         file: Database for all queries, if given.
 
     Raises:
-        ValueError: `size` below 1. BadAsset: `file` is not such a database.
+        ValueError: `size` below 1.
+        BadAsset: `file` is not such a database.
     """
 
     def __init__(
@@ -101,7 +102,8 @@ class Cached:
         """The passages of each query, cached or from the retriever.
 
         Raises:
-            ValueError: `k` below 1. OSError: The file cannot be written.
+            ValueError: `k` below 1.
+            OSError: The file cannot be written.
         """
         check(queries, k)
         wanted = dict.fromkeys(queries)

@@ -123,7 +123,8 @@ def unpacked(path: Path) -> bytes:
     """The bytes of a file, decompressed if it is a gzip or xz file.
 
     Raises:
-        MissingAsset: There is no such file. BadAsset: It cannot be decompressed.
+        MissingAsset: There is no such file.
+        BadAsset: It cannot be decompressed.
     """
     try:
         packed = path.read_bytes()

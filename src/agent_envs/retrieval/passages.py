@@ -47,7 +47,8 @@ def check(queries: Sequence[str], k: int) -> None:
     """Check the arguments of `Retriever.search`.
 
     Raises:
-        TypeError: One text instead of a list of texts. ValueError: `k` below 1.
+        TypeError: One text instead of a list of texts.
+        ValueError: `k` below 1.
     """
     if isinstance(queries, str):
         raise TypeError(f"queries must be a list of texts, got {queries!r:.60}; give [query]")

@@ -62,7 +62,8 @@ def serve(
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: `topk` or `port` is out of range. OSError: The port is taken.
+        ValueError: `topk` or `port` is out of range.
+        OSError: The port is taken.
     """
     with listen(host, port) as listening, _server(retriever, topk) as server:
         # uvicorn raises the signal that ended it again; both signals end this call.
@@ -249,7 +250,8 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY.
 
     Raises:
-        ValueError: `port` is out of range. OSError: The port is taken.
+        ValueError: `port` is out of range.
+        OSError: The port is taken.
     """
     if not 0 <= port <= _LAST_PORT:
         raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")

@@ -108,7 +108,8 @@ def open_data(data: str | os.PathLike[str] = "auto") -> Data:
     parquet; plain, gzip or xz), and optionally `corpus.jsonl`.
 
     Raises:
-        MissingAsset: A folder without questions. BadAsset: A broken file.
+        MissingAsset: A folder without questions.
+        BadAsset: A broken file.
     """
     named = os.fspath(data)
     if named == "auto":
@@ -164,7 +165,8 @@ def question_of(row: Any, name: str, split: str = "") -> Question:
     """The question in a row of our own format, or Search-R1's, FlashRAG's, verl's or a data set's.
 
     Raises:
-        TypeError: The row is not an object. ValueError: It has no question or no answers.
+        TypeError: The row is not an object.
+        ValueError: It has no question or no answers.
     """
     if not isinstance(row, Mapping):
         raise TypeError(f"a question must be an object, got {row!r:.60}")

@@ -124,7 +124,8 @@ class SearchQA(AgentEnv):
 
     Raises:
         ValueError: an unknown option, a split without questions, a retriever without a corpus.
-        MissingAsset, BadAsset: a folder without questions, a broken file.
+        MissingAsset: a folder without questions.
+        BadAsset: a broken file.
         ImportError: the packages of the extra [search] are not installed.
         RetrievalError: later, from `step`, a retrieval server that gives no passages.
     """

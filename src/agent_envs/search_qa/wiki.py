@@ -134,7 +134,8 @@ class WikiSearch(AgentEnv):
 
     Raises:
         ValueError: an unknown option, one that the protocol lacks, a split without questions.
-        MissingAsset, BadAsset: a folder without questions or corpus, a broken file.
+        MissingAsset: a folder without questions or corpus.
+        BadAsset: a broken file.
         ImportError: the packages of the extra [search] are not installed.
         RetrievalError: later, from `step`, a retrieval server that gives no passages.
     """

@@ -116,7 +116,8 @@ class Sokoban(AgentEnv):
 
     Raises:
         ValueError: an unknown option, or settings that no room satisfies; the message says which.
-        MissingAsset, BadAsset: no levels, a broken level.
+        MissingAsset: no levels.
+        BadAsset: a broken level.
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}

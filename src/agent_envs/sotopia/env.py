@@ -137,7 +137,8 @@ class Sotopia(AgentEnv):
 
     Raises:
         ValueError: an unknown option, or a partner or judge that does not support these scenes.
-        MissingAsset: a folder without the files. BadAsset: a broken file.
+        MissingAsset: a folder without the files.
+        BadAsset: a broken file.
     """
 
     template = TEMPLATE

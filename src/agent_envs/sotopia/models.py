@@ -60,7 +60,8 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     """The partner for an option; None for "external".
 
     Raises:
-        ValueError: an unknown partner. TypeError: neither a name nor a partner.
+        ValueError: an unknown partner.
+        TypeError: neither a name nor a partner.
     """
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
@@ -82,7 +83,8 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     """The judge for an option; None for "none".
 
     Raises:
-        ValueError: an unknown judge. TypeError: neither a name nor a judge.
+        ValueError: an unknown judge.
+        TypeError: neither a name nor a judge.
     """
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelJudge(open_endpoint(given))

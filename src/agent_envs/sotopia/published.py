@@ -43,7 +43,8 @@ class Published(NamedTuple):
         """Tasks `pairing-side` of a split; `train`, `val` and `test` share no situation.
 
         Raises:
-            ValueError: an unknown or empty split. MissingAsset: no list of hard situations.
+            ValueError: an unknown or empty split.
+            MissingAsset: no list of hard situations.
         """
         one_of("split", split, SPLITS)
         if split == "hard" and self.hard is None:
@@ -63,7 +64,8 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
     """Read a folder of public profiles.
 
     Raises:
-        MissingAsset: a file is missing. BadAsset: an invalid line.
+        MissingAsset: a file is missing.
+        BadAsset: an invalid line.
     """
     folder = Path(folder).expanduser().absolute()
     characters = {

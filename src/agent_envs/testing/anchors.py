@@ -124,13 +124,19 @@ class AnchorAudit:
         if self.witness is not None:
             lines.append(f"shortest example of a pair that diverges:\n{self.witness}")
         if self.followed:
-            lines.append(
-                f"{self.unseparated:,} pairs of anchors were followed by nothing that differs; of "
-                f"{self.followed} played on from, {self.split} stayed alike"
-            )
+            lines.append(_unseparated(self.unseparated, self.followed, self.split))
         if self.split_witness is not None:
             lines.append(f"example:\n{self.split_witness}")
         return "\n".join(lines)
+
+
+def _unseparated(pairs: int, followed: int, split: int) -> str:
+    """Pairs of anchors after which the episodes show no difference, and what further play shows."""
+    return (
+        f"pairs of anchors that look like the same state in the episodes: {pairs:,}\n"
+        f"{followed} of them played further: {followed - split} are different states, "
+        f"{split} still look the same"
+    )
 
 
 def audit_anchors(

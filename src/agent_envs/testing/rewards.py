@@ -146,7 +146,8 @@ def audit_rewards(
             audits, for a game whose answer can be guessed, else 0.1.
 
     Raises:
-        ValueError: fewer than one task. KeyError: `info` has no "success".
+        ValueError: fewer than one task.
+        KeyError: `info` has no "success".
     """
     made = env() if callable(env) else env
     module = audits_of(made)

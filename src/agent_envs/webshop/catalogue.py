@@ -83,7 +83,8 @@ def open_catalogue(
     Raises:
         ValueError: An unknown search, or a dense one without an encoder.
         ImportError: A dense search without the packages of the extra [dense].
-        MissingAsset: A folder without the products' files. BadAsset: A broken file.
+        MissingAsset: A folder without the products' files.
+        BadAsset: A broken file.
     """
     named = os.fspath(data)
     if named == "auto":
@@ -139,7 +140,8 @@ def require_requests(catalogue: Catalogue) -> None:
     """Refuse a catalogue without human requests.
 
     Raises:
-        ValueError: The embedded catalogue. MissingAsset: A folder without the file of requests.
+        ValueError: The embedded catalogue.
+        MissingAsset: A folder without the file of requests.
         BadAsset: A file without a request for any product.
     """
     folder, name = catalogue.folder, FILES[2]

@@ -252,7 +252,8 @@ def chromium() -> Chromium:
     """The Chromium of this process; a forked child never uses its parent's.
 
     Raises:
-        ImportError: Selenium is not installed. FileNotFoundError: Chromium is not.
+        ImportError: Selenium is not installed.
+        FileNotFoundError: Chromium is not.
     """
     require("selenium", "browser")
     for program in PROGRAMS:

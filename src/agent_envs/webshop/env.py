@@ -122,7 +122,8 @@ class WebShop(AgentEnv):
 
     Raises:
         ValueError: an unknown option, a count below 0, or a split without goals.
-        MissingAsset: a folder without the files. BadAsset: a broken file.
+        MissingAsset: a folder without the files.
+        BadAsset: a broken file.
     """
 
     template = TEMPLATE

@@ -68,7 +68,9 @@ class Site:
         following: Returns the next task id; if given, a receipt offers another task and a stop.
 
     Raises:
-        ImportError: Flask is not installed. ValueError: an invalid port. OSError: a port in use.
+        ImportError: Flask is not installed.
+        ValueError: an invalid port.
+        OSError: a port in use.
     """
 
     def __init__(

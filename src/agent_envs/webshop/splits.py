@@ -34,7 +34,8 @@ def open_panel(shop: Shop, split: str) -> Panel:
     """The goals of a split, in the order of the shop's goals.
 
     Raises:
-        ValueError: No such split, or no goals in it. MissingAsset: The folder lacks ETO's list.
+        ValueError: No such split, or no goals in it.
+        MissingAsset: The folder lacks ETO's list.
     """
     folder = shop.catalogue.folder
     names = ("all", *_EMBEDDED) if folder is None else ("all", *_RANGES, *_RAGEN, *_ETO)

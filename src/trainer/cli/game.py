@@ -169,7 +169,10 @@ def find(env_id: str) -> str:
             return name
     close = difflib.get_close_matches(env_id.lower(), known.values(), n=1)
     hint = f", did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"no environment {env_id!r}{hint}; there are {', '.join(known.values())}")
+    raise ValueError(
+        f"no environment {env_id!r}{hint}; there are {', '.join(known.values())}; your own is "
+        "given as package:Id-v0 or package.module:Class"
+    )
 
 
 def _action(console: Console, ask: Callable[[str], str], admissible: list[str]) -> str | None:

@@ -31,6 +31,8 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
     """
     try:
         if ":" not in name:
+            own = "give your own as module:Name"
+            credit.validation.check_known("unknown credit method", [name], credit.names(), own)
             return credit.make(name, **options)
         made = guarded(partial(_own, named(name, option="credit.name"), options))
     except TypeError as error:

@@ -193,7 +193,7 @@ def _shipped(axis: str, name: object, path: Path) -> str:
 def _unknown(word: str) -> str:
     if os.path.isdir(word):
         return f"{word} is a folder without a config.toml, so it holds no run; {_LISTED}"
-    return f"no recipe part, TOML file or run folder {word!r}{_near(word)}; {_LISTED}"
+    return f"no recipe part, TOML file or run folder {word!r}{_near(word)}; {_LISTED}; {_OWN}"
 
 
 def _near(word: str) -> str:
@@ -203,6 +203,7 @@ def _near(word: str) -> str:
 
 
 _LISTED = "`agent-envs recipes` lists all"
+_OWN = "your own are options, env.id=module:Class and credit.name=module:Name"
 
 
 def _every() -> list[str]:

@@ -32,6 +32,8 @@ def test_a_path_with_an_equals_sign_is_no_option(tmp_path):
 def test_an_unknown_word_is_refused():
     with pytest.raises(RecipeError, match="no recipe part, TOML file or run folder 'alfwrld'"):
         chosen(["alfwrld", "mgr"])
+    with pytest.raises(RecipeError, match=r"'patrol'.*env.id=module:Class and credit.name=module:"):
+        chosen(["patrol", "mgr"])
 
 
 def test_nothing_but_options_is_given_beside_a_run_folder(tmp_path):

@@ -116,6 +116,7 @@ def test_a_seed_draws_the_same_task(game):
     [
         ({"env_id": "alfwrld"}, "no environment 'alfwrld', did you mean 'alfworld'?"),
         ({"env_id": "chess"}, "no environment 'chess'; there are alfworld"),
+        ({"env_id": "chess"}, "your own is given as package:Id-v0 or package.module:Class"),
         ({"env_id": "chess:Chess"}, "names 'chess:Chess', but there is no module 'chess'"),
         ({"env_kwargs": {"max_tuns": 3}}, "has no option 'max_tuns', did you mean 'max_turns'?"),
         ({"task": 9}, r"task must lie in 0\.\.4"),

@@ -61,7 +61,8 @@ class _World:
         """Wait for the next message.
 
         Raises:
-            EOFError: The other side closed the socket. ValueError: The message is too deep.
+            EOFError: The other side closed the socket.
+            ValueError: The message is too deep.
         """
         try:
             self._token, body = receive(self._channel)

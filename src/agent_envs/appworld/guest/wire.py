@@ -22,7 +22,8 @@ def send(channel: socket.socket, message: Any, token: bytes, deadline: float | N
     """Send `message`, before `deadline` on the monotonic clock if one is given.
 
     Raises:
-        TypeError, ValueError: It is not JSON, or too long. OSError: The socket is closed.
+        TypeError, ValueError: It is not JSON, or too long.
+        OSError: The socket is closed.
         TimeoutError: The other side does not read.
     """
     body = json.dumps(message).encode()
@@ -36,7 +37,8 @@ def receive(channel: socket.socket, deadline: float | None = None) -> tuple[byte
     """The token and the JSON of the next message, before `deadline` if one is given.
 
     Raises:
-        EOFError: The other side closed the socket. TimeoutError: It is late.
+        EOFError: The other side closed the socket.
+        TimeoutError: It is late.
         ValueError: The data is not one message.
     """
     data, wanted = bytearray(), _HEAD
