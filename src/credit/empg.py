@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.options import Epsilon, Options, nonnegative
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 
 Certainty: TypeAlias = Annotated[float, nonnegative("it weights entropy")]
 

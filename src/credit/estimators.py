@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credit.plugins import refusal
-from credit.turns import check_turns
+from credit.turns import Turns
 from credit.validation import as_array, check_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from credit.segments import Array
-    from credit.turns import Turns
 
 _GENERATOR = np.random.Generator
 _ALLOWED = "it must return one finite number for each turn"
@@ -53,6 +52,16 @@ def estimate(
         row = wrong[0]
         raise ValueError(f"the estimator returned {found[row]} for turn {row}; {_ALLOWED}")
     return found.astype(np.float64)
+
+
+def check_turns(given: object) -> None:
+    """Raise TypeError unless an estimator was given `Turns`."""
+    if not isinstance(given, Turns):
+        raise TypeError(
+            f"an estimator reads credit.Turns, got {given!r:.60} ({type(given).__name__}); make "
+            "them by credit.Turns(group=..., outcome=..., trajectory=...), or from a trainer's "
+            "rows by credit.rows(...).turns"
+        )
 
 
 def _check_callable(estimator: Any) -> None:

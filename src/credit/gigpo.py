@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import anchors, segments
+from credit.estimators import check_turns
 from credit.options import Discount, Epsilon, Options, Similarity, Weight
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 
 Mode: TypeAlias = Literal["mean_std_norm", "mean_norm"]
 Anchors: TypeAlias = Literal["exact", "similar"]

@@ -7,9 +7,10 @@ import numpy as np
 
 from credit import segments
 from credit.decomposers import Decomposer, checked_credit, from_name
+from credit.estimators import check_turns
 from credit.options import Epsilon, Options, within
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.options import Discount, Epsilon, Options, Text, Weight
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 from credit.validation import as_finite
 
 

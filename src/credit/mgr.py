@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.options import Options, counting, nonnegative, positive, within
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 from credit.validation import check_generator
 
 Share: TypeAlias = Annotated[float, within(0, 1, "it is compared with a share")]

@@ -14,7 +14,7 @@ import numpy as np
 
 from credit.estimators import estimate
 from credit.rows import Rows, rows
-from credit.validation import LARGEST, as_list, check_count, check_known, unrounded
+from credit.validation import LARGEST, ROUNDING, as_list, check_count, check_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,8 @@ if TYPE_CHECKING:
 _TEXTS = ("task_id", "goal", "action", "anchor", "invalid_reason")
 _COPIED = ("step", "goal", "reward", "valid", "progress", "anchor", "action")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_RANGES = {
-    "progress": (0, 1),
-    "entropy": (0, LARGEST),
-    "step": (0, 2**31),
-    "reward": (-LARGEST, LARGEST),
-    "outcome": (-LARGEST, LARGEST),
-}
+_RANGES = {"progress": (0.0, 1.0), "entropy": (0.0, LARGEST), "step": (0, 2**31)}
+_RANGES |= dict.fromkeys(("reward", "outcome"), (-LARGEST, LARGEST))
 VERSION = 1
 """Version of the schema; records of another version are refused."""
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -96,7 +91,9 @@ class TurnRecord:
             _check_kind(name, getattr(self, name), kinds)
         _check_version(self.version)
         for name in ("progress", "entropy"):
-            object.__setattr__(self, name, _unrounded(name, getattr(self, name)))
+            (low, high), number = _RANGES[name], getattr(self, name)
+            if number is not None and low - ROUNDING <= number <= high + ROUNDING:
+                object.__setattr__(self, name, min(max(number, low), high))
         numbers = {name: getattr(self, name) for name in _RANGES}
         for name, paid in self.turn_reward.items():
             _check_kind("a name in turn_reward", name, (str,))
@@ -140,13 +137,6 @@ def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
         raise TypeError(
             f"{name} of a turn record must be {wanted}, got {value!r:.60} ({type(value).__name__})"
         )
-
-
-def _unrounded(name: str, number: float | None) -> float | None:
-    """The number, at the end of its range if it leaves it by rounding."""
-    if number is None or _RANGES[name][0] <= number <= _RANGES[name][1]:
-        return number
-    return float(unrounded(number, *_RANGES[name]))
 
 
 def _check_number(name: str, number: float | None) -> None:

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import numpy as np
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.gigpo import returns_to_go
 from credit.options import Discount, Epsilon, Options, nonnegative
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 
 
 @dataclass(frozen=True)

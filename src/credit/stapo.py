@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.gigpo import Anchors, GiGPO
 from credit.options import Discount, Epsilon, Options, Similarity, Weight, nonnegative, within
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 from credit.validation import as_finite, check_choice, check_range
 
 if TYPE_CHECKING:

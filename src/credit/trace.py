@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from credit import segments
+from credit.estimators import check_turns
 from credit.options import Epsilon, Options, Weight, counting, positive, within
 from credit.segments import Array
-from credit.turns import Turns, check_turns
+from credit.turns import Turns
 
 
 @dataclass(frozen=True)

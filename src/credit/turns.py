@@ -344,13 +344,3 @@ class Turns:
             f"pass outcome_in_reward=True to subtract the outcome from the last turns, or False "
             f"if reward does not include it"
         )
-
-
-def check_turns(given: object) -> None:
-    """Raise TypeError unless an estimator was given `Turns`."""
-    if not isinstance(given, Turns):
-        raise TypeError(
-            f"an estimator reads credit.Turns, got {given!r:.60} ({type(given).__name__}); make "
-            "them by credit.Turns(group=..., outcome=..., trajectory=...), or from a trainer's "
-            "rows by credit.rows(...).turns"
-        )

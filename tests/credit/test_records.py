@@ -131,6 +131,7 @@ def test_a_span_begins_before_it_ends(span):
         ("progress", -0.1),
         ("progress", float("nan")),
         ("entropy", -1.0),
+        ("entropy", 10**400),
         ("step", -1),
         ("step", 10**30),
         ("goal", "a \ud800 b"),
