@@ -90,17 +90,12 @@ class TurnRecord:
         for name, kinds in _KINDS.items():
             _check_kind(name, getattr(self, name), kinds)
         _check_version(self.version)
-        for name in ("progress", "entropy"):
-            (low, high), number = _RANGES[name], getattr(self, name)
-            if number is not None and low - ROUNDING <= number <= high + ROUNDING:
-                object.__setattr__(self, name, min(max(number, low), high))
-        numbers = {name: getattr(self, name) for name in _RANGES}
         for name, paid in self.turn_reward.items():
             _check_kind("a name in turn_reward", name, (str,))
             _check_kind(f"turn_reward[{name!r:.60}]", paid, (int, float))
-            numbers[f"turn_reward[{name!r}]"] = paid
-        for name, number in numbers.items():
-            _check_number(name, number)
+            _within(f"turn_reward[{name!r}]", paid)
+        for name in _RANGES:
+            object.__setattr__(self, name, _within(name, getattr(self, name)))
         for name in _TEXTS:
             _check_text(name, getattr(self, name))
         if self.span is not None:
@@ -139,13 +134,16 @@ def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
         )
 
 
-def _check_number(name: str, number: float | None) -> None:
-    """Raise ValueError if a number is out of its range; NaN is."""
+def _within(name: str, number: float | None) -> float | None:
+    """The number in its range, which it may leave by rounding; raises ValueError, also for NaN."""
     low, high = _RANGES.get(name, (-LARGEST, LARGEST))
-    if number is not None and not low <= number <= high:
+    if number is None:
+        return None
+    if not low - ROUNDING <= number <= high + ROUNDING:
         raise ValueError(
             f"{name} of a turn record must lie in [{low:g}, {high:g}], got {number!r:.60}"
         )
+    return min(max(number, low), high)
 
 
 def _check_text(name: str, text: str) -> None:
