@@ -104,7 +104,12 @@ def demonstrate(
 
 
 def attempt(
-    rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
+    rollouts: Rollouts,
+    tasks: Sequence[Task],
+    policy: Policy,
+    expert: str = "explorer",
+    *,
+    thoughts: bool = True,
 ) -> list[Episode | Failure]:
     """Episodes of an expert; the processes divide the tasks.
 
@@ -115,6 +120,8 @@ def attempt(
         tasks: Tasks to play.
         policy: Policy whose tokenizer encodes the episodes.
         expert: Name of the expert, see `agent_envs.expert`.
+        thoughts: Whether replies have the expert's thoughts. False where sampling leaves them
+            empty, as with `decode="admissible"`: the policy would learn what it cannot say.
 
     Raises:
         ValueError: There is no such expert, or it solved none of the tasks.
@@ -133,7 +140,9 @@ def attempt(
             "sft.expert"
         )
     form = form_of(rollouts.envs(1)[0]) or FORM
-    return [one if isinstance(one, Failure) else _encoded(one, policy, form) for one in shown]
+    return [
+        one if isinstance(one, Failure) else _encoded(one, policy, form, thoughts) for one in shown
+    ]
 
 
 def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Played | Failure]:
@@ -209,12 +218,12 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
     return played
 
 
-def _encoded(played: _Played, policy: Policy, form: str) -> Episode:
-    """The episode with its tokens."""
+def _encoded(played: _Played, policy: Policy, form: str, thoughts: bool) -> Episode:
+    """The episode with its tokens, with the expert's thoughts or with empty ones."""
     made = demonstration(
         policy.chat,
         played.turns,
-        thoughts=played.thoughts,
+        thoughts=played.thoughts if thoughts else (),
         form=form,
         context=played.context,
         task_id=played.info["task_id"],

@@ -341,8 +341,10 @@ class _Run:
             seed=self.recipe.run.seed,
             step=self.step,
         )
+        free = self.recipe.sampling.decode == "free"
         shown = self._kept(
-            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert), len(drawn)
+            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert, thoughts=free),
+            len(drawn),
         )
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         with self._spacious("imitating", "lower sft.episodes"):

@@ -16,6 +16,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from trainer import episodes, evaluate, metrics, recipe, recipes
+from trainer.batch import make_rows
 from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines.own import OwnEngine
@@ -515,3 +516,21 @@ def test_a_step_without_an_update_says_so(tiny_folder, corridor, tmp_path):
 def test_lines_are_whole_json(whole):
     for line in (whole / "metrics.jsonl").read_text().splitlines():
         assert json.loads(line)["step"] > 0
+
+
+@pytest.mark.parametrize("decode", ["free", "admissible"])
+def test_the_warm_start_teaches_thoughts_where_the_policy_may_think(decode, tmp_path, monkeypatch):
+    """With `decode="admissible"` thoughts are empty; taught ones could never be said."""
+    taught = []
+
+    def noted(shown, **given):
+        taught.extend(step.reply for one in shown for step in one.steps)
+        return make_rows(shown, **given)
+
+    monkeypatch.setattr("trainer.train.make_rows", noted)
+    options = ["sft.steps=1", "sft.episodes=2", "run.steps=0", "eval.tasks=1", "run.threads=1"]
+    options += [f"sampling.decode={decode}", "env.max_turns=15", "data=embedded"]
+    train(recipe.load("alfworld grpo pocket", options), tmp_path, console=quiet())
+    empty = [reply.startswith("<think></think>") for reply in taught]
+    assert len(taught) > 2
+    assert all(empty) if decode == "admissible" else not any(empty)
