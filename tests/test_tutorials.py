@@ -37,10 +37,12 @@ def same(shown, printed):
 
 
 def outline(log):
-    """The log of a run with # for its numbers, which depend on the machine, without warnings."""
+    """The words of a run's log, without warnings; # for numbers, which depend on the machine.
+
+    Where a line is broken depends on the width of the numbers in the table above it.
+    """
     lines = [line for line in log.splitlines() if not line.startswith("warning: ")]
-    masked = [re.sub(r"\d[\d,.:e-]*(?: s\b)?", "#", line) for line in lines]
-    return "\n".join(" ".join(line.split()) for line in masked)
+    return " ".join(re.sub(r"\d[\d,.:e-]*(?: s\b)?", "#", "\n".join(lines)).split())
 
 
 def play(page, folder):
