@@ -118,6 +118,7 @@ def resolve(name: str) -> str:
     folder = Path(name)
     if name and os.path.isdir(folder):
         return _complete(folder, name)
+    # A name below a folder that is here, or below that of runs, is a path and no hub name.
     beside = "/" in name and (os.path.isdir(folder.parent) or folder.parts[0] == "runs")
     if os.path.exists(folder) or beside or not _HUB.fullmatch(name):
         raise FileNotFoundError(
