@@ -188,7 +188,6 @@ def check_continued(recipe: Recipe, what: str) -> None:
         RecipeError: They are in other processes, or sampled by another engine; names `what`.
     """
     for option, given, wanted in (
-        ("sampling.decode", recipe.sampling.decode, "free"),
         ("engine.name", recipe.engine.name, "own"),
         ("env.processes", recipe.env.processes, 0),
         ("sampling.actors", recipe.sampling.actors, 0),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.engines import Begun
+from trainer.engines import UNBEGUN, Begun
 from trainer.engines.own import OwnEngine
 from trainer.engines.prefixes import levels
-from trainer.sampling import Decoding
+from trainer.sampling import FORM, Decoding
 
 OPENINGS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
 
@@ -95,6 +97,36 @@ def test_beginnings_that_cannot_be_given_are_refused(tiny_policy):
     every = tuple(range(tiny_policy.model.config.vocab_size))
     with pytest.raises(ValueError, match="leave some"):
         batch.reply([0], [[30]], [0], begun=[Begun((), every)])
-    constrained = OwnEngine(tiny_policy).batch(1, Decoding(1.0, 9, "admissible"))
-    with pytest.raises(ValueError, match='need decode="free"'):
-        constrained.reply([0], [[30]], [0], [["look"]], begun=[Begun((1,))])
+    with pytest.raises(ValueError, match=r"begins with the tokens \[1\], but no admissible action"):
+        choose(tiny_policy, ["look"], Begun((1,)))
+    first = tiny_policy.chat.reply(FORM.format(thought="", action="look"))
+    with pytest.raises(ValueError, match="leave some"):
+        choose(tiny_policy, ["look"], Begun(first[:3], first[3:4]))
+
+
+def choose(policy, actions, begun=UNBEGUN, seed=0):
+    batch = OwnEngine(policy).batch(1, Decoding(4.0, 2, "admissible"))
+    return batch.reply([0], [[30, 31]], [seed], [actions], begun=[begun])[0]
+
+
+def test_one_of_the_admissible_actions_goes_on_from_a_beginning_in_proportion(tiny_policy):
+    """Against the probabilities of the actions without it; the tokens that it forbids are gone."""
+    actions = ["go to desk 1", "go to desk 2", "go to shelf 1", "look", "open desk 1"]
+    free = {}
+    for seed in range(150):
+        reply = choose(tiny_policy, actions, seed=seed)
+        free[tuple(reply.ids)] = math.exp(sum(reply.logprobs))
+    assert sum(free.values()) == pytest.approx(1.0, abs=1e-5)
+    for ids in free:
+        for size in range(len(ids)):
+            others = {other: p for other, p in free.items() if other[:size] == ids[:size]}
+            left = {other: p for other, p in others.items() if other[size] != ids[size]}
+            if not left:
+                continue
+            drawn = [choose(tiny_policy, actions, Begun(ids[:size], ids[size : size + 1]), seed)
+                     for seed in range(12)]  # fmt: skip
+            for reply in drawn:
+                p = left[tuple(reply.ids)] / sum(left.values())
+                assert math.exp(sum(reply.logprobs)) == pytest.approx(p, rel=1e-3)
+                assert ids[size] not in reply.allowed[size]
+                assert all(t in a for t, a in zip(reply.ids, reply.allowed, strict=True))

@@ -71,7 +71,7 @@ class Conversations:
         Raises:
             ValueError: Lengths differ, a row was dropped or has no new token, a conversation is
                 longer than the model's positions, constrained decoding has no actions, or a reply
-                begins with too many tokens or forbids all.
+                begins with too many tokens, as no admissible action does, or forbids all.
             FloatingPointError: The model's logits are NaN or infinite.
         """
         self._check(rows, new_ids, admissible)
@@ -125,12 +125,7 @@ class Conversations:
     def _check_begun(self, begun: Sequence[Begun]) -> None:
         most = self.decoding.max_reply_tokens
         for one in begun:
-            if one != UNBEGUN and self.decoding.decode != "free":
-                raise ValueError(
-                    'replies that begin with given tokens need decode="free", got '
-                    f"{self.decoding.decode!r}"
-                )
-            if len(one.ids) >= most:
+            if self.decoding.decode == "free" and len(one.ids) >= most:
                 raise ValueError(
                     f"a reply begins with {len(one.ids)} tokens, but has {most} at most; give less "
                     "or raise sampling.max_reply_tokens"

@@ -60,13 +60,28 @@ class Writer:
         self.done = False
         self.reply = Reply(allowed=None if node is None else [])
         for token in begun.ids:
-            self.reply.add(token, 0.0, 0.0, None)
+            self._begin(token)
+        if self.node and not self.allowed:
+            raise ValueError("the next token of a reply is forbidden to be any; leave some")
         self._force()
 
     @property
     def allowed(self) -> list[int] | None:
         """The tokens that the next one can be; None for all."""
-        return None if self.node is None else list(self.node)
+        if self.node is None:
+            return None
+        return [token for token in self.node if token not in self.without]
+
+    def _begin(self, token: int) -> None:
+        """Append a token that is given."""
+        self.reply.add(token, 0.0, 0.0, [token])
+        if self.node is not None:
+            if token not in self.node:
+                raise ValueError(
+                    f"a reply begins with the tokens {self.reply.ids}, but no admissible action "
+                    "does; give the first tokens of one"
+                )
+            self.node = self.node[token]
 
     def taken(self) -> Feed:
         """The tokens and images to encode now; images are only given once."""
@@ -84,11 +99,12 @@ class Writer:
 
     def _force(self) -> None:
         """Append tokens while only one is allowed; they are encoded together."""
-        while self.node is not None and len(self.node) == 1:
-            ((token, after),) = self.node.items()
-            self.reply.add(token, 0.0, 0.0, [token])
+        while self.node and len(allowed := self.allowed or []) == 1:
+            (token,) = allowed
+            self.reply.add(token, 0.0, 0.0, allowed)
             self.feed.append(token)
-            self.node = after
+            self.node = self.node[token]
+            self.without = ()
         self.done = self.node is not None and not self.node
 
 

@@ -62,7 +62,7 @@ def states(
         kept = counts is None or counts[node.parent] or parent.children[-1] != at
         actor = actors[node.parent].fork() if kept else actors[node.parent]
         step = tree.step(node)
-        reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply)
+        reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply, step.allowed)
         before = _noise(actor.env)
         result_of_step = guarded(partial(actor.env.step, step.reply))
         actor.take(replace(reply, version=step.version), {}, result_of_step)

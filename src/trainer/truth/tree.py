@@ -193,20 +193,24 @@ def described(step: Step, then: Step | None, outcome: float) -> dict[str, Any]:
 def ways_out(replies: Sequence[Step]) -> list[Leaving]:
     """The ways to give a reply that is none of these: to agree for some tokens, then to differ.
 
-    Their probabilities, and those of the replies, sum to 1.
+    Their probabilities, and those of the replies, sum to 1, but for the rounding of those recorded.
     """
     reach: dict[tuple[int, ...], float] = {(): 1.0}
     after: dict[tuple[int, ...], dict[int, float]] = {(): {}}
+    closed: set[tuple[int, ...]] = set()  # every token that decoding allows next was given
     for step in replies:
         p, ids = 1.0, tuple(step.reply_ids)
         for place, (token, logprob) in enumerate(zip(ids, step.logprobs, strict=True)):
             reach[ids[:place]] = p
-            after.setdefault(ids[:place], {})[token] = exp(logprob)
+            given = after.setdefault(ids[:place], {})
+            given[token] = exp(logprob)
+            if step.allowed is not None and given.keys() >= set(step.allowed[place]):
+                closed.add(ids[:place])
             p *= exp(logprob)
     found = []
     for ids, tokens in after.items():
         p = reach[ids] * (1.0 - sum(tokens.values()))
-        if p > _ROUNDING:
+        if p > _ROUNDING and ids not in closed:
             found.append(Leaving(Begun(ids, tuple(sorted(tokens))), p))
     return found
 

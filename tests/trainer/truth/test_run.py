@@ -30,10 +30,15 @@ from trainer.truth.tree import NotReproducible, Tree
 from trainer.update import token_logprobs
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
+WAYS = pytest.mark.parametrize(
+    "way", [("Sums",), ("Choices", "sampling.decode=admissible", "sampling.temperature=2.0")]
+)
+"""Replies of any kind, and only admissible actions."""
 
 
-def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
-    result = measure(small(), tmp_path, PLAN, jobs=1)
+@WAYS
+def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path, way):
+    result = measure(small(*way), tmp_path, PLAN, jobs=1)
     truth, about = result.truth, result.truth.about
     assert about["reliability"] >= 0.7
     assert about["states"] < about["turns"] + 4  # some conversations are shared
@@ -50,9 +55,10 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path):
 
 
 @pytest.mark.long
-def test_values_are_those_of_many_rollouts(small, tmp_path):
+@WAYS
+def test_values_are_those_of_many_rollouts(small, tmp_path, way):
     """States in the middle of episodes, against rollouts that the tree has no part in."""
-    given = small()
+    given = small(*way)
     result = measure(given, tmp_path, Plan(4, 0.975, 400, 0), jobs=1)
     player = Player(given, None)
     task = Task(result.episodes[0].task_id, 0, result.episodes[0].seed)
@@ -292,7 +298,7 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("sampling.decode=admissible", "sampling.decode='admissible'"),
+        ("sampling.actors=1", "sampling.actors=1"),
         ("env.processes=2", "env.processes=2"),
     ],
 )

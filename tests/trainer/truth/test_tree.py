@@ -9,6 +9,7 @@ from math import log
 import numpy as np
 import pytest
 
+from trainer.engines import Begun
 from trainer.episodes import Episode, Step
 from trainer.truth import draws
 from trainer.truth.draws import HALVES, Group, Round
@@ -242,3 +243,15 @@ def test_equal_replies_with_different_results_are_refused_with_the_first_differe
 def test_a_reply_that_was_certain_leaves_nothing_to_draw():
     step = Step("", "", "", [1], [4, 5], logprobs=[0.0, 0.0])
     assert ways_out([step]) == []
+
+
+def test_where_all_that_is_allowed_was_given_rounding_is_no_way_out():
+    """Rollouts that are encoded with others record a probability with other rounding."""
+    replies = [
+        Step("", "", "", [1], [token, 9], logprobs=[np.log(p), 0.0], allowed=[[4, 5], [9]])
+        for token, p in ((4, 0.6), (5, 0.3999))
+    ]
+    assert ways_out(replies) == []
+    (way,) = ways_out(replies[:1])
+    assert way.begun == Begun((), (4,))
+    assert way.probability == pytest.approx(0.4)

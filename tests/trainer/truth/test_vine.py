@@ -37,8 +37,11 @@ def advantages(given, result, turns, seed):
 
 
 @pytest.mark.long
-def test_its_mean_is_the_true_advantage(small, tmp_path):
-    given = small("Sums", "credit.name=vine")
+@pytest.mark.parametrize(
+    "way", [("Sums",), ("Choices", "sampling.decode=admissible", "sampling.temperature=2.0")]
+)
+def test_its_mean_is_the_true_advantage(small, tmp_path, way):
+    given = small(*way, "credit.name=vine")
     result = measure(given, tmp_path, Plan(3, 0.97, 200, 0), jobs=1)
     many = [advantages(given, result, 8.0, seed) for seed in range(12)]
     apart = np.mean([one.advantage for one in many], axis=0) - result.truth.advantage
@@ -67,7 +70,7 @@ def test_a_run_takes_steps_with_it(small, tmp_path):
     [
         ("credit.options={turns=-1}", "turns must be positive"),
         ("credit.options={turn=1}", "credit.options of vine are turns"),
-        ("sampling.decode=admissible", "sampling.decode='admissible'; set it to 'free'"),
+        ("engine.name=vllm", "engine.name='vllm'; set it to 'own'"),
         ("env.processes=2", "env.processes=2; set it to 0"),
     ],
 )

@@ -42,6 +42,15 @@ class Sums(AgentEnv):
         )
 
 
+class Choices(Sums):
+    """Lists what can be said."""
+
+    def told(self, action):
+        things = [f"{thing} {n}" for thing in ("desk", "shelf", "lamp") for n in (1, 2, 13)]
+        words = [f"{verb} {thing}" for verb in ("go to", "open", "take") for thing in things]
+        return super().told(action)._replace(admissible_actions=words[self.left :])
+
+
 class Shared(Sums):
     """Its state is kept by the class, so a copy changes the original."""
 
