@@ -19,9 +19,9 @@ from agent_envs.web import ServerError
 from trainer import memory
 from trainer.batch import make_rows
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
+from trainer.checks import check_columns
 from trainer.engines.factory import make_engine
 from trainer.rollout import draw_tasks
-from trainer.train import check_columns
 from trainer.update import recomputed
 
 if TYPE_CHECKING:

@@ -15,13 +15,8 @@ tasks and the rows, and take the same steps as one.
 from __future__ import annotations
 
 import time
-from collections import deque
-from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from functools import partial
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +24,12 @@ import torch
 
 import credit
 from agent_envs import endpoint
-from agent_envs.vector import in_thread, waits
+from agent_envs.vector import waits
 from trainer import episodes as recorded
 from trainer import evaluate, failures, memory, parallel, provenance, report, sft, sharding
 from trainer import recipe as recipes
 from trainer.batch import make_rows
 from trainer.build import (
-    attempt,
     cores,
     derive,
     evaluate_policy,
@@ -45,24 +39,26 @@ from trainer.build import (
     make_sampler,
 )
 from trainer.checkpoint import Checkpoints
+from trainer.checks import check_columns, check_folder, check_source
 from trainer.contention import Clock, contended
 from trainer.correction import corrected, fill_entropies
 from trainer.engines.factory import make_engine
-from trainer.environments import check_success
 from trainer.learner import Learner
 from trainer.lock import locked
 from trainer.methods import Experience
 from trainer.metrics import Metrics, Silent, concentration, describe
 from trainer.report import records
 from trainer.rollout import draw_tasks
+from trainer.source import Source
+from trainer.stalled import Stalled
 from trainer.stopping import Stop, Stopped, handled
 from trainer.trackers import Tracker
 from trainer.update import update_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from rich.console import Console
@@ -72,97 +68,11 @@ if TYPE_CHECKING:
     from trainer.episodes import Episode
     from trainer.failures import Failure
     from trainer.lock import FolderLock
-    from trainer.methods import Method
     from trainer.policy import Policy
     from trainer.recipe import Recipe
-    from trainer.rollout import Rollouts
 
-FREE = {
-    "run.steps",
-    "run.threads",
-    "run.save_every",
-    "run.keep",
-    "run.episodes_every",
-    "env.processes",
-    "env.step_seconds",
-    "sampling.actors",
-    "sampling.failures",
-    "engine.urls",
-    "engine.memory",
-    "engine.seconds",
-    "engine.patience",
-    "eval.every",
-}
-"""Options that may change when a run is resumed."""
-ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
-"""Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
-_OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
-"""What a run writes, after its config.toml."""
 STATE = "training.pt"
 """File of a checkpoint with the step and the optimiser."""
-_REDRAW = 10**6  # larger than any step
-_WATCHED, _MOST = 5, 0.8  # a run warns if more than this share of groups is dead for so many steps
-
-
-class RunError(ValueError):
-    """The run folder or the recipe cannot be used; the message says what to do."""
-
-
-def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
-    """Check that a recipe may run in a folder.
-
-    Raises:
-        RunError: The folder holds a run and `resume` is off, or a run of another recipe, or parts
-            of a run whose recipe is lost.
-    """
-    config = folder / "config.toml"
-    if not config.is_file():
-        if left := next((one for name in _OF_A_RUN for one in folder.glob(name)), None):
-            raise RunError(
-                f"{folder} has {left.relative_to(folder)} of a run, but no config.toml, so its "
-                "recipe is not known; restore config.toml and continue with --resume, or start a "
-                "new run with --out DIR"
-            )
-        return
-    if not resume:
-        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
-    before = recipes.load(folder)
-    if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
-        raise RunError(
-            f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
-            f"recipe and options (see {config}), or start a new run with --out DIR"
-        )
-
-
-def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
-    """Check that the environment reports what the estimator `name` of a method reads.
-
-    Raises:
-        RunError: The estimator reads turn rewards or the right answer and the environment reports
-            none.
-        RecipeError: The estimator reads the outcome as success, and the environment pays scores.
-    """
-    estimator = getattr(method, "estimator", None)  # DPO has none
-    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded())
-    if "turn_reward" in method.needs and not rollouts.turn_rewards():
-        raise RunError(
-            f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
-            "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
-            "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
-        )
-
-    if "gold_logprob" in method.needs and not rollouts.answers():
-        raise RunError(
-            f"credit.name={name!r} reads the probability of the right answer, but "
-            f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "
-            "another credit.name"
-        )
-
-
-def _free(key: str) -> bool:
-    """Whether an option may change when a run is resumed."""
-    section, _, option = key.rpartition(".")
-    return key in FREE or (section in ENDPOINTS and option not in endpoint.ANSWERING)
 
 
 def train(
@@ -222,39 +132,13 @@ def _write_episodes(path: Path, played: Sequence[Episode], advantage: NDArray[np
     recorded.write(path, played)  # written last: if this file exists, its credit does, too
 
 
-def _informative(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
-    """The groups with unequal outcomes, numbered from `first` on."""
-    if not played:
-        return []
-    informative = credit.filters.informative(credit.Turns.from_episodes(played))
-    fresh = [episode for episode, keep in zip(played, informative, strict=True) if keep]
-    groups = [list(group) for _, group in groupby(fresh, key=lambda episode: episode.group)]
-    for number, group in enumerate(groups, start=first):
-        for episode in group:
-            episode.group = number
-    return groups
-
-
 class _Run:
     """The state of a run: policy, method, environments, checkpoints and the current step."""
 
     def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
         self.recipe, self.folder, self.stop = recipe, folder, stop
         self.method = make_method(recipe)
-        if recipe.sampling.recorded and recipe.credit.name != "dpo":
-            raise RunError(
-                f"sampling.recorded needs credit.name=dpo, got {recipe.credit.name!r}: all other "
-                "estimators learn from the policy's own rollouts"
-            )
-        if recipe.sampling.recorded:
-            self._files()
-        if recipe.sampling.ahead and (
-            recipe.engine.name == "own" or recipe.sampling.recorded or parallel.size() > 1
-        ):
-            raise RunError(
-                "sampling.ahead=1 needs an engine with weights of its own, e.g. "
-                'engine.name="vllm", new rollouts (no sampling.recorded) and one process'
-            )
+        check_source(recipe)
         self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
         check_columns(recipe.credit.name, self.method, self.training)
         if recipe.sft.steps:
@@ -262,15 +146,15 @@ class _Run:
         self.held_out = make_rollouts(recipe, recipe.eval.split)
         self.tasks = evaluate.draw(self.training.panel, recipe.env.games, "env.games")
         self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
+        self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
-        self.ahead: Future[tuple[list[Episode | Failure], int]] | None = None
         self.used = endpoint.used()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
-        self.recent: deque[dict[str, float]] = deque(maxlen=_WATCHED)
+        self.stalled = Stalled()
         self.contended, self.failed, self.measured = False, 0.0, ""
 
     def go(self, log: Metrics | Silent) -> None:
@@ -296,8 +180,7 @@ class _Run:
             self.step += 1
             began, clock = time.monotonic(), Clock.now()
             values = self.imitate() if self.step <= warm else self.improve()
-            if self.ahead is not None:
-                wait([self.ahead])  # nothing is sampled while weights change
+            self.source.settle()  # nothing is sampled while weights change
             if self.step >= warm:  # before, nothing is sampled at all
                 self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
@@ -355,7 +238,7 @@ class _Run:
         sampling = self.recipe.sampling
         began = time.monotonic()
         with self._spacious("sampling", "lower sampling.rows or sampling.max_tokens"):
-            played = self._recorded() if sampling.recorded else self._sampled()
+            played = self._kept(*self.source.take(self.step, self._sampler()))
         seconds = time.monotonic() - began
         rows, differences = self._compared(
             played, make_rows(played, max_tokens=sampling.max_tokens)
@@ -399,7 +282,10 @@ class _Run:
             "skipped": float(not rows),
         }
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
-        return self._watched(values | differences | describe(played) | speed)
+        values |= differences | describe(played) | speed
+        if said := self.stalled.after(values):
+            self.log.warning(self.step, said)
+        return values
 
     def _spacious(self, part: str, remedy: str) -> AbstractContextManager[None]:
         """Context in which a lack of memory becomes an error that names the part."""
@@ -426,51 +312,10 @@ class _Run:
         )
         return rows, values | stale
 
-    def _sampled(self) -> list[Episode]:
-        """Rollouts of this step; with `sampling.ahead`, those of the next are started."""
-        ahead, self.ahead = self.ahead, None
-        played, tried = self._played(self.step) if ahead is None else ahead.result()
-        if self.recipe.sampling.ahead and self.step < self.recipe.sft.steps + self.recipe.run.steps:
-            self.ahead = in_thread(partial(self._played, self.step + 1))
-        return self._kept(played, tried)
-
     def _sampler(self) -> Sampler:
         """The policy at the temperature of training."""
         temperature = self.recipe.sampling.temperature
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
-
-    def _played(self, step: int) -> tuple[list[Episode | Failure], int]:
-        """Rollouts of newly drawn tasks, and how many were tried.
-
-        `sampling.redraws` replaces groups of equal outcomes.
-        """
-        sampling = self.recipe.sampling
-        kept: list[list[Episode]] = []
-        last: list[Episode] = []
-        failed: list[Failure] = []
-        sampler, tried = self._sampler(), 0
-        for number in range(sampling.redraws + 1):
-            missing = sampling.tasks - len(kept)
-            if not missing:
-                break
-            drawn = draw_tasks(
-                self.tasks,
-                tasks=missing,
-                rollouts=sampling.rollouts,
-                seed=self.recipe.run.seed,
-                step=step + number * _REDRAW,
-            )
-            purpose = f"play {number}" if number else "play"
-            seed = derive(self.recipe.run.seed, step, purpose)
-            played = attempt(self.training, drawn, sampler, seed, group=sampling.rollouts)
-            if not sampling.redraws:
-                return played, len(drawn)
-            tried += len(drawn)
-            last, lost = failures.divided(played)
-            failed += lost
-            kept += _informative(last, first=len(kept))
-        found = [one for group in kept for one in group] or last
-        return [*found, *failed], tried
 
     def _kept(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
         """The episodes without those that failed, which are noted.
@@ -480,7 +325,7 @@ class _Run:
         """
         episodes, failed = failures.divided(played)
         self._note(failed, "episode")
-        self.failed = len(failed) / tried
+        self.failed = len(failed) / max(tried, 1)
         limit = self.recipe.sampling.failures
         failures.check_limit(failed, tried, limit, f"step {self.step}")
         return episodes
@@ -501,26 +346,6 @@ class _Run:
                 f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
                 f"{failed[0]}",
             )
-
-    def _recorded(self) -> list[Episode]:
-        """Groups of one of the recorded files, newly drawn every step."""
-        files = self._files()
-        rng = np.random.default_rng(self._seed("recorded"))
-        episodes = recorded.read(files[int(rng.integers(len(files)))])
-        groups = sorted({episode.group for episode in episodes})
-        count = min(self.recipe.sampling.tasks, len(groups))
-        chosen = {groups[i] for i in rng.permutation(len(groups))[:count]}
-        return [episode for episode in episodes if episode.group in chosen]
-
-    def _files(self) -> list[Path]:
-        """The recorded files, in order."""
-        files = sorted(Path(self.recipe.sampling.recorded).glob("*.parquet"))
-        if not files:
-            raise RunError(
-                f"sampling.recorded={self.recipe.sampling.recorded!r} has no *.parquet files; give "
-                "the folder `episodes` of a run"
-            )
-        return files
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
@@ -625,28 +450,3 @@ class _Run:
         if said:
             self.contended = True
             self.log.warning(self.step, said)
-
-    def _watched(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the values unchanged; warn if learning seems to have stalled."""
-        self.recent.append(values)
-        if len(self.recent) < _WATCHED:
-            return values
-        dead = np.mean([line["dead_groups"] for line in self.recent])
-        same = np.mean([line["identical_groups"] for line in self.recent])
-        if same > _MOST:
-            self._warn(
-                f"in {same:.0%} of the groups of the last {_WATCHED} steps all rollouts had the "
-                "same replies: the policy has become nearly deterministic; "
-                "lower update.learning_rate, or set update.entropy or update.kl"
-            )
-        elif dead > _MOST:
-            self._warn(
-                f"{dead:.0%} of the groups of the last {_WATCHED} steps had equal outcomes, which "
-                "leaves little to learn; raise sampling.rollouts or sampling.temperature, or use "
-                "other tasks"
-            )
-        return values
-
-    def _warn(self, text: str) -> None:
-        self.log.warning(self.step, text)
-        self.recent.clear()

@@ -12,13 +12,14 @@ import credit
 from trainer import recipe
 from trainer.batch import make_rows, prompts
 from trainer.build import make_method, make_rollouts
+from trainer.checks import RunError
 from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
 from trainer.rollout import Task
 from trainer.sampling import Decoding
-from trainer.train import RunError, train
+from trainer.train import train
 
 from .conftest import quiet
 

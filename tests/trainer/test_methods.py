@@ -22,6 +22,7 @@ from trainer import recipe
 from trainer.adapters import FULL, LoRA
 from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
+from trainer.checks import RunError
 from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.methods import Experience, critic, replay
@@ -29,7 +30,7 @@ from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
 from trainer.policy import Policy
 from trainer.recipes import RecipeError
-from trainer.train import RunError, train
+from trainer.train import train
 from trainer.update import Update, token_logprobs
 
 from .conftest import (
@@ -491,7 +492,7 @@ def test_dpo_learns_from_recordings(corridor, tiny_folder, tmp_path):
     with pytest.raises(RunError, match=r"sampling\.recorded needs credit\.name=dpo, got 'mgr'"):
         train(short(tiny_folder, *brief, given[1]), tmp_path / "other", console=quiet())
     empty = ["credit.name=dpo", f"sampling.recorded={tmp_path}"]
-    with pytest.raises(RunError, match=r"has no \*\.parquet files"):
+    with pytest.raises(RecipeError, match=r"has no \*\.parquet files"):
         train(short(tiny_folder, *brief, *empty), tmp_path / "none", console=quiet())
     assert not (tmp_path / "none").exists()
 

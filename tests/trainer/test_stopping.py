@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from trainer.checkpoint import Checkpoints
+from trainer.checks import RunError
 from trainer.stopping import Stopped, handled, interrupted, marked
-from trainer.train import RunError, train
+from trainer.train import train
 
 from .conftest import SHORT, figures, quiet, short, weights
 

@@ -19,10 +19,11 @@ from trainer import episodes, evaluate, metrics, recipe, recipes
 from trainer.batch import make_rows
 from trainer.build import derive, evaluate_model
 from trainer.checkpoint import CheckpointError, Checkpoints
+from trainer.checks import RunError, check_folder
 from trainer.engines.own import OwnEngine
 from trainer.episodes import Episode, Step
 from trainer.metrics import concentration, describe
-from trainer.train import RunError, check_folder, train
+from trainer.train import train
 from trainer.update import update_mask
 
 from .conftest import SHORT, figures, quiet, short, weights
