@@ -155,6 +155,25 @@ def _whole(found: Evaluation) -> Evaluation:
     Raises:
         ValueError: It has not.
     """
+    _check_tasks(found)
+    for name in ("valid", "repeated"):
+        share = getattr(found, name)
+        if not is_number(share) or not 0 <= share <= 1:
+            raise ValueError(f"{name} must be a share in [0, 1], got {share!r:.60}")
+    texts = found.split, found.source, found.panel_hash, found.decoding
+    if wrong := [one for one in texts if not isinstance(one, str)]:
+        raise ValueError(f"split, source, panel_hash and decoding are text, got {wrong[0]!r:.60}")
+    if not isinstance(found.failed, list) or not set(found.task_ids).issuperset(found.failed):
+        raise ValueError(f"failed must be tasks of the panel, got {found.failed!r:.60}")
+    return found
+
+
+def _check_tasks(found: Evaluation) -> None:
+    """Check that there is a value of the right type for every task.
+
+    Raises:
+        ValueError: There is not.
+    """
     kinds = {
         "task_ids": str, "task_types": str, "success": bool, "returns": int | float, "turns": int,
     }  # fmt: skip
@@ -164,19 +183,10 @@ def _whole(found: Evaluation) -> Evaluation:
             raise ValueError(f"{name} has values of another type")
         if not values or len(values) != len(found.task_ids):
             raise ValueError(f"{name} has {len(values)} values for {len(found.task_ids)} tasks")
-    for name in ("valid", "repeated"):
-        if not is_number(getattr(found, name)) or not 0 <= getattr(found, name) <= 1:
-            raise ValueError(f"{name} must be a share in [0, 1]")
-    if not all(map(is_number, found.returns)):
-        raise ValueError("returns has numbers that are not finite")
-    if not all(0 <= turns < 2**31 for turns in found.turns):
-        raise ValueError("turns has no numbers of turns")
-    texts = found.split, found.source, found.panel_hash, found.decoding
-    if not all(isinstance(one, str) for one in texts):
-        raise ValueError("split, source, panel_hash and decoding must be text")
-    if not isinstance(found.failed, list) or not set(found.task_ids).issuperset(found.failed):
-        raise ValueError("failed must be tasks of the panel")
-    return found
+    if wrong := [one for one in found.returns if not is_number(one)]:
+        raise ValueError(f"returns has a number that is not finite: {wrong[0]}")
+    if wrong := [one for one in found.turns if not 0 <= one < 2**31]:
+        raise ValueError(f"turns has {wrong[0]}, which is no number of turns")
 
 
 def wilson(successes: int, count: int) -> Interval:

@@ -62,7 +62,10 @@ class Writer:
         for token in begun.ids:
             self._begin(token)
         if self.node and not self.allowed:
-            raise ValueError("the next token of a reply is forbidden to be any; leave some")
+            raise ValueError(
+                f"the next token of a reply can only be one of {list(self.node)}, and all of them "
+                "are forbidden; leave some"
+            )
         self._force()
 
     @property
