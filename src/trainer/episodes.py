@@ -41,6 +41,7 @@ class Step:
         logprobs: Log-probability of each reply token in the distribution it was drawn from, nats.
         entropies: Entropy of that distribution at each reply token, nats.
         allowed: With constrained decoding, the tokens allowed at each reply token.
+        admissible: With constrained decoding, the actions to choose from.
         version: Version of the weights that sampled the reply: the step of the run after which
             they were copied.
         blind_ids: Blind prompts of the turn, by the part that they leave out.
@@ -61,6 +62,7 @@ class Step:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     allowed: list[list[int]] | None = None
+    admissible: list[str] | None = None
     version: int = 0
     blind_ids: dict[str, list[int]] = field(default_factory=dict)
     reward: float = 0.0
@@ -124,7 +126,10 @@ class Episode:
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
 _STEP = tuple(f.name for f in fields(Step))
-_NULLABLE = {"partner_outcome", "task_type", "allowed", "images", "blind_ids", "turn_reward"}
+_NULLABLE = {"partner_outcome", "task_type", "allowed", "admissible", "images"} | {
+    "blind_ids",
+    "turn_reward",
+}
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
@@ -237,6 +242,7 @@ def _schema() -> pa.Schema:
         pa.list_(pa.int32()): "prompt_ids reply_ids",
         pa.list_(pa.float64()): "logprobs entropies",
         pa.list_(pa.list_(pa.int32())): "allowed",
+        pa.list_(pa.string()): "admissible",
         pa.map_(pa.string(), pa.list_(pa.int32())): "blind_ids",
         pa.map_(pa.string(), pa.float64()): "turn_reward",
     }

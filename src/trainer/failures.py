@@ -36,7 +36,7 @@ _OF_THE_RUN = (RecipeError, MissingAsset, BadAsset, ImportError)
 _TEXTS = ("goal", "task_id", "anchor", "invalid_reason", "action", "task_type")
 
 
-class FailedError(RuntimeError):
+class FailedError(RaisedError):
     """The environment of an episode failed; the message names the task and the error."""
 
 
@@ -78,8 +78,13 @@ class Failure:
         return f"task {self.task_id!r} (seed {self.seed}, turn {self.turn}): {self.error}"
 
     def raised(self) -> Exception:
-        """The error to raise where no episode may fail."""
-        return self.cause or FailedError(str(self))
+        """The error to raise where no episode may fail: of the environment's own code as it is.
+
+        What we found wrong with what it reports names the task, and needs no traceback.
+        """
+        if self.cause is None or isinstance(self.cause, ContractError):
+            return FailedError(str(self))
+        return self.cause
 
     def save(self, path: Path, **more: Any) -> None:
         """Write as JSON, atomically, with further entries."""

@@ -12,19 +12,21 @@ import asyncio
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from agent_envs.contract import ContractError
 from agent_envs.imports import told
+from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked, without_goal
+from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.vector import at_once, in_thread, waits
 from trainer import failures
 from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
-from trainer.environments import graded, make_env
+from trainer.environments import form_of, graded, make_env
 from trainer.episodes import Episode, Step
 from trainer.failures import CAUGHT, Failure, check_reported, transcript_of
 from trainer.integrations.episode import (
@@ -36,6 +38,7 @@ from trainer.integrations.episode import (
 )
 from trainer.raised import RaisedError, guarded
 from trainer.recipes import RecipeError
+from trainer.sampling import FORM
 from trainer.workers import Workers, applied
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
     from agent_envs.panels import Panel
     from credit.records import TurnRecord
+    from trainer.chat import Chat
     from trainer.engines import Reply, Sampler, Session
     from trainer.environments import Env, PromptOptions
     from trainer.integrations.episode import Result
@@ -378,10 +382,14 @@ class _Wave:
         """Play an episode from where it is as conversation `row`."""
         constrained = self.sampler.decoding.decode == "admissible"
         past = actor.past()
-        while not actor.played.done and self._fits(actor, self.session.room(row) - len(past.ids)):
+        while not actor.played.done:
             actions = actor.played.info["admissible_actions"]
-            if constrained and not actions:
-                return self._left(row, actor.failure(ContractError(_NO_ACTIONS)))
+            try:
+                size = self._longest(actor.env, actions) if constrained else 0
+            except ContractError as error:
+                return self._left(row, actor.failure(error))
+            if not self._fits(actor, self.session.room(row) - len(past.ids), size):
+                break
             reply = await self.session.reply(
                 row,
                 [*past.ids, *actor.prompt],
@@ -392,13 +400,13 @@ class _Wave:
             past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
                 await self.listening.ask(row, (actor.env, reply.text))
-            seen = actor.played.observation, actor.played.images
+            before = actor.before(constrained=constrained)
             try:
                 blinded = actor.blinded()
                 record = await actor.step(reply)
             except CAUGHT as error:
-                return self._left(row, actor.failure(error, (seen[0], reply.text)))
-            actor.record(reply, blinded, seen, record)
+                return self._left(row, actor.failure(error, (before.observation, reply.text)))
+            actor.record(reply, blinded, before, record)
         return self._left(row, actor.episode)
 
     def _left(self, row: int, played: Episode | Failure) -> Episode | Failure:
@@ -408,9 +416,30 @@ class _Wave:
             self.listening.leave(row)
         return played
 
-    def _fits(self, actor: Actor, free: int) -> bool:
-        """Whether there is room for another reply; if not, the episode ends as truncated."""
-        size, most = self.sampler.decoding.max_reply_tokens, self.rollouts.max_tokens
+    def _longest(self, env: gym.Env[str, str], actions: Sequence[str]) -> int:
+        """Tokens of the longest reply that gives one of these actions.
+
+        Raises:
+            ContractError: There are none, or a reply cannot give one of them.
+        """
+        if not actions:
+            raise ContractError(_NO_ACTIONS)
+        if form := form_of(env):
+            raise ContractError(
+                f"replies to {env.unwrapped} have the form {form!r}, and "
+                f'sampling.decode="admissible" writes {FORM!r}; set sampling.decode=free'
+            )
+        most = getattr(env.unwrapped, "action_length", ACTION_LENGTH)
+        chat = self.sampler.policy.chat
+        return max(choice_size(chat, action, most) for action in actions)
+
+    def _fits(self, actor: Actor, free: int, longest: int) -> bool:
+        """Whether there is room for a reply, also if it has `longest` tokens.
+
+        If there is none, the episode ends as truncated.
+        """
+        size = max(self.sampler.decoding.max_reply_tokens, longest)
+        most = self.rollouts.max_tokens
         if min(most - actor.used, free) - len(actor.prompt) >= size:
             return True
         if not actor.episode.steps:
@@ -423,6 +452,36 @@ class _Wave:
         return False
 
 
+@lru_cache(maxsize=1 << 16)
+def choice_size(chat: Chat, action: str, most: int) -> int:
+    """Tokens of the reply that gives an admissible action of at most so many characters.
+
+    Raises:
+        ContractError: No reply gives this action.
+    """
+    reply = FORM.format(thought="", action=action)
+    ids = chat.reply(reply)
+    read = action_in(chat.text(ids), _TAGS)
+    if read != action or len(action) > most:
+        given = "nothing" if read is None else repr(read[:60])
+        found = f"{len(action)} characters" if read == action else f"{given} is read from it"
+        raise ContractError(
+            f"info['admissible_actions'] has {action!r:.60}, but no reply can give it: {found}. An "
+            f"action is text of 1 to {most} characters that the tokenizer of the policy can write, "
+            "without blanks around it and without tags such as <action>; list others, or set "
+            "sampling.decode=free"
+        )
+    return len(ids)
+
+
+class Before(NamedTuple):
+    """What was known before a reply; `admissible` is None unless decoding is constrained."""
+
+    observation: str
+    images: list[Picture]
+    admissible: list[str] | None
+
+
 class _Past(NamedTuple):
     """Tokens of the turns so far, and their images."""
 
@@ -431,6 +490,7 @@ class _Past(NamedTuple):
 
 
 _NOTHING = _Past([], [])
+_TAGS = ("think", "action")
 _NO_ACTIONS = (
     'info["admissible_actions"] is empty, and sampling.decode="admissible" samples one of them; '
     "list at least one in every state, or set sampling.decode=free"
@@ -514,26 +574,31 @@ class Actor:
             transcript=transcript_of(episode, *turn),
         )
 
+    def before(self, *, constrained: bool) -> Before:
+        """What is known before the next reply, with the actions that decoding is held to."""
+        played = self.played
+        admissible = list(played.info["admissible_actions"]) if constrained else None
+        return Before(played.observation, played.images, admissible)
+
     def take(self, reply: Reply, blind: dict[str, list[int]], result: Result) -> None:
         """Record one turn: the reply, its blind prompts, and the result of `env.step`."""
-        seen = self.played.observation, self.played.images
-        self.record(reply, blind, seen, self._took(result))
+        before = self.before(constrained=reply.allowed is not None)
+        self.record(reply, blind, before, self._took(result))
 
     def record(
         self,
         reply: Reply,
         blind: dict[str, list[int]],
-        before: tuple[str, list[Picture]],
+        before: Before,
         record: TurnRecord,
     ) -> None:
         """Record one turn: the reply, its blind prompts, what was seen before it, its result."""
         played, episode = self.played, self.episode
-        seen, images = before
         episode.outcome, episode.partner_outcome = played.outcome, played.partner_outcome
         episode.success, episode.truncated = played.success, played.truncated
         episode.steps.append(
             Step(
-                observation=seen,
+                observation=before.observation,
                 reply=reply.text,
                 action=record.action,
                 prompt_ids=self.prompt,
@@ -541,6 +606,7 @@ class Actor:
                 logprobs=reply.logprobs,
                 entropies=reply.entropies,
                 allowed=reply.allowed,
+                admissible=before.admissible,
                 version=reply.version,
                 blind_ids=blind,
                 reward=record.reward,
@@ -549,7 +615,7 @@ class Actor:
                 progress=record.progress,
                 anchor=record.anchor,
                 turn_reward=dict(record.turn_reward),
-                images=images,
+                images=before.images,
             )
         )
         if self.context == "history":

@@ -21,7 +21,7 @@ class Decoding:
 
     Attributes:
         temperature: Divides the logits; 0 is greedy (log-probabilities are those of temperature 1).
-        max_reply_tokens: Longer replies are cut.
+        max_reply_tokens: Longer replies are cut, but admissible actions are written in full.
         decode: "free", or "admissible": the reply is `FORM` with an empty thought and one of the
             admissible actions.
     """

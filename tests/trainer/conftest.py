@@ -344,6 +344,12 @@ class Letters:
     def after(self, reply_ids, text):
         return [1, *map(ord, text)]
 
+    def reply(self, text):
+        return (*map(ord, text), 0)
+
+    def text(self, reply_ids):
+        return "".join(map(chr, reply_ids[:-1]))
+
 
 class Words(Letters):
     """Letters that also cut demonstrations into pieces."""

@@ -40,7 +40,13 @@ def test_tokens_count_prompts_and_replies():
 
 def test_file_gives_back_what_was_written(tmp_path):
     episodes = [
-        episode([step(), step(valid=False, invalid_reason="format", allowed=[[1, 2], [3]])]),
+        episode(
+            [
+                step(),
+                step(valid=False, invalid_reason="format", allowed=[[1, 2], [3]]),
+                step(allowed=[[1], [2]], admissible=["look", "go “é”"]),
+            ]
+        ),
         episode([step(anchor="k", progress=0.25)], success=True, outcome=10.0, truncated=True),
         episode([step(observation="é “quoted”\n", reward=-0.1)], task_type="look_at_obj"),
     ]

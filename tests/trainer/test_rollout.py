@@ -166,6 +166,78 @@ def test_constrained_decoding_gets_the_actions():
     assert script.offered == [[both, both], [both]]
 
 
+def offering(corridor, monkeypatch, *actions):
+    """Episodes whose states offer these actions beside the ways."""
+    turn = corridor.Corridor._turn
+    monkeypatch.setattr(
+        corridor.Corridor,
+        "_turn",
+        lambda self, **given: turn(self, **given)._replace(admissible_actions=["east", *actions]),
+    )
+    return rollouts().attempt(tasks(2), Script(east, decode="admissible"), seed=0)[0]
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["", " ", " go", "go ", "go\n", "<think>", "</action>", "<action>x</action>",
+     "a</action><action>b", "x" * 5000],
+)  # fmt: skip
+def test_an_action_that_no_reply_can_give_costs_the_episode(corridor, monkeypatch, action):
+    """It would be another action, or none, and count as the policy's mistake."""
+    failure = offering(corridor, monkeypatch, action)
+    assert failure.error.startswith(
+        "ContractError: info['admissible_actions'] has " + f"{action!r:.20}"
+    )
+    assert "text of 1 to 4096 characters" in failure.error
+    assert "set sampling.decode=free" in failure.error
+
+
+@pytest.mark.parametrize(
+    "action", ["go north", "é “quoted” \\ 'x'", "two\nlines", "a < b > c", "x" * 1000]
+)
+def test_actions_that_a_reply_can_give_are_offered(corridor, monkeypatch, action):
+    episode = offering(corridor, monkeypatch, action)
+    assert episode.success
+    assert [step.admissible for step in episode.steps] == [["east", action]] * 2
+    free = rollouts().play(tasks(2), Script(east), seed=0)[0]
+    assert [step.admissible for step in free.steps] == [None] * 2
+
+
+def test_there_is_room_for_the_longest_admissible_action(corridor, monkeypatch):
+    """Constrained replies are not cut at `max_reply_tokens`, 50 here."""
+    (whole,) = rollouts().play(tasks(2), Script(east, decode="admissible"), seed=0)
+    prompts, reply = [len(step.prompt_ids) for step in whole.steps], len(whole.steps[0].reply_ids)
+    turn = corridor.Corridor._turn
+    longest = len("<think></think><action></action>") + 100 + 1
+
+    def long(self, **given):
+        return turn(self, **given)._replace(admissible_actions=["east", "x" * 100])
+
+    monkeypatch.setattr(corridor.Corridor, "_turn", long)
+    enough = sum(prompts) + reply + longest
+    for most, turns in ((enough, 2), (enough - 1, 1)):
+        player = rollouts(max_tokens=most)
+        (played,) = player.play(tasks(2), Script(east, decode="admissible"), seed=0)
+        assert (len(played.steps), played.truncated) == (turns, turns == 1)
+    with pytest.raises(ValueError, match=rf"no room for a reply of {longest} in 120"):
+        rollouts(max_tokens=120).play(tasks(2), Script(east, decode="admissible"), seed=0)
+
+
+def test_an_environment_that_reads_replies_of_another_form_cannot_be_held_to_actions(
+    corridor, monkeypatch
+):
+    turn = corridor.Corridor._turn
+    monkeypatch.setattr(corridor.Corridor, "reply_form", "{thought} | {action}")
+    monkeypatch.setattr(
+        corridor.Corridor,
+        "_turn",
+        lambda self, **given: turn(self, **given)._replace(extra={"action": ""}),
+    )
+    (failure,) = rollouts().attempt(tasks(2), Script(east, decode="admissible"), seed=0)
+    assert "have the form '{thought} | {action}'" in failure.error
+    assert "set sampling.decode=free" in failure.error
+
+
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_no_room_for_a_reply_ends_the_episode(context):
     whole = Script(east)

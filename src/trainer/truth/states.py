@@ -12,7 +12,15 @@ from trainer.engines import UNBEGUN, Reply
 from trainer.failures import Failure
 from trainer.raised import guarded
 from trainer.rollout import Start
-from trainer.truth.tree import CAUSES, NotReproducible, described, difference, result
+from trainer.truth.tree import (
+    CAUSES,
+    NotReproducible,
+    check_start,
+    described,
+    difference,
+    opening,
+    result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from trainer.engines import Sampler
-    from trainer.episodes import Episode
+    from trainer.episodes import Episode, Step
     from trainer.policy import Policy
     from trainer.rollout import Actor, Rollouts, Task
     from trainer.truth.tree import Tree
@@ -57,6 +65,8 @@ def states(
         NotReproducible: A copy did not do as recorded; the message has the first difference.
     """
     actors = [rollouts.start(task, policy, rollouts.envs(1)[0]).fork()]
+    recorded = tree.episodes[0]
+    check_start(recorded, opening(_now(actors[0], recorded.steps[0])), "a copy")
     for at, node in enumerate(tree.nodes[1:], 1):
         parent = tree.nodes[node.parent]
         kept = counts is None or counts[node.parent] or parent.children[-1] != at
@@ -134,18 +144,19 @@ def _noise(env: gym.Env[str, str]) -> Any:
     return None if rng is None else rng.bit_generator.state
 
 
+def _now(actor: Actor, turn: Step) -> Step:
+    """A turn with what the policy is told now in place of what it was told then."""
+    told = actor.before(constrained=turn.allowed is not None)
+    return replace(turn, **told._asdict(), prompt_ids=actor.prompt)
+
+
 def _check(recorded: Episode, turn: int, actor: Actor) -> None:
     """Check that a copy did what the rollout did."""
     played, episode = actor.played, actor.episode
     if turn + 1 == len(recorded.steps) and recorded.truncated and not played.done:
         actor.stop()  # its tokens were used up
-    prompt = replace(
-        episode.steps[turn],
-        observation=played.observation,
-        prompt_ids=actor.prompt,
-        images=played.images,
-    )
-    now = described(episode.steps[turn], None if played.done else prompt, episode.outcome)
+    then = None if played.done else _now(actor, episode.steps[turn])
+    now = described(episode.steps[turn], then, episode.outcome)
     if found := difference(result(recorded, turn), now):
         raise NotReproducible(
             f"task {recorded.task_id!r}: a copy of the environment gave another result for turn "

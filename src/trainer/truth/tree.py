@@ -92,6 +92,7 @@ class Tree:
         self.paths: list[list[int]] = []
         known: dict[tuple[int, object], int] = {}
         for number, episode in enumerate(episodes):
+            check_start(episodes[0], opening(episode.steps[0]), f"rollout {number}")
             path = [0]
             for turn, step in enumerate(episode.steps):
                 key = path[-1], (number if plain else tuple(step.reply_ids))
@@ -178,14 +179,46 @@ def result(episode: Episode, turn: int) -> dict[str, Any]:
     return described(episode.steps[turn], prompt, episode.outcome)
 
 
+def opening(step: Step) -> dict[str, Any]:
+    """What an episode starts with; `step` is its first turn."""
+    return _prompt(step, "first")
+
+
+def check_start(recorded: Episode, start: Mapping[str, Any], other: str) -> None:
+    """Check that an episode started as a recorded one did.
+
+    Args:
+        recorded: The episode.
+        start: `opening` of the other one.
+        other: What the other one is, for the message.
+
+    Raises:
+        NotReproducible: It did not.
+    """
+    if found := difference(opening(recorded.steps[0]), start):
+        raise NotReproducible(
+            f"task {recorded.task_id!r}: a rollout and {other} started in the same state, but "
+            f"{found}. {CAUSES}"
+        )
+
+
+def _prompt(step: Step | None, which: str) -> dict[str, Any]:
+    """What the policy is told before a turn, by name; None for all where there is none."""
+    actions = None if step is None else step.admissible
+    return {
+        f"the {which} observation": step and step.observation,
+        f"the {which} prompt": step and step.prompt_ids,
+        f"the {which} images": step and step.images,
+        f"the {which} admissible actions": None if actions is None else sorted(set(actions)),
+    }
+
+
 def described(step: Step, then: Step | None, outcome: float) -> dict[str, Any]:
     """The result of a turn, and then the next prompt or, where there is none, the outcome."""
     names = ("reward", "valid", "progress", "anchor", "turn_reward")
     return {name: getattr(step, name) for name in names} | {
         "the end": then is None,
-        "the next observation": then and then.observation,
-        "the next prompt": then and then.prompt_ids,
-        "an image": then and then.images,
+        **_prompt(then, "next"),
         "the outcome": outcome if then is None else None,
     }
 

@@ -171,6 +171,30 @@ def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_differenc
         measure(small("Shared"), tmp_path, PLAN, jobs=1)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    ("world", "told"),
+    [
+        ("Opening", "the first observation was .*'Once more.'"),
+        ("HiddenStart", "the first admissible actions was"),
+        ("Hidden", "the next admissible actions was"),
+    ],
+)
+def test_a_state_that_is_hidden_in_the_class_is_refused_from_the_start_on(  # noqa: PLR0917
+    small, tmp_path, worlds, monkeypatch, world, told, plain
+):
+    """Constrained decoding draws among the actions offered, so another list is another policy."""
+    if plain and world == "Hidden":
+        pytest.skip("with --plain the same replies may lead to other states")
+    monkeypatch.setattr(getattr(worlds, world), "begun", 0)
+    decode = "free" if world == "Opening" else "admissible"
+    plan = Plan(groups=2, reliability=0.7, most=40, fresh=0, plain=plain)
+    options = (world, f"sampling.decode={decode}", "sampling.temperature=2.0")
+    with pytest.raises(NotReproducible, match=rf"(?s)sum/\d'.*{told}.*outside the environment"):
+        measure(small(*options), tmp_path, plan, jobs=1)
+    assert not (tmp_path / "truth.parquet").exists()
+
+
 def test_a_world_that_changes_after_the_last_copies_is_refused(
     small, tmp_path, worlds, monkeypatch
 ):

@@ -45,6 +45,8 @@ class Sums(AgentEnv):
 class Choices(Sums):
     """Lists what can be said."""
 
+    reply_form = ""
+
     def told(self, action):
         things = [f"{thing} {n}" for thing in ("desk", "shelf", "lamp") for n in (1, 2, 13)]
         words = [f"{verb} {thing}" for verb in ("go to", "open", "take") for thing in things]
@@ -58,6 +60,40 @@ class Shared(Sums):
         type(self).shared += 1
         self.total += type(self).shared
         return super().act(action)
+
+
+class Hidden(Choices):
+    """After a while its second state offers less, as the class counts; no text shows it."""
+
+    at, begun = 2, 0
+
+    def begin(self, task_id):
+        type(self).begun += 1
+        return super().begin(task_id)
+
+    def told(self, action):
+        turn = super().told(action)
+        if self.left != self.at or self.begun <= 8:
+            return turn
+        return turn._replace(admissible_actions=turn.admissible_actions[:3])
+
+
+class HiddenStart(Hidden):
+    """Likewise its first state."""
+
+    at = 3
+
+
+class Opening(Sums):
+    """After a while it begins with another text, as the class counts."""
+
+    begun = 0
+
+    def begin(self, task_id):
+        type(self).begun += 1
+        goal, turn = super().begin(task_id)
+        text = turn.observation if self.begun <= 8 else "Once more."
+        return goal, turn._replace(observation=text)
 
 
 class Late(Sums):
