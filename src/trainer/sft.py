@@ -16,6 +16,7 @@ from agent_envs.experts import expert_class
 from agent_envs.imports import told
 from agent_envs.vector import waits
 from trainer import failures
+from trainer.actor import expanded
 from trainer.environments import form_of
 from trainer.episodes import CONTEXTS, Episode, Step
 from trainer.failures import CAUGHT, Failure, check_reported
@@ -23,7 +24,7 @@ from trainer.integrations.episode import opening, shown
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.raised import guarded
 from trainer.recipes import RecipeError
-from trainer.rollout import expanded, reset, together
+from trainer.rollout import reset, together
 from trainer.sampling import FORM
 from trainer.workers import applied
 
