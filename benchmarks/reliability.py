@@ -137,8 +137,8 @@ class Episodes:
     """
 
     def __init__(self, env, count):
+        from trainer.actor import Task
         from trainer.environments import PromptOptions, form_of, make_env
-        from trainer.rollout import Task
         from trainer.sft import FORM
 
         made = make_env(env, PromptOptions(), split=env.split)

@@ -37,9 +37,9 @@ from trainer.train import train  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainer.actor import Task
     from trainer.chat import Chat
     from trainer.recipe import Recipe
-    from trainer.rollout import Task
 
 GROUP = 8
 METHODS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
     from trainer.engines import Reply
     from trainer.integrations.episode import Result
     from trainer.policy import Policy
-    from trainer.rollout import Task
     from trainer.vision import Picture
+
+
+@dataclass(frozen=True)
+class Task:
+    """Task and seed of one rollout. Rollouts of a group share both, and so the first state."""
+
+    task_id: str
+    group: int
+    seed: int
 
 
 class Before(NamedTuple):

@@ -15,6 +15,7 @@ import torch
 
 import credit
 from trainer import evaluate, failures, parallel
+from trainer.actor import Task
 from trainer.adapters import FULL
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import Sampler
@@ -34,7 +35,7 @@ from trainer.partner import PolicyPartner
 from trainer.policy import Policy
 from trainer.pool import Pool, PooledRollouts
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Task
+from trainer.rollout import Rollouts
 from trainer.sampling import Decoding
 
 if TYPE_CHECKING:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerBase
 
+    from trainer.actor import Task
     from trainer.engines.options import EngineOptions
     from trainer.engines.vllm import VLLMEngine
     from trainer.episodes import Episode
     from trainer.failures import Failure
     from trainer.policy import Policy
-    from trainer.rollout import Task
     from trainer.sampling import Decoding
 
 

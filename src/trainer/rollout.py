@@ -22,7 +22,7 @@ from agent_envs.parse import action_in
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.vector import at_once, in_thread, waits
 from trainer import failures
-from trainer.actor import Actor, Past
+from trainer.actor import Actor, Past, Task
 from trainer.engines import UNBEGUN, Begun, conversation_seeds
 from trainer.engines.gather import run
 from trainer.environments import form_of, graded, make_env
@@ -52,15 +52,6 @@ if TYPE_CHECKING:
     from trainer.policy import Policy
 
 _Made = TypeVar("_Made")
-
-
-@dataclass(frozen=True)
-class Task:
-    """Task and seed of one rollout. Rollouts of a group share both, and so the first state."""
-
-    task_id: str
-    group: int
-    seed: int
 
 
 def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:

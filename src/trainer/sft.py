@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from torch import Tensor
 
+    from trainer.actor import Task
     from trainer.batch import Batch, Row
     from trainer.chat import Chat
     from trainer.learner import Learner
     from trainer.policy import Policy
-    from trainer.rollout import Rollouts, Task
+    from trainer.rollout import Rollouts
     from trainer.vision import Picture
 
 

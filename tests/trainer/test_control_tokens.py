@@ -19,13 +19,14 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
+from trainer.actor import Task
 from trainer.chat import Chat
 from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.environments import Env, PromptOptions
 from trainer.policy import Policy
 from trainer.pretrained import POCKETS, resolve
-from trainer.rollout import Rollouts, Task
+from trainer.rollout import Rollouts
 from trainer.sampling import FORM, Decoding
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer

@@ -22,6 +22,7 @@ from agent_envs import MissingAsset
 from agent_envs.imports import class_of
 from credit import Turns
 from trainer import episodes, metrics
+from trainer.actor import Task
 from trainer.batch import make_rows
 from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
 from trainer.environments import Env, PromptOptions
@@ -29,7 +30,7 @@ from trainer.failures import Failure, LimitError, check_limit, divided
 from trainer.methods import Experience
 from trainer.raised import RaisedError, guarded
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Start, Task
+from trainer.rollout import Rollouts, Start
 from trainer.sft import attempt
 from trainer.stopping import Stopped, handled
 from trainer.train import train

@@ -10,6 +10,7 @@ import torch
 
 import credit
 from trainer import recipe
+from trainer.actor import Task
 from trainer.batch import make_rows, prompts
 from trainer.build import make_method, make_rollouts
 from trainer.checks import RunError
@@ -17,7 +18,6 @@ from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
-from trainer.rollout import Task
 from trainer.sampling import Decoding
 from trainer.train import train
 

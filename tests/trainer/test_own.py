@@ -13,10 +13,10 @@ import pytest
 
 from tests.credit.batches import batch
 from trainer import episodes, evaluate, metrics, recipe
+from trainer.actor import Task
 from trainer.build import make_method, make_rollouts
 from trainer.engines import Sampler
 from trainer.engines.own import OwnEngine
-from trainer.rollout import Task
 from trainer.sampling import Decoding
 from trainer.sft import demonstrate, require_expert
 from trainer.train import train

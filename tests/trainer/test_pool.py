@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainer import parallel, recipe
+from trainer.actor import Task
 from trainer.build import load_pool, make_rollouts, make_sampler
 from trainer.engines import EngineError
 from trainer.engines.factory import make_engine
@@ -17,7 +18,7 @@ from trainer.failures import FailedError
 from trainer.policy import Policy
 from trainer.pool import divided
 from trainer.recipes import RecipeError
-from trainer.rollout import Task, draw_tasks
+from trainer.rollout import draw_tasks
 from trainer.train import train
 
 from .conftest import figures, quiet, short, tiny_model, tiny_tokenizer

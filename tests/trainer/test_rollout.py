@@ -13,10 +13,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Template
+from trainer.actor import Task
 from trainer.environments import Env, PromptOptions
 from trainer.integrations.episode import INSTRUCTION
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Task, draw_tasks
+from trainer.rollout import Rollouts, draw_tasks
 from trainer.sft import demonstrate, require_expert
 
 from .conftest import Letters, Script

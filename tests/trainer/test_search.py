@@ -6,10 +6,10 @@ import pytest
 
 import credit
 from trainer import episodes, recipe
+from trainer.actor import Task
 from trainer.batch import collate, make_rows
 from trainer.build import make_rollouts
 from trainer.metrics import describe
-from trainer.rollout import Task
 from trainer.sft import demonstrate
 from trainer.update import token_logprobs
 

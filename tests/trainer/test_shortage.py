@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from trainer import cli, failures, pool
+from trainer.actor import Task
 from trainer.checkpoint import CheckpointError, Checkpoints
 from trainer.engines import EngineError
 from trainer.environments import Env, PromptOptions
 from trainer.failures import divided
 from trainer.memory import OutOfMemory
-from trainer.rollout import Rollouts, Task
+from trainer.rollout import Rollouts
 from trainer.shortage import of_memory, shortage
 from trainer.workers import Workers
 

@@ -21,6 +21,7 @@ import credit
 from credit import implicit, kl
 from credit.tokens import segment_sum
 from trainer import parallel, sharding
+from trainer.actor import Task
 from trainer.batch import credited
 from trainer.engines.own import OwnEngine
 from trainer.failures import divided
@@ -28,7 +29,6 @@ from trainer.learner import Learner, NotFiniteError
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
 from trainer.recipes import RecipeError
-from trainer.rollout import Task
 from trainer.update import recomputed, token_logprobs
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import numpy as np
 
 from credit.validation import check_positive
 from trainer import parallel
+from trainer.actor import Task
 from trainer.batch import credited
 from trainer.failures import CAUGHT, failed
 from trainer.methods.method import Credited, Method
 from trainer.recipes import RecipeError
-from trainer.rollout import Task
 from trainer.truth import draws
 from trainer.truth.draws import Group, Round
 from trainer.truth.states import draw, states

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from credit.segments import Array
+    from trainer.actor import Task
     from trainer.episodes import Episode
     from trainer.policy import Policy
     from trainer.recipe import Recipe
-    from trainer.rollout import Rollouts, Start, Task
+    from trainer.rollout import Rollouts, Start
 
 ROWS = 128
 """Rollouts played at the same time, at most, where the recipe does not say."""

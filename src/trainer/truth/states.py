@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-    from trainer.actor import Actor
+    from trainer.actor import Actor, Task
     from trainer.engines import Sampler
     from trainer.episodes import Episode, Step
     from trainer.policy import Policy
-    from trainer.rollout import Rollouts, Task
+    from trainer.rollout import Rollouts
     from trainer.truth.tree import Tree
 
 

@@ -20,10 +20,11 @@ from agent_envs.experts import experts_of
 from credit.records import TurnRecord
 from tests.trainer.conftest import Script
 from trainer import integrations
+from trainer.actor import Task
 from trainer.environments import Env, PromptOptions
 from trainer.integrations.episode import INSTRUCTION, Episodes, check_fit
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Task
+from trainer.rollout import Rollouts
 
 EAST = "<think></think><action>east</action>"
 NORTH = "<think></think><action>north</action>"

@@ -14,12 +14,13 @@ import torch
 from credit.truth import Truth
 from trainer import episodes as recorded
 from trainer import recipe, report
+from trainer.actor import Task
 from trainer.batch import collate, make_rows
 from trainer.build import load_policy
 from trainer.engines import Begun
 from trainer.metrics import MetricsError
 from trainer.recipes import RecipeError
-from trainer.rollout import Start, Task
+from trainer.rollout import Start
 from trainer.truth import run as measuring
 from trainer.truth.gradients import SIZE
 from trainer.truth.player import Player, parts
