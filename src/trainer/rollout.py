@@ -433,8 +433,12 @@ def choice_size(chat: Chat, action: str, most: int) -> int:
     ids = chat.reply(reply)
     read = action_in(chat.text(ids), _TAGS)
     if read != action or len(action) > most:
-        given = "nothing" if read is None else repr(read[:60])
-        found = f"{len(action)} characters" if read == action else f"{given} is read from it"
+        if action != action.strip() or not action:
+            found = "it has blanks around it" if action.strip() else "it is blank"
+        elif len(action) > most:
+            found = f"it has {len(action)} characters"
+        else:
+            found = f"{'nothing' if read is None else repr(read[:60])} is read from it"
         raise ContractError(
             f"info['admissible_actions'] has {action!r:.60}, but no reply can give it: {found}. An "
             f"action is text of 1 to {most} characters that the tokenizer of the policy can write, "

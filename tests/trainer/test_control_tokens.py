@@ -267,7 +267,7 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
 
     def written(self, **options):
         made = turn(self, **options)
-        actions = ["east", f"say {WALL}"]
+        actions = ["east", f"say {WALL}".strip()]
         return made._replace(observation=made.observation + WALL, admissible_actions=actions)
 
     monkeypatch.setattr(corridor.Corridor, "_turn", written)
