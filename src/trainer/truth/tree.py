@@ -197,8 +197,10 @@ def check_start(recorded: Episode, start: Mapping[str, Any], other: str) -> None
     """
     if found := difference(opening(recorded.steps[0]), start):
         raise NotReproducible(
-            f"task {recorded.task_id!r}: a rollout and {other} started in the same state, but "
-            f"{found}. {CAUSES}"
+            f"task {recorded.task_id!r}: {other} did not start in the state that the first rollout "
+            f"started in: {found}. A task and its seed must give one state: draw it from np_random "
+            "after reset(seed=...) alone, and keep no state outside the environment (attributes of "
+            "a class, globals, files)"
         )
 
 
