@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 _player: Player
+
+
+class KilledError(OSError):
+    """A process that played was killed; the message says what to do."""
 
 
 class Players:
@@ -40,11 +45,22 @@ class Players:
             self._pool = ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=start)
 
     def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """The result of each call, in order."""
+        """The result of each call, in order.
+
+        Raises:
+            KilledError: A process was killed.
+        """
         if self._pool is None:
-            return (_call(method, arguments) for arguments in calls)
-        futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
-        return (future.result() for future in futures)
+            yield from (_call(method, arguments) for arguments in calls)
+            return
+        try:
+            futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
+            yield from (future.result() for future in futures)
+        except BrokenProcessPool as error:
+            raise KilledError(
+                "a process of the measurement was killed, most likely for its memory; lower "
+                "sampling.rows or --jobs and start the same command again: it goes on"
+            ) from error
 
     def __enter__(self) -> Self:
         return self

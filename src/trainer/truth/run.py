@@ -145,6 +145,7 @@ def measure(
         RecipeError: Copies of the recipe's environment cannot be continued.
         TruthError: The folder holds another measurement.
         MetricsError: A line of its draws is damaged.
+        KilledError: A process that played was killed.
         NotReproducible: The environment or its copies do not do the same again.
     """
     check_continued(recipe, "a truth")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -21,9 +25,11 @@ from trainer.engines import Begun
 from trainer.metrics import MetricsError
 from trainer.recipes import RecipeError
 from trainer.rollout import Start
+from trainer.truth import players
 from trainer.truth import run as measuring
 from trainer.truth.gradients import SIZE
 from trainer.truth.player import Player, parts
+from trainer.truth.players import KilledError, Players
 from trainer.truth.results import publish
 from trainer.truth.run import Plan, TruthError, measure, source_of
 from trainer.truth.states import states
@@ -317,6 +323,18 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
         assert started.stdout.readline() == "ready\n"
         started.kill()
         assert started.stdout.read() == ""  # returns when the last process that holds it is gone
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_said_in_words(small, monkeypatch):
+    monkeypatch.setattr(players, "_call", die)
+    with Players(small(), None, 1, plain=False) as playing:
+        playing._pool = ProcessPoolExecutor(1, get_context("fork"))
+        with pytest.raises(KilledError, match=r"sampling\.rows or --jobs .*goes on"):
+            list(playing.each("check", [()]))
 
 
 @pytest.mark.parametrize(
