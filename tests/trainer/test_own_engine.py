@@ -1,5 +1,9 @@
 """Sampling: exact log-probabilities, a cache that changes nothing, choices that stay allowed."""
 
+import asyncio
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -365,3 +369,34 @@ def test_sliding_windows_are_refused():
     model = transformers.AutoModelForCausalLM.from_config(windowed)
     with pytest.raises(ValueError, match="has sliding_attention; use another model"):
         OwnEngine(Policy(model, tokenizer))
+
+
+def test_the_cache_is_freed_when_the_last_conversation_is_left():
+    """Not when Python next looks for cycles: it counts objects, and these few are gigabytes."""
+    caches = weakref.WeakSet()
+    batch = OwnEngine.batch
+
+    def noted(self, rows, decoding):
+        made = batch(self, rows, decoding)
+        if rows:
+            caches.add(made._cache)
+        return made
+
+    async def talk(session):
+        await asyncio.gather(*(session.reply(row, opening("x")) for row in range(2)))
+        session.leave(0)
+        await session.reply(1, opening("y"))
+        session.leave(1)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(OwnEngine, "batch", noted)
+            for fresh in (False, True):
+                session = OwnEngine(POLICY).open([1, 2], Decoding(max_reply_tokens=2), fresh=fresh)
+                assert len(caches) == 1
+                asyncio.run(talk(session))
+                assert len(caches) == 0
+    finally:
+        gc.enable()
