@@ -255,13 +255,13 @@ class HidesDrawUnlisted(HidesDraw):
 
 
 class Clock(Faulty):
-    """The time of day, by the minute."""
+    """The time of day, by the hour, so that it seldom changes while a test runs."""
 
     wrong = "at another time of day, at the reset: observation differs"
     shown = r"shown by reset\(seed=7\)$"
 
     def text(self) -> str:
-        return super().text() + time.strftime(" It is %H:%M.")
+        return super().text() + time.strftime(" It is %H o'clock.")
 
 
 class ClockInSeconds(Clock):
