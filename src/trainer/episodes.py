@@ -126,7 +126,12 @@ class Episode:
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
 _STEP = tuple(f.name for f in fields(Step))
-_NULLABLE = {"partner_outcome", "task_type", "allowed", "admissible", "images"} | {
+_NULLABLE = {
+    "partner_outcome",
+    "task_type",
+    "allowed",
+    "admissible",
+    "images",
     "blind_ids",
     "turn_reward",
 }

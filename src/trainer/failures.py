@@ -78,9 +78,10 @@ class Failure:
         return f"task {self.task_id!r} (seed {self.seed}, turn {self.turn}): {self.error}"
 
     def raised(self) -> Exception:
-        """The error to raise where no episode may fail: of the environment's own code as it is.
+        """The error to raise where no episode may fail.
 
-        What we found wrong with what it reports names the task, and needs no traceback.
+        An error of the environment's code is raised as it is. A broken contract becomes a
+        `FailedError`, whose message names the task and the turn.
         """
         if self.cause is None or isinstance(self.cause, ContractError):
             return FailedError(str(self))
@@ -184,7 +185,7 @@ def episodes(attempts: Sequence[Episode | Failure]) -> list[Episode]:
     """The episodes, where none may fail.
 
     Raises:
-        Exception: The first error of an environment.
+        Exception: The first error of an environment, see `Failure.raised`.
     """
     played, failures = divided(attempts)
     if failures:

@@ -401,7 +401,7 @@ class _Wave:
             )
         most = getattr(env.unwrapped, "action_length", ACTION_LENGTH)
         chat = self.sampler.policy.chat
-        return max(choice_size(chat, action, most) for action in actions)
+        return max(_choice_size(chat, action, most) for action in actions)
 
     def _fits(self, actor: Actor, free: int, longest: int) -> bool:
         """Whether there is room for a reply, also if it has `longest` tokens.
@@ -423,7 +423,7 @@ class _Wave:
 
 
 @lru_cache(maxsize=1 << 16)
-def choice_size(chat: Chat, action: str, most: int) -> int:
+def _choice_size(chat: Chat, action: str, most: int) -> int:
     """Tokens of the reply that gives an admissible action of at most so many characters.
 
     Raises:

@@ -16,7 +16,10 @@ class Stalled:
         self.recent: deque[dict[str, float]] = deque(maxlen=_STEPS)
 
     def after(self, values: dict[str, float]) -> str:
-        """What to say after a step with these values of its log, else ""; each only once."""
+        """What to say after a step with these values of its log, "" if nothing.
+
+        After something was said, five more steps are read before more is.
+        """
         self.recent.append(values)
         if len(self.recent) < _STEPS:
             return ""

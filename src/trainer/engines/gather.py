@@ -51,6 +51,11 @@ class Gather(Generic[_Asked, _Answer]):
         self._go()
         return await answered
 
+    @property
+    def over(self) -> bool:
+        """Whether every member has left."""
+        return not self._members
+
     def leave(self, member: int) -> None:
         """Stop waiting for a member; leaving twice is allowed."""
         self._members.discard(member)

@@ -80,7 +80,6 @@ class LockStep:
         self.engine, self.seeds, self.decoding, self.fresh = engine, seeds, decoding, fresh
         self._batch = engine.batch(len(seeds), decoding)
         self._turns = [0] * len(seeds)
-        self._rows = set(range(len(seeds)))
         self._gather: Gather[_Asked, Reply] = Gather(range(len(seeds)), self._answer)
 
     def room(self, row: int) -> int:
@@ -102,8 +101,7 @@ class LockStep:
     def leave(self, row: int) -> None:
         """End conversation `row`; the cache is freed after the last one."""
         self._gather.leave(row)
-        self._rows.discard(row)
-        if not self._rows:
+        if self._gather.over:
             self._batch = self.engine.batch(0, self.decoding)
 
     def _answer(self, asked: dict[int, _Asked]) -> dict[int, Reply]:

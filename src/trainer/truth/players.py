@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from trainer.recipe import Recipe
 
-_player: Player
+_start: tuple[Recipe, Path | None, bool]
+"""What the player of this process is made of."""
 
 
 class KilledError(OSError):
@@ -39,10 +41,12 @@ class Players:
         start = recipe, source, plain
         self._pool: ProcessPoolExecutor | None = None
         if jobs == 1:
-            _load(*start)
+            _begin(*start)
         else:
             context = get_context("spawn")
-            self._pool = ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=start)
+            self._pool = ProcessPoolExecutor(
+                jobs, context, initializer=_begin_in_child, initargs=start
+            )
 
     def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """The result of each call, in order.
@@ -81,16 +85,24 @@ def end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _begin(recipe: Recipe, source: Path | None, plain: bool) -> None:
+def _begin_in_child(recipe: Recipe, source: Path | None, plain: bool) -> None:
     end_with_parent()
-    _load(recipe, source, plain)
+    _begin(recipe, source, plain)
 
 
-def _load(recipe: Recipe, source: Path | None, plain: bool) -> None:
-    global _player  # noqa: PLW0603 - one for each process
+def _begin(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    global _start  # noqa: PLW0603 - one for each process
+    _start = recipe, source, plain
+    _player.cache_clear()
+
+
+@cache
+def _player() -> Player:
+    """The player of this process; made by the first call, which has the error if it cannot be."""
+    recipe, source, plain = _start
     torch.set_num_threads(recipe.run.threads or 1)
-    _player = Player(recipe, source, plain=plain)
+    return Player(recipe, source, plain=plain)
 
 
 def _call(method: str, arguments: tuple[Any, ...]) -> Any:
-    return getattr(_player, method)(*arguments)
+    return getattr(_player(), method)(*arguments)

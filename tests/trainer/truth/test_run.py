@@ -325,6 +325,13 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
         assert started.stdout.read() == ""  # returns when the last process that holds it is gone
 
 
+def test_a_policy_that_cannot_be_loaded_is_no_killed_process(small, tmp_path):
+    for jobs in (1, 2):
+        with pytest.raises(FileNotFoundError, match=r"nowhere"):
+            measure(small("Sums", f"policy.model={tmp_path}/nowhere"), tmp_path / str(jobs), PLAN,
+                    jobs=jobs)  # fmt: skip
+
+
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
