@@ -1,6 +1,6 @@
 """Turn records: what a turn was, in a form that crosses processes and networks as JSON.
 
-All adapters of `trainer.integrations` carry these. `rows_of` makes rows for credit of them,
+All adapters of `agent_envs_adapters` carry these. `rows_of` makes rows for credit of them,
 `token_advantages` advantages of tokens.
 """
 

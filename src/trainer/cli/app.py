@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
+from agent_envs_adapters.cli import serve
+from agent_envs_lab.cli.compare import compare
+from agent_envs_lab.cli.doctor import doctor
+from agent_envs_lab.cli.truth import truth
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
 from trainer.cli.audit import audit
-from trainer.cli.compare import compare
-from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
-from trainer.cli.serve import serve
 from trainer.cli.train import evaluate, report, study, train
-from trainer.cli.truth import truth
 
 app = typer.Typer(
     name="agent-envs",

@@ -1,0 +1,1 @@
+"""Measuring: truth of credit, benchmarks, audits of environments, studies, comparisons."""
