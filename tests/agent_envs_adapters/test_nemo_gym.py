@@ -47,7 +47,7 @@ if THERE:
         token_advantages,
     )
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "nemo_gym.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "nemo_gym.md"
 OPTIONS = {"data": "embedded", "max_turns": 30}
 TOKENS = 3
 

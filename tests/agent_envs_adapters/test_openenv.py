@@ -45,7 +45,7 @@ if THERE:
     from agent_envs_adapters.remote import Remote
     from agent_envs_adapters.serving import check_host, give_up_silent, serving
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "openenv.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
     name
     for name, spec in gym.registry.items()

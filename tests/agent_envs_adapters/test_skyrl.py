@@ -42,7 +42,7 @@ if THERE:
         token_advantages,
     )
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "skyrl.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "skyrl.md"
 TASKS = {
     "AlfWorld-v0": {"data": "embedded"},
     "WebShop-v0": {"data": "embedded"},

@@ -17,7 +17,7 @@ pytestmark = [
         reason="needs TorchRL in an environment of its own; see .ci/torchrl",
     ),
 ]
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "torchrl.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "torchrl.md"
 
 
 def test_the_block_of_the_page_runs(tmp_path):

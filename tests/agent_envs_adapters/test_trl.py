@@ -20,7 +20,7 @@ import credit
 from credit.records import token_advantages
 from trainer.play.episode import Episodes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 THERE = importlib.util.find_spec("trl") is not None
 WITH_TRL = [
     pytest.mark.trl,

@@ -40,7 +40,7 @@ if THERE:
 
 TURNS = 12
 OPTIONS = {"max_turns": TURNS, "data": "embedded"}
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "verifiers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verifiers.md"
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
     "{% if m['reasoning_content'] %}<think>{{ m['reasoning_content'] }}</think>{% endif %}"

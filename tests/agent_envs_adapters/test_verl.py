@@ -19,10 +19,9 @@ import torch
 
 import credit
 from credit.records import spans_of
+from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
-from ..conftest import tiny_model, tiny_tokenizer  # noqa: TID252 - of the folder above
-
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "verl.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
 WITH_VERL = [
     pytest.mark.verl,

@@ -16,7 +16,7 @@ import pytest
 import credit
 from trainer.play.episode import Episodes
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrations" / "verl_agent.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"
 THERE = importlib.util.find_spec("agent_system") is not None
 CONFIG = SimpleNamespace(

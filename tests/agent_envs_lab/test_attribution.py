@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from agent_envs_lab.attribution import PARTS, Attribution, attribute, attribute_model, table
+from tests.trainer.conftest import own_sampler, short
 from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.play.rollout import draw_tasks
-
-from .conftest import own_sampler, short
 
 
 def played(policy, context, folder):

@@ -12,11 +12,10 @@ from rich.console import Console
 
 from agent_envs_lab import compare
 from agent_envs_lab.compare import CompareError, difference, side
+from tests.trainer.run_folders import evaluation, run_folder
 from trainer import recipe
 from trainer.run import provenance
 from trainer.run.evaluate import PanelError
-
-from .run_folders import evaluation, run_folder
 
 
 def outcomes(success):

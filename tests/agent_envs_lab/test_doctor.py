@@ -7,6 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from agent_envs_lab.doctor import examine
+from tests.trainer.conftest import quiet, short
 from trainer import cli, recipe
 from trainer.cli.app import app
 from trainer.model.lora import LoRA
@@ -14,8 +15,6 @@ from trainer.model.policy import Policy
 from trainer.run import memory
 from trainer.run.memory import GIB, OutOfMemory
 from trainer.train import train
-
-from .conftest import quiet, short
 
 
 def found(tiny_folder, *options):

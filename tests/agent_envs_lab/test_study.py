@@ -17,10 +17,9 @@ from agent_envs_lab.study import figures as drawn
 from agent_envs_lab.study import runs
 from agent_envs_lab.study.results import BASELINE, collect, interval, paired, samples_to
 from agent_envs_lab.study.runs import StudyError
+from tests.trainer.conftest import figures
 from trainer import cli, recipe, recipes
 from trainer.recipes import RecipeError
-
-from .conftest import figures
 
 BRIEF = [
     "env.id=corridor:Corridor",

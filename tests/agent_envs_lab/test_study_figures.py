@@ -15,9 +15,8 @@ from agent_envs_lab import study
 from agent_envs_lab.study import figures, tables
 from agent_envs_lab.study.results import Result, collect
 from agent_envs_lab.study.runs import StudyError, read_log
+from tests.trainer.run_folders import run_folder
 from trainer.run.metrics import MetricsError
-
-from .run_folders import run_folder
 
 METHODS = (
     "grpo", "mgr", "gigpo", "stapo_dynamic", "rloo", "has_anchor", "turnrd", "loop", "istar",

@@ -96,7 +96,7 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
     damaged += wrong
     found, wrong = records.readable([folder], provenance.read)
     damaged += wrong
-    source = files("trainer.run.report")
+    source = files("trainer.run")
     style = drawing.palette(":root") + (source / "page.css").read_text(encoding="utf-8")
     page = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_shown
