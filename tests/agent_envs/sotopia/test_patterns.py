@@ -1,4 +1,6 @@
-"""A pattern with its alternatives grouped matches what the plain one does, at the same places."""
+"""Rewritten patterns match what the plain ones do, and no text is left out that could match."""
+
+from __future__ import annotations
 
 import json
 import random
@@ -8,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.assets import table
-from agent_envs.sotopia.indexed import compiled, indexed
-from agent_envs.sotopia.lexicon import Lexicon
+from agent_envs.sotopia.patterns import Lexicon, Phrases, can_have, compile_pattern, split_words
 
 LINES = [
     json.loads(line)["text"]
@@ -42,7 +43,7 @@ def spans(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_it_matches_the_same_texts_at_the_same_places(pattern, any_case):
     plain = re.compile(pattern, re.IGNORECASE if any_case else 0)
-    grouped, rng = compiled(pattern, any_case=any_case), random.Random(pattern)
+    grouped, rng = compile_pattern(pattern, any_case=any_case), random.Random(pattern)
     for _ in range(1500):
         text = "".join(rng.choices(PIECES, k=rng.randrange(1, 12)))
         assert spans(grouped, text) == spans(plain, text), text
@@ -55,14 +56,21 @@ def test_lexicons_match_the_same_lines_at_the_same_places(name):
     texts = [" ".join(rng.choices(words, k=rng.randrange(1, 14))) for _ in range(300)]
     texts += rng.sample([line.lower() for line in LINES], 300)
     for entry in table(f"sotopia/{name}.toml"):
-        plain, grouped = re.compile(lexicon.plain(entry)), lexicon.pattern(entry)
-        phrases = [" ".join(re.findall(r"[a-z]+|\W", plain.pattern)[at:][:9]) for at in range(200)]
-        for text in (*texts, *phrases):
-            assert spans(grouped, text) == spans(plain, text), (entry, text)
+        plain, phrases = re.compile(lexicon.plain(entry)), lexicon.phrases(entry)
+        pieces = [" ".join(re.findall(r"[a-z]+|\W", plain.pattern)[at:][:9]) for at in range(200)]
+        for text in (*texts, *pieces):
+            assert spans(lexicon.pattern(entry), text) == spans(plain, text), (entry, text)
+            expected, found = plain.search(text), phrases.search(text, split_words(text))
+            assert (found and found.span()) == (expected and expected.span()), (entry, text)
 
 
-def test_alternatives_that_begin_alike_become_one():
-    assert indexed("deal|done|do it") == "(?:d(?:eal|o(?:ne| it)))"
-    assert indexed(r"\bdeal|\bdone") == r"\b(?:(?:d(?:eal|one)))"
-    with pytest.raises(ValueError, match="does not end"):
-        indexed("(?:deal")
+def test_words_of_a_pattern_and_of_a_text():
+    assert Phrases(r"\bdeal|\b(?:no|not) sale\b").needed == ({"sale"}, ("deal",))
+    assert Phrases(r"^(?:it is )?sold(?: to you)*$|\bcolou?rs\b").needed[0] == {
+        "sold", "colors", "colours",
+    }  # fmt: skip
+    assert Phrases(r"\d+|\bdeal\b").needed == (set(), ("",))  # a number needs no word
+    assert Phrases(r"\b\w+er than you\b").needed == ({"than"}, ())
+    assert split_words("Isn't 7th_heaven O.K.?") == ["isn", "t", "7th", "heaven", "o", "k"]
+    assert split_words("o\u212a") is None
+    assert can_have(frozenset({"ok"}), None)
