@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import credit
 from agent_envs_adapters import check_version
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.play.episode import Episodes, TextEpisode, text_episodes
 
 check_version("nemo-gym", "0.4")

@@ -15,7 +15,7 @@ import numpy as np
 
 import credit
 from agent_envs_adapters import check_version, checked_messages
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.play.episode import Episodes, text_episodes
 
 check_version("skyrl-gym", "0.4")

@@ -18,7 +18,7 @@ import torch
 
 import credit as estimators
 from agent_envs_adapters import check_version
-from credit.records import TurnRecord, token_advantages
+from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
 from trainer.play.episode import check_fit
 from trainer.play.rollout import together

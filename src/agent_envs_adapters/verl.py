@@ -27,7 +27,7 @@ import numpy as np
 
 import credit
 from agent_envs_adapters import check_version, checked_messages
-from credit.records import rows_of, spans_of
+from credit.rows import rows_of, spans_of
 from trainer.play.episode import Episodes
 
 try:

@@ -1,1 +1,1 @@
-"""Measuring: truth of credit, benchmarks, audits of environments, studies, comparisons."""
+"""Measuring: how right credit is, and how well environments and methods do."""

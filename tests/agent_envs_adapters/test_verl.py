@@ -18,8 +18,9 @@ import pytest
 import torch
 
 import credit
-from credit.records import spans_of
-from tests.trainer.conftest import tiny_model, tiny_tokenizer
+from credit.rows import spans_of
+
+from ..conftest import tiny_model, tiny_tokenizer  # noqa: TID252 - of the folder above
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_envs_lab.truth.tree import Tree
-    from credit.segments import Array
+    from credit.stats import Array
 
 HALVES = (0, 1)
 LEAST = 0.05

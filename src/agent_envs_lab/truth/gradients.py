@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
 

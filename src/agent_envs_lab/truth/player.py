@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.model.policy import Policy
     from trainer.play.actor import Task
     from trainer.play.records import Episode

@@ -6,7 +6,7 @@ episodes.parquet  the rollouts whose turns are measured
 draws.jsonl       outcomes of the rollouts from their states and how many were expected, a line for
                   each group and round
 gradients.npy     sketches of the turns' policy gradients, if wanted
-truth.parquet     the result, see `credit.truth`
+truth.parquet     the result, see `agent_envs_lab.truth`
 truth.json        costs and checks of the result
 """
 
@@ -22,13 +22,12 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from agent_envs_lab.truth import draws
+from agent_envs_lab.truth import Truth, draws
 from agent_envs_lab.truth.draws import HALVES, Group, Round
 from agent_envs_lab.truth.player import WAVES, Asked, parts, rows_of
 from agent_envs_lab.truth.players import Players
 from agent_envs_lab.truth.states import check_continued
 from agent_envs_lab.truth.tree import Tree
-from credit.truth import Truth
 from credit.turns import Turns
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
 

@@ -27,7 +27,7 @@ from trainer.recipes import RecipeError
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.methods.method import Experience
     from trainer.play.failures import Failure
     from trainer.play.records import Episode

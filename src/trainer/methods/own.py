@@ -11,7 +11,7 @@ import numpy as np
 import credit
 import credit.validation
 from agent_envs.imports import named, told
-from credit.columns import OPTIONAL
+from credit.turns import OPTIONAL
 from trainer.methods.method import Method
 from trainer.play.raised import guarded
 from trainer.recipes import RecipeError
@@ -19,7 +19,7 @@ from trainer.recipes import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.recipe import Recipe
 
 _CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"

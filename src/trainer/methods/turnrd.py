@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from pydantic.dataclasses import dataclass
 
-from credit.turnrd import TurnRDDecomposer, TurnRDLoss
+from credit.methods.turnrd import TurnRDDecomposer, TurnRDLoss
 from trainer.learn.batch import collate, credited, passes
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-    from credit.records import TurnRecord
+    from credit.rows import TurnRecord
     from trainer.engine import Reply
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture

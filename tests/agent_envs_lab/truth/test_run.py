@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from agent_envs_lab.truth import players
+from agent_envs_lab.truth import Truth, players
 from agent_envs_lab.truth import run as measuring
 from agent_envs_lab.truth.gradients import SIZE
 from agent_envs_lab.truth.player import Player, parts
@@ -24,7 +24,6 @@ from agent_envs_lab.truth.results import publish
 from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
-from credit.truth import Truth
 from trainer import recipe
 from trainer.build import load_policy
 from trainer.engine import Begun

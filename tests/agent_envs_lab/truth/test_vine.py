@@ -36,12 +36,15 @@ def advantages(given, result, turns, seed):
     return method.credit(experience)
 
 
+VINE = "credit.name=agent_envs_lab.truth.vine:Vine"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "way", [("Sums",), ("Choices", "sampling.decode=admissible", "sampling.temperature=2.0")]
 )
 def test_its_mean_is_the_true_advantage(small, tmp_path, way):
-    given = small(*way, "credit.name=agent_envs_lab.truth.vine:Vine")
+    given = small(*way, VINE)
     result = measure(given, tmp_path, Plan(3, 0.97, 200, 0), jobs=1)
     many = [advantages(given, result, 8.0, seed) for seed in range(12)]
     apart = np.mean([one.advantage for one in many], axis=0) - result.truth.advantage
@@ -57,7 +60,7 @@ def test_its_mean_is_the_true_advantage(small, tmp_path, way):
 
 
 def test_a_run_takes_steps_with_it(small, tmp_path):
-    options = ("credit.name=agent_envs_lab.truth.vine:Vine", "sampling.tasks=2", "run.steps=2", "eval.tasks=2",
+    options = (VINE, "sampling.tasks=2", "run.steps=2", "eval.tasks=2",
                "update.skip_dead_groups=false", "sft.steps=0", "eval.split=train")  # fmt: skip
     train(small("Sums", *options), tmp_path, resume=False)
     lines = [line for line in metrics.read(tmp_path / "metrics.jsonl") if line["stage"] == "rl"]
@@ -76,11 +79,11 @@ def test_a_run_takes_steps_with_it(small, tmp_path):
 )
 def test_recipes_that_cannot_have_it_are_refused(small, option, told):
     with pytest.raises((RecipeError, ValueError), match=told):
-        make_method(small("Sums", "credit.name=agent_envs_lab.truth.vine:Vine", option))
+        make_method(small("Sums", VINE, option))
 
 
 def test_a_random_world_is_refused(small, tmp_path):
-    options = ("credit.name=agent_envs_lab.truth.vine:Vine", "sampling.tasks=2", "run.steps=1", "eval.tasks=2", "sft.steps=0",
+    options = (VINE, "sampling.tasks=2", "run.steps=1", "eval.tasks=2", "sft.steps=0",
                "eval.split=train")  # fmt: skip
     with pytest.raises(ValueError, match="drew from its np_random"):
         train(small("Dice", *options), tmp_path, resume=False)
