@@ -10,13 +10,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from agent_envs.sokoban.levels import parsed
+from agent_envs.sokoban.levels import parse_level
 
 
 @pytest.fixture(scope="session")
 def drawn():
     """Makes a room of rows in XSB symbols."""
-    return lambda *rows: parsed(list(rows), "here")
+    return lambda *rows: parse_level(list(rows), "here")
 
 
 @pytest.fixture(scope="session")
