@@ -35,8 +35,8 @@ def read(monkeypatch):
 
 def anew() -> None:
     """What a new process starts with."""
-    data._open_public.cache_clear()
-    data._load_game.cache_clear()
+    data._public.cache_clear()
+    data._parsed.cache_clear()
 
 
 def game_file(folder, task_id):
@@ -123,7 +123,7 @@ def test_a_variable_that_names_a_folder_without_games_is_no_wish_for_others(tmp_
     ],
 )
 def test_task_types_by_name_short_name_and_level(given, kinds):
-    assert data.expand_task_types(given) == {SHORT_NAMES[kind] for kind in kinds}
+    assert data.types_named(given) == {SHORT_NAMES[kind] for kind in kinds}
 
 
 def test_a_narrowed_panel_is_the_panel_without_the_others():
@@ -237,7 +237,7 @@ def test_only_a_few_parsed_games_are_kept():
     library = open_library("embedded", "valid_seen")
     for task_id in library.panel.task_ids[: data.KEPT_GAMES + 5]:
         library.load(task_id)
-    assert data._load_game.cache_info().currsize == data.KEPT_GAMES
+    assert data._parsed.cache_info().currsize == data.KEPT_GAMES
     again = library.load(library.panel.task_ids[data.KEPT_GAMES])
     assert again is library.load(library.panel.task_ids[data.KEPT_GAMES])
 

@@ -12,7 +12,7 @@ import pytest
 
 import agent_envs
 from agent_envs import BadAsset, MissingAsset
-from agent_envs.alfworld.env import find_invalid_reason
+from agent_envs.alfworld.env import reason
 from agent_envs.alfworld.experts import Oracle
 from agent_envs.testing import check_agent_env
 
@@ -158,11 +158,11 @@ def test_why_a_command_was_not_admissible(kitchen, command, why):
     world = kitchen()
     world.execute("go to drawer 1")
     assert command.strip() not in world.admissible()
-    assert find_invalid_reason(command, world) == why
+    assert reason(command, world) == why
 
 
 def test_the_older_dialect_has_one_form_more(kitchen):
-    assert find_invalid_reason("put mug 1 in/on drawer 1", kitchen(dialect="0.3")) == "refused"
+    assert reason("put mug 1 in/on drawer 1", kitchen(dialect="0.3")) == "refused"
 
 
 def test_valid_is_mgrs_patterns_and_the_same_as_admissible():

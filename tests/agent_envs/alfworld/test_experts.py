@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_envs.alfworld import experts
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.distance import plan
-from agent_envs.alfworld.experts import Explorer, Oracle, Searcher, TaskLine, read_task
+from agent_envs.alfworld.experts import Explorer, Oracle, Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
 from agent_envs.alfworld.memory import TaskLine, read_task
 from agent_envs.alfworld.world import World

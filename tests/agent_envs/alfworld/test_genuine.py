@@ -16,7 +16,7 @@ import pytest
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.genuine import genuine_engine
-from agent_envs.alfworld.milestones import measure_milestones
+from agent_envs.alfworld.milestones import Milestones
 from agent_envs.alfworld.world import World
 
 installed = all(importlib.util.find_spec(name) for name in ("textworld", "alfworld"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_kitchen import kitchen_data
 
 from agent_envs.alfworld.game import load_game, parse_game
-from agent_envs.alfworld.milestones import measure_milestones
+from agent_envs.alfworld.milestones import Milestones, reached
 from agent_envs.alfworld.world import World
 
 

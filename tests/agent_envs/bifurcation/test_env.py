@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs import INFO_KEYS, expert
 from agent_envs.bifurcation.env import BACK, LEAVE, ON
-from agent_envs.bifurcation.tasks import DOORS, EACH, KINDS, draw_task
+from agent_envs.bifurcation.tasks import DOORS, EACH, KINDS, task_of
 from agent_envs.testing import check_agent_env
 
 
@@ -15,7 +15,7 @@ def begun(kind, number=0):
     """The environment at the start of a task, the task, and the doors of a success."""
     env, name = gym.make("Bifurcation-v0", split="all"), f"{kind}-{number:02}"
     env.reset(options={"task_id": name})
-    task = draw_task(name)
+    task = task_of(name)
     way = [task.right if room == task.bell else doors[0] for room, doors in enumerate(task.doors)]
     return env, task, way
 
@@ -34,7 +34,7 @@ def going_on(env):
     """Doors to the end: reward and number of turns."""
     reward, turns, ended = 0.0, 0, False
     while not ended:
-        _, reward, ended, _, _ = env.step(env.unwrapped.list_ways()[0])
+        _, reward, ended, _, _ = env.step(env.unwrapped.ways()[0])
         turns += 1
     return reward, turns
 
@@ -72,12 +72,12 @@ def test_an_unknown_kind_is_refused():
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_are_as_described(kind):
     for number in range(EACH):
-        task = draw_task(f"{kind}-{number:02}")
+        task = task_of(f"{kind}-{number:02}")
         assert 3 <= len(task.doors) <= 6
         assert all(len(set(doors)) == DOORS for doors in task.doors)
         assert task.right in task.doors[task.bell]
         assert bool(task.news) == (kind == "distractors")
-    bells = {draw_task(f"{kind}-{number:02}").bell for number in range(EACH)}
+    bells = {task_of(f"{kind}-{number:02}").bell for number in range(EACH)}
     assert bells == {0} if kind == "delayed" else len(bells) > 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent_envs.bifurcation.env import BACK, LEAVE, ON
 from agent_envs.bifurcation.exact import turn_values
-from agent_envs.bifurcation.tasks import KINDS, draw_task
+from agent_envs.bifurcation.tasks import KINDS, task_of
 
 
 def uniform(_, info):
@@ -19,7 +19,7 @@ def uniform(_, info):
 def setting(kind, number=0, **options):
     """The environment, the task's name and task."""
     name = f"{kind}-{number:02}"
-    return gym.make("Bifurcation-v0", split="all", **options), name, draw_task(name)
+    return gym.make("Bifurcation-v0", split="all", **options), name, task_of(name)
 
 
 def doors(task, at_bell):

@@ -230,7 +230,7 @@ def test_the_way_to_go_wins_and_is_what_progress_counts(actions, reward):
         _, _, terminated, truncated, info = env.step(action)
         if terminated or truncated:
             return
-    way = env.unwrapped.find_solution()
+    way = env.unwrapped.solution()
     assert info["progress"] == (1 - len(way) / 4 if way else 0)
     if way and info["turn"] + len(way) <= env.unwrapped.max_turns:
         *_, last = map(env.step, way)
@@ -267,7 +267,7 @@ def test_pictures_carry_the_text():
     actions = ["10", "3", "+", "2", "="]
     seen = play(make(observation="image", render_mode="rgb_array"), TENTH, actions)
     read = play(make(), TENTH, actions)
-    for picture, text in zip(seen, append_symbol, strict=True):
+    for picture, text in zip(seen, read, strict=True):
         assert picture[0].shape == (300, 300, 3)
         assert picture[4].pop("text") == text[0]
         assert picture[1:] == text[1:]

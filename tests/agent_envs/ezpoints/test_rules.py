@@ -16,10 +16,10 @@ from agent_envs.ezpoints.rules import (
     VALUES,
     Card,
     Formula,
-    list_deals,
+    deals,
     open_panel,
-    append_symbol,
-    find_solution,
+    read,
+    solution,
 )
 
 # Of 12 first cards x 2 coins x 2 orders x 16 pairs of suits = 768 deals a first card has 64, and 32
@@ -40,12 +40,12 @@ def numbers(hand):
 
 
 def pairs(split):
-    hands = (list_deals()[task] for task in open_panel(split).task_ids)
+    hands = (deals()[task] for task in open_panel(split).task_ids)
     return Counter(tuple(sorted(numbers(hand))) for hand in hands)
 
 
 def value(symbols):
-    return reduce(append_symbol, symbols, Formula()).value
+    return reduce(read, symbols, Formula()).value
 
 
 def python_value(formula):
@@ -67,25 +67,25 @@ def test_every_split_has_the_same_numbers(split, share):
 
 
 def test_ranks_of_tens():
-    ranks = Counter(card.rank for hand in list_deals().values() for card in hand)
+    ranks = Counter(card.rank for hand in deals().values() for card in hand)
     # J, Q and K come as first cards only, 64 each; a 10 also beside the 2 by sum, 32.
     assert [ranks[rank] for rank in ("10", "J", "Q", "K")] == [96, 64, 64, 64]
 
 
 def test_cards_are_swapped_half_the_time():
-    hands = Counter(list_deals().values())
-    assert hands == Counter(hand[::-1] for hand in list_deals().values())
+    hands = Counter(deals().values())
+    assert hands == Counter(hand[::-1] for hand in deals().values())
 
 
 def test_no_hand_is_in_two_splits():
-    own = [{frozenset(list_deals()[task]) for task in open_panel(s).task_ids} for s in SPLITS[:3]]
+    own = [{frozenset(deals()[task]) for task in open_panel(s).task_ids} for s in SPLITS[:3]]
     assert not any(a & b for a, b in itertools.combinations(own, 2))
     assert sum(len(open_panel(split)) for split in SPLITS[:3]) == len(open_panel("all")) == 768
 
 
 @pytest.mark.parametrize(("split", "suits"), [("val", {"C", "H"}), ("test", {"D", "S"})])
 def test_the_suits_that_are_held_out(split, suits):
-    hands = [list_deals()[task] for task in open_panel(split).task_ids]
+    hands = [deals()[task] for task in open_panel(split).task_ids]
     assert all({card.suit for card in hand} == suits for hand in hands)
 
 
@@ -163,7 +163,7 @@ def test_solutions_are_the_shortest(pair):
             left = list(pair)
             for symbol in filter(str.isdigit, symbols):
                 left.remove(int(symbol))
-            way = find_solution(reduce(append_symbol, symbols, Formula()), tuple(left))
+            way = solution(reduce(read, symbols, Formula()), tuple(left))
             assert len(way) == (fewest(symbols, pair) or 0)
             if way:
                 assert value([*symbols, *way[:-1]]) == 12

@@ -10,13 +10,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from agent_envs.sokoban.levels import parse_level
+from agent_envs.sokoban.levels import parsed
 
 
 @pytest.fixture(scope="session")
 def drawn():
     """Makes a room of rows in XSB symbols."""
-    return lambda *rows: parse_level(list(rows), "here")
+    return lambda *rows: parsed(list(rows), "here")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sokoban.board import anchor, bare, cells, normalize_board, text, waves
+from agent_envs.sokoban.board import anchor, bare, cells, folded, text, waves
 
 UP, DOWN, LEFT, RIGHT = range(4)
 CORRIDOR = ("#######", "#@$. *#", "#######")  # cells 8 to 12: player, box, target, floor, box on it
@@ -16,12 +16,12 @@ CORRIDOR = ("#######", "#@$. *#", "#######")  # cells 8 to 12: player, box, targ
 def play(room, *directions, push=True):
     states = [room.start]
     for direction in directions:
-        states.append(room.move(states[-1], direction, push=push))
+        states.append(room.after(states[-1], direction, push=push))
     return states
 
 
 def boards(room, states):
-    return [write_board(room.encode_state(state), room.width).split("\n")[1] for state in states]
+    return [text(room.kinds(state), room.width).split("\n")[1] for state in states]
 
 
 def test_pushes_in_a_corridor_by_hand(drawn):
@@ -37,8 +37,8 @@ def test_pushes_in_a_corridor_by_hand(drawn):
 def test_the_same_state_is_the_same_object_where_nothing_moves(drawn):
     room = drawn(*CORRIDOR)
     start = room.start
-    assert all(room.move(start, direction) is start for direction in (UP, DOWN, LEFT))
-    assert room.move(start, RIGHT, push=False) is start
+    assert all(room.after(start, direction) is start for direction in (UP, DOWN, LEFT))
+    assert room.after(start, RIGHT, push=False) is start
 
 
 def test_a_box_is_not_pushed_into_a_wall(drawn):
@@ -69,7 +69,7 @@ def test_walking_is_undone_by_walking_back(drawn):
 )
 def test_layouts(drawn, layout, row):
     room = drawn("######", "# +*$#", "######")
-    lines = write_board(room.encode_state(room.start), room.width, layout).split("\n")
+    lines = text(room.kinds(room.start), room.width, layout).split("\n")
     assert lines[1] == row
     assert len(lines) == 3
 
@@ -82,10 +82,10 @@ def test_anchors_know_walls_targets_boxes_and_player(drawn):
         drawn("######", "#@ $ #", "##  .#", "######"),
         drawn("#####", "#@  #", "# $.#", "#####"),
     ]
-    found = [hash_board(room.encode_state(room.start), room.width) for room in rooms]
+    found = [anchor(room.kinds(room.start), room.width) for room in rooms]
     assert len(set(found)) == 5
-    walked = rooms[0].move(rooms[0].start, RIGHT)
-    assert hash_board(rooms[0].encode_state(walked), 6) == found[1]
+    walked = rooms[0].after(rooms[0].start, RIGHT)
+    assert anchor(rooms[0].kinds(walked), 6) == found[1]
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_anchors_know_walls_targets_boxes_and_player(drawn):
 )
 def test_anchors_know_each_part_by_itself(drawn, other):
     rooms = [drawn("#####", *rows, "#####") for rows in (("#@$.#", "#   #"), other)]
-    one, two = (hash_board(room.encode_state(room.start), room.width) for room in rooms)
+    one, two = (anchor(room.kinds(room.start), room.width) for room in rooms)
     assert one != two
 
 
 def test_shapes_with_the_same_bytes_have_other_anchors():
-    assert hash_board(bytes(12), 3) != hash_board(bytes(12), 4)
+    assert anchor(bytes(12), 3) != anchor(bytes(12), 4)
 
 
 def test_waves_of_a_walk_by_hand():
     # Cells 0 to 5 of two rows of three without 4: 0 -> 1 and 3 -> 2 -> 5.
-    assert [list(iter_cells(wave)) for wave in iter_waves(1, 0b101111, 3)] == [[0], [1, 3], [2], [5]]
+    assert [list(cells(wave)) for wave in waves(1, 0b101111, 3)] == [[0], [1, 3], [2], [5]]
 
 
 GRIDS = (
@@ -124,7 +124,7 @@ GRIDS = (
 
 
 def form(grid):
-    return normalize_board(grid.tobytes(), grid.shape[1])
+    return folded(grid.tobytes(), grid.shape[1])
 
 
 @given(GRIDS.filter(np.any), st.integers(0, 3), st.booleans(), st.integers(0, 2))
@@ -147,4 +147,4 @@ def test_boards_of_one_form_are_copies_of_each_other(one, other):
 
 def test_walls_and_targets_of_a_room(drawn):
     room = drawn("####", "#@$#", "#. #", "####")
-    assert encode_bare(16, room.floor, room.targets) == bytes([0] * 5 + [1, 1, 0, 0, 2, 1] + [0] * 5)
+    assert bare(16, room.floor, room.targets) == bytes([0] * 5 + [1, 1, 0, 0, 2, 1] + [0] * 5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent_envs.sokoban import distances
-from agent_envs.sokoban.distances import Distances, choose_solver, count_states
+from agent_envs.sokoban.distances import Distances, solver_of, states
 from agent_envs.sokoban.generate import Settings, generate
 from agent_envs.sokoban.levels import read_levels
 from agent_envs.sokoban.solver import Remaining, Solver
@@ -20,7 +20,7 @@ def random_states(room, rng, count):
     state, floor = room.start, [c for c in range(room.height * room.width) if room.floor >> c & 1]
     for number in range(count):
         yield state
-        state = room.move(state, int(rng.integers(4)))
+        state = room.after(state, int(rng.integers(4)))
         if number % 10 == 9:  # anywhere, most of these without a solution
             player, *boxes = rng.permutation(floor)[: room.boxes.bit_count() + 1].tolist()
             state = player, sum(1 << box for box in boxes)
@@ -42,8 +42,8 @@ def test_every_state_as_one_search_finds_it(settings, rooms):
         room = generate(rng, settings)
         whole, search = Distances(room), Solver(room, 1_000_000)
         for state in random_states(room, rng, 30):
-            found = whole.find_remaining(state)
-            assert found == search.find_remaining(state)
+            found = whole.remaining(state)
+            assert found == search.remaining(state)
             dead += not found.solvable
     assert dead > rooms
 
@@ -51,7 +51,7 @@ def test_every_state_as_one_search_finds_it(settings, rooms):
 def test_public_levels_as_one_search_finds_them(boxoban):
     for room in read_levels(boxoban / "hard" / "000.txt.gz")[:6]:
         search = Solver(room, 1_000_000)
-        assert Distances(room).find_remaining(room.start) == search.find_remaining(room.start)
+        assert Distances(room).remaining(room.start) == search.remaining(room.start)
 
 
 def test_a_corridor_by_hand(drawn):
@@ -68,31 +68,31 @@ def test_few_states_are_searched_one_by_one_and_so_are_too_many(drawn):
     hall = ["#" * 12, "#@" + " " * 9 + "#", *["#" + " " * 10 + "#"] * 8, "#" * 12]
     hall[3], hall[5] = "#  $ $ $ $ #", "#  . . . . #"
     large = drawn(*hall)
-    assert count_states(small) < distances.FEWEST
-    assert count_states(large) > distances.MOST
+    assert states(small) < distances.FEWEST
+    assert states(large) > distances.MOST
     middle = generate(np.random.default_rng(0), Settings(10, 10, 4, 3, 120))
-    assert isinstance(choose_solver(small, 9), Solver)
-    assert isinstance(choose_solver(large, 9), Solver)
-    assert isinstance(choose_solver(middle, 9), Distances)
-    assert isinstance(choose_solver(middle, 0), Solver)  # no search is wanted
+    assert isinstance(solver_of(small, 9), Solver)
+    assert isinstance(solver_of(large, 9), Solver)
+    assert isinstance(solver_of(middle, 9), Distances)
+    assert isinstance(solver_of(middle, 0), Solver)  # no search is wanted
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(10, 10, 4, 3, 120)])
 def test_copies_are_the_solver_itself(settings):
-    solver = choose_solver(generate(np.random.default_rng(0), settings), 7)
+    solver = solver_of(generate(np.random.default_rng(0), settings), 7)
     assert copy.deepcopy(solver) is solver
     again, start = pickle.loads(pickle.dumps(solver)), solver.room.start
-    assert again.find_remaining(start) == solver.find_remaining(start)
+    assert again.remaining(start) == solver.remaining(start)
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
     rng = np.random.default_rng(0)
     rooms = [generate(rng, Settings(10, 10, 4, 3, 120)) for _ in range(4)]
     monkeypatch.setattr(distances, "BYTES_KEPT", sum(Distances(r).size for r in rooms[2:]))
-    monkeypatch.setattr(distances, "_kept", type(solver._searched_rooms)())
-    first = choose_solver(rooms[0], 1)
-    assert choose_solver(rooms[0], 1) is first
+    monkeypatch.setattr(distances, "_kept", type(distances._kept)())
+    first = solver_of(rooms[0], 1)
+    assert solver_of(rooms[0], 1) is first
     for room in rooms:
-        choose_solver(room, 1)
-    assert sum(one.size for one in solver._searched_rooms.values()) <= distances.BYTES_KEPT
-    assert [*solver._searched_rooms] == rooms[2:]
+        solver_of(room, 1)
+    assert sum(one.size for one in distances._kept.values()) <= distances.BYTES_KEPT
+    assert [*distances._kept] == rooms[2:]

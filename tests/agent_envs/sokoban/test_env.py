@@ -319,7 +319,7 @@ def test_images_show_what_the_text_shows():
     actions = ["up", "left", "jump", "down", "right"]
     seen = play(make("VisualSokoban-v0", split="test"), *actions)
     read = play(make(split="test"), *actions)
-    kinds = dict(zip("#_O√XPS", draw_sprites(), strict=True))
+    kinds = dict(zip("#_O√XPS", sprites(), strict=True))
     for picture, written in zip(seen, read, strict=True):
         assert picture[4].pop("text") == written[0]
         assert picture[1:] == written[1:]

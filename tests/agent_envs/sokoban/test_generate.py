@@ -28,15 +28,15 @@ def test_rooms_are_as_asked(settings):
     rng = np.random.default_rng(3)
     for _ in range(8):
         room = generate(rng, settings)
-        left = Solver(room, 200_000).find_remaining(room.start)
+        left = Solver(room, 200_000).remaining(room.start)
         assert left.exact
         assert settings.min_solution <= left.actions <= settings.max_solution
         assert room.boxes.bit_count() == room.targets.bit_count() == settings.boxes
         assert not room.boxes & room.targets
         assert not room.boxes >> room.player & 1
-        assert sum(iter_waves(1 << room.player, room.floor, room.width)) == room.floor
+        assert sum(waves(1 << room.player, room.floor, room.width)) == room.floor
         assert (room.height, room.width) == (settings.height, settings.width)
-        for cell in iter_cells(room.floor):
+        for cell in cells(room.floor):
             row, column = divmod(cell, room.width)
             assert 0 < row < room.height - 1
             assert 0 < column < room.width - 1
@@ -76,8 +76,8 @@ def test_boxes_are_taken_in_turns_where_that_scores_more():
 def test_targets_of_a_draft_have_room_for_a_pull():
     rng = np.random.default_rng(6)
     for _ in range(200):
-        floor, targets = draft_plan(rng, Settings(6, 6, 2))
-        for target in iter_cells(targets):
+        floor, targets = draft(rng, Settings(6, 6, 2))
+        for target in cells(targets):
             assert any(
                 floor >> target + step & 1 and floor >> target + 2 * step & 1
                 for step in (-6, 6, -1, 1)

@@ -10,7 +10,7 @@ import pytest
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.sokoban.board import text
 from agent_envs.sokoban.levels import open_levels, read_levels
-from agent_envs.sokoban.rooms import find_split
+from agent_envs.sokoban.rooms import split_of
 
 ONE = "#####\n#@$.#\n#####\n"
 COLLECTION = f"""; 0
@@ -43,7 +43,7 @@ def file(tmp_path):
 
 def boards(levels):
     rooms = [levels.load(task_id) for task_id in levels.panel.task_ids]
-    return [write_board(room.encode_state(room.start), room.width) for room in rooms]
+    return [text(room.kinds(room.start), room.width) for room in rooms]
 
 
 def test_a_collection_by_hand(file):
@@ -110,7 +110,7 @@ def test_splits_of_files_are_apart_and_complete(boxoban):
     ids = [task_id for part in parts.values() for task_id in part.panel.task_ids]
     assert sorted(ids) == sorted(open_levels(path).panel.task_ids)
     for split, part in parts.items():
-        assert {find_split(room) for room in part.rooms.values()} == {split}
+        assert {split_of(room) for room in part.rooms.values()} == {split}
     assert 700 < len(parts["train"].panel) < 900
 
 
@@ -173,7 +173,7 @@ def test_splits_that_are_refused(file):
     path = file(ONE)
     with pytest.raises(ValueError, match="unknown split 'tests', did you mean 'test'"):
         open_levels(path, "tests")
-    (own,) = (find_split(room) for room in open_levels(path).rooms.values())
+    (own,) = (split_of(room) for room in open_levels(path).rooms.values())
     other = "val" if own == "train" else "train"
     with pytest.raises(ValueError, match=f"no level in .* belongs to split '{other}'"):
         open_levels(path, other)

@@ -14,7 +14,7 @@ import pytest
 
 from agent_envs.sokoban.board import text
 from agent_envs.sokoban.generate import Settings
-from agent_envs.sokoban.rooms import GeneratedRooms, Shelves, find_split
+from agent_envs.sokoban.rooms import Made, Shelves, split_of
 from agent_envs.sokoban.solver import Solver
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ SIZES = [
 
 def seen(room, *, bare=False):
     """The room's floor cut out, all eight ways; the same set for rooms equal up to symmetry."""
-    kinds = room.bare if bare else room.encode_state(room.start)
+    kinds = room.bare if bare else room.kinds(room.start)
     board = np.frombuffer(kinds, np.uint8).reshape(room.height, room.width)
     rows, columns = np.nonzero(board)
     board = board[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
@@ -48,14 +48,14 @@ def seen(room, *, bare=False):
 def test_rooms_are_solvable_and_unlike_each_other(settings, counts):
     every, walls = [], {}
     for split, count in counts.items():
-        made = GeneratedRooms(settings, split, count)
+        made = Made(settings, split, count)
         rooms = [made.load(task_id) for task_id in made.panel.task_ids]
         every += rooms
         walls[split] = {seen(room, bare=True) for room in rooms}
     assert len({seen(room) for room in every}) == len(every) == sum(counts.values())
     assert not any(one & other for one, other in combinations(walls.values(), 2))
     for room in every:
-        left = Solver(room, 100_000).find_remaining(room.start)
+        left = Solver(room, 100_000).remaining(room.start)
         assert left.solvable
         assert left.exact
         assert settings.min_solution <= left.actions <= settings.max_solution
@@ -70,28 +70,28 @@ def test_a_room_does_not_depend_on_what_was_asked_before():
 
 
 def test_how_many_are_asked_for_does_not_change_a_room():
-    few, many = GeneratedRooms(Settings(), "val", 5), GeneratedRooms(Settings(), "val", 50)
+    few, many = Made(Settings(), "val", 5), Made(Settings(), "val", 50)
     assert many.panel.task_ids[:5] == few.panel.task_ids
     assert [few.load(i) for i in few.panel.task_ids] == [many.load(i) for i in few.panel.task_ids]
 
 
 def test_a_rooms_split_is_that_of_its_walls():
     for split in ("train", "val", "test"):
-        made = GeneratedRooms(Settings(), split)
-        assert {find_split(made.load(task_id)) for task_id in made.panel.task_ids[:40]} == {split}
+        made = Made(Settings(), split)
+        assert {split_of(made.load(task_id)) for task_id in made.panel.task_ids[:40]} == {split}
 
 
 def test_panels():
-    assert [len(GeneratedRooms(Settings(), split).panel) for split in ("train", "val", "test")] == [
+    assert [len(Made(Settings(), split).panel) for split in ("train", "val", "test")] == [
         1000,
         100,
         100,
     ]
-    assert GeneratedRooms(Settings(7, 8, 2, 4, 20), "val").panel.task_ids[17] == "7x8-2/4-20/val/0017"
+    assert Made(Settings(7, 8, 2, 4, 20), "val").panel.task_ids[17] == "7x8-2/4-20/val/0017"
 
 
 def test_copies_are_equal():
-    made = GeneratedRooms(Settings(), "test", 3)
+    made = Made(Settings(), "test", 3)
     task_id = made.panel.task_ids[2]
     for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert other == made
@@ -102,7 +102,7 @@ def test_the_same_rooms_in_processes_with_other_hash_seeds():
     program = (
         "from agent_envs.sokoban.rooms import *\n"
         "for split in SHARES:\n"
-        "    made = GeneratedRooms(Settings(6, 6, 2), split, 40)\n"
+        "    made = Made(Settings(6, 6, 2), split, 40)\n"
         "    print(made.panel.hash, [made.load(i) for i in made.panel.task_ids])"
     )
     shown = {
@@ -132,9 +132,9 @@ def test_the_same_rooms_in_processes_with_other_hash_seeds():
 )
 def test_rooms_stay_what_they_are(settings, board):
     # Other rooms under the same ids would make results of before and after incomparable.
-    made = GeneratedRooms(settings, "test")
+    made = Made(settings, "test")
     room = made.load(made.panel.task_ids[0])
-    assert write_board(room.encode_state(room.start), room.width).split("\n") == board.split()
+    assert text(room.kinds(room.start), room.width).split("\n") == board.split()
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_rooms_stay_what_they_are(settings, board):
 )
 def test_what_is_refused(split, rooms, message):
     with pytest.raises(ValueError, match=message):
-        GeneratedRooms(Settings(), split, rooms)
+        Made(Settings(), split, rooms)
 
 
 def test_settings_without_rooms_are_refused_when_the_panel_is_made(monkeypatch):
     monkeypatch.setattr("agent_envs.sokoban.rooms.DRAFTS", 300)
     with pytest.raises(ValueError, match=r"no room for .* shorter than min_solution=60"):
-        GeneratedRooms(Settings(5, 5, 1, 60, 60), "test")
+        Made(Settings(5, 5, 1, 60, 60), "test")
 
 
 def test_rooms_that_run_out_are_told(monkeypatch):
     monkeypatch.setattr("agent_envs.sokoban.rooms.DRAFTS", 300)
-    made = GeneratedRooms(Settings(4, 7), "train", 5000)  # two rows of floor: few are different
+    made = Made(Settings(4, 7), "train", 5000)  # two rows of floor: few are different
     with pytest.raises(ValueError, match="times the room was there already"):
         made.load(made.panel.task_ids[-1])

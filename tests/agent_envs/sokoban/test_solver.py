@@ -18,7 +18,7 @@ def fewest(room, state):
     while now:
         if any(boxes == room.targets for _, boxes in now):
             return actions
-        after = {room.move(one, direction) for one in now for direction in range(4)} - seen
+        after = {room.after(one, direction) for one in now for direction in range(4)} - seen
         seen |= after
         now, actions = list(after), actions + 1
     return None
@@ -27,7 +27,7 @@ def fewest(room, state):
 def end(room, state, plan):
     """Where the steps of a plan lead."""
     for direction in plan:
-        state = room.move(state, direction)
+        state = room.after(state, direction)
     return state
 
 
@@ -35,7 +35,7 @@ def states_of(room, rng, count):
     """The start and what random steps lead to."""
     states = [room.start]
     while len(states) < count:
-        states.append(room.move(states[-1], int(rng.integers(4))))
+        states.append(room.after(states[-1], int(rng.integers(4))))
     return states
 
 
@@ -48,7 +48,7 @@ def test_small_rooms_against_trying_everything(rooms):
         room = generate(rng, kinds[number % 4])
         solver = Solver(room)
         for state in states_of(room, rng, 5):
-            expected, found = fewest(room, state), solver.find_remaining(state)
+            expected, found = fewest(room, state), solver.remaining(state)
             dead += expected is None
             assert found.exact
             assert (found.actions if found.solvable else None) == expected
@@ -73,12 +73,12 @@ def test_small_rooms_against_trying_everything(rooms):
 def test_solutions_by_hand(drawn, rows, plan):
     solver = Solver(drawn(*rows))
     assert solver.plan(solver.room.start) == plan
-    assert solver.find_remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
+    assert solver.remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
 
 
 def test_an_end_is_no_step_away(drawn):
     room = drawn("#####", "#@$.#", "#####")
-    assert Solver(room).find_remaining(room.move(room.start, RIGHT)) == Remaining(0)
+    assert Solver(room).remaining(room.after(room.start, RIGHT)) == Remaining(0)
 
 
 def test_pushes_needed_by_hand(drawn):
@@ -88,12 +88,12 @@ def test_pushes_needed_by_hand(drawn):
     # no way to push from the left wall, there is no room behind the box
     assert row == [None, None, 3, 2, 1, 0, None]
     assert solver.needed.get(1 * 7 + 5) is None  # a corner
-    assert solver.bound_pushes(room.boxes) == 3
+    assert solver.bound(room.boxes) == 3
 
 
 def test_four_in_a_square_are_stuck(drawn):
     room = drawn("########", "# .. @ #", "#  $$  #", "#  $*  #", "#      #", "# .    #", "########")
-    assert Solver(room, budget=0).find_remaining(room.start) == Remaining(0, solvable=False)
+    assert Solver(room, budget=0).remaining(room.start) == Remaining(0, solvable=False)
 
 
 def far_apart(drawn):
@@ -102,8 +102,8 @@ def far_apart(drawn):
 
 def test_a_search_that_gives_up_says_how_many_remain_at_least(drawn):
     room = far_apart(drawn)
-    exact = Solver(room).find_remaining(room.start)
-    bounds = [Solver(room, budget).find_remaining(room.start) for budget in (0, 1, 5, 20)]
+    exact = Solver(room).remaining(room.start)
+    bounds = [Solver(room, budget).remaining(room.start) for budget in (0, 1, 5, 20)]
     assert bounds[0] == Remaining(6, exact=False)  # three boxes, two pushes each
     assert exact.exact
     actions = [bound.actions for bound in [*bounds, exact]]
@@ -114,7 +114,7 @@ def test_a_search_that_gives_up_says_how_many_remain_at_least(drawn):
 def test_a_search_goes_on_while_a_position_is_as_promising_as_the_last(drawn):
     # Each of the three pushes leaves a position that needs as many actions in all: 3.
     room = drawn("#######", "#@$  .#", "#######")
-    assert Solver(room, budget=1).find_remaining(room.start) == Remaining(3)
+    assert Solver(room, budget=1).remaining(room.start) == Remaining(3)
 
 
 @pytest.mark.parametrize("budget", [0, 3, 30, 10_000])
@@ -123,12 +123,12 @@ def test_answers_do_not_depend_on_what_was_asked_before(drawn, budget):
     plan = Solver(room).plan(room.start)
     states = states_of(room, rng, 40)
     for direction in plan:
-        states.append(room.move(states[-1] if len(states) > 40 else room.start, direction))
-    alone = [Solver(room, budget).find_remaining(state) for state in states]
+        states.append(room.after(states[-1] if len(states) > 40 else room.start, direction))
+    alone = [Solver(room, budget).remaining(state) for state in states]
     together = Solver(room, budget)
-    assert [together.find_remaining(state) for state in states] == alone
+    assert [together.remaining(state) for state in states] == alone
     backwards = Solver(room, budget)
-    assert [backwards.find_remaining(state) for state in reversed(states)] == alone[::-1]
+    assert [backwards.remaining(state) for state in reversed(states)] == alone[::-1]
 
 
 def test_what_is_kept_is_bounded(drawn, monkeypatch):
@@ -136,8 +136,8 @@ def test_what_is_kept_is_bounded(drawn, monkeypatch):
     room, rng = far_apart(drawn), np.random.default_rng(2)
     solver, plan = Solver(room), Solver(room).plan(room.start)
     for state in states_of(room, rng, 60):
-        solver.find_remaining(state)
-        assert len(solver._known_states) <= 11 + len(plan) + 60
+        solver.remaining(state)
+        assert len(solver._kept) <= 11 + len(plan) + 60
 
 
 @pytest.mark.long
@@ -146,5 +146,5 @@ def test_public_levels_are_solved(boxoban):
     for room in read_levels(boxoban / "unfiltered_test" / "000.txt.gz")[:12]:
         solver = Solver(room, 100_000)
         assert end(room, room.start, solver.plan(room.start))[1] == room.targets
-        lengths.append(solver.find_remaining(room.start).actions)
+        lengths.append(solver.remaining(room.start).actions)
     assert all(lengths)
