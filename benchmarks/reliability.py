@@ -138,8 +138,8 @@ class Episodes:
 
     def __init__(self, env, count):
         from trainer.learn.sft import FORM
-        from trainer.play.actor import Task
         from trainer.play.environments import PromptOptions, form_of, make_env
+        from trainer.play.rollout import Task
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids

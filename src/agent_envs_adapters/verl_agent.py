@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
+from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
-from trainer.play.episode import Episodes
 
 try:
     from agent_system.environments.base import EnvironmentManagerBase

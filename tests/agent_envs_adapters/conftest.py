@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from agent_envs_adapters.episodes import Episodes
 from tests.trainer.conftest import *  # noqa: F403 - its fixtures
 from tests.trainer.conftest import _one_thread, _unreported  # noqa: F401
-from trainer.play.episode import Episodes
 from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:

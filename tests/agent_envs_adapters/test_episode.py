@@ -20,11 +20,10 @@ from agent_envs import AgentEnv, Panel, Turn, expert
 from agent_envs.experts import experts_of
 from credit.rows import TurnRecord
 from tests.trainer.conftest import Script
-from trainer.play.actor import Task
+from trainer.errors import RecipeError
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.episode import INSTRUCTION, Episodes, check_fit
-from trainer.play.rollout import Rollouts
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Rollouts, Task
 
 EAST = "<think></think><action>east</action>"
 NORTH = "<think></think><action>north</action>"

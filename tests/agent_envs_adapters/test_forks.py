@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gymnasium.error import ResetNeeded
 
-from trainer.play.episode import Episodes
+from agent_envs_adapters.episodes import Episodes
 
 LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
 

@@ -16,23 +16,22 @@ from functools import partial, partialmethod
 
 import numpy as np
 import pytest
+from trainer.play.raised import RaisedError, guarded
 
 import credit
 from agent_envs import MissingAsset
 from agent_envs.imports import class_of
 from credit import Turns
 from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
+from trainer.errors import RecipeError
 from trainer.learn.batch import make_rows
 from trainer.learn.sft import attempt
 from trainer.learn.update import Update
 from trainer.methods import Experience
 from trainer.play import records as episodes
-from trainer.play.actor import Task
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, LimitError, check_limit, divided
-from trainer.play.raised import RaisedError, guarded
-from trainer.play.rollout import Rollouts, Start
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Rollouts, Start, Task
 from trainer.run import metrics
 from trainer.run.stopping import Stopped, handled
 from trainer.train import train

@@ -13,11 +13,10 @@ from trainer import recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
 from trainer.engine import EngineError
 from trainer.engine.factory import make_engine
+from trainer.errors import RecipeError
 from trainer.model.policy import Policy
-from trainer.play.actor import Task
 from trainer.play.failures import FailedError
-from trainer.play.rollout import draw_tasks
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Task, draw_tasks
 from trainer.scale import parallel
 from trainer.scale.pool import divided
 from trainer.train import train

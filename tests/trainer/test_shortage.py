@@ -12,17 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from trainer.run.shortage import of_memory, shortage
 
 from trainer import cli
 from trainer.engine import EngineError
 from trainer.play import failures
-from trainer.play.actor import Task
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import divided
-from trainer.play.rollout import Rollouts
+from trainer.play.rollout import Rollouts, Task
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.run.memory import OutOfMemory
-from trainer.run.shortage import of_memory, shortage
 from trainer.scale import pool
 from trainer.scale.workers import Workers
 

@@ -19,10 +19,10 @@ import pytest
 from agent_envs.imports import message_of
 from trainer import recipe
 from trainer.build import make_rollouts
+from trainer.errors import RecipeError
 from trainer.learn.sft import demonstrate, require_expert
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.rollout import Rollouts, draw_tasks
-from trainer.recipes import RecipeError
 from trainer.run.stopping import handled
 from trainer.scale import worker
 from trainer.scale.workers import WorkerError, applied
