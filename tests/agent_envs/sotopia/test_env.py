@@ -43,12 +43,12 @@ def finish(env, act):
     "options", [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}]
 )
 def test_the_contract_with_options(options):
-    check_agent_env(make(**options), processes=False)
+    check_agent_env(make(**options))
 
 
 @pytest.mark.slow
 def test_the_contract_in_self_chat():
-    check_agent_env(make(partner="external"), processes=False)
+    check_agent_env(make(partner="external"))
 
 
 def test_side_0_begins_and_side_1_hears_the_other_first():

@@ -17,25 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import Start, audits_of, name_of, starts, wander
-from agent_envs.testing.violations import (
-    Violation,
-    explained,
-    fresh,
-    generators_kept,
-    repeats_drawing,
-    shortest,
+from agent_envs.testing.episodes import Start, wander
+from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.violations import (
+    Shown,
+    explain,
+    keep_generators,
+    make_fresh,
+    repeats_by_chance,
+    shorten,
 )
-from agent_envs.testing.walk import STOP, Walk, digest_of
-from agent_envs.testing.watch import Watching
-from agent_envs.testing.witnesses import followed, shortest_witness, unseparated
+from agent_envs_lab.audits.walk import STOP, Walk, digest_of
+from agent_envs_lab.audits.watch import FirstViolation
+from agent_envs_lab.audits.witnesses import follow_both, list_unseparated, shortest_witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent_envs.testing.episodes import Actions, Actor, Env, Record
-    from agent_envs.testing.walk import Group, Key
-    from agent_envs.testing.witnesses import Split, Witness
+    from agent_envs_lab.audits.walk import Group, Key
+    from agent_envs_lab.audits.witnesses import Split, Witness
 
 LEAST = 2  # episodes that a comparison needs
 SUSPECTS = 5
@@ -124,13 +125,13 @@ class AnchorAudit:
         if self.witness is not None:
             lines.append(f"shortest example of a pair that diverges:\n{self.witness}")
         if self.followed:
-            lines.append(_unseparated(self.unseparated, self.followed, self.split))
+            lines.append(_describe_unseparated(self.unseparated, self.followed, self.split))
         if self.split_witness is not None:
             lines.append(f"example:\n{self.split_witness}")
         return "\n".join(lines)
 
 
-def _unseparated(pairs: int, followed: int, split: int) -> str:
+def _describe_unseparated(pairs: int, followed: int, split: int) -> str:
     """Pairs of anchors after which the episodes show no difference, and what further play shows."""
     return (
         f"pairs of anchors that look like the same state in the episodes: {pairs:,}\n"
@@ -154,12 +155,12 @@ def audit_anchors(
 
     Every second episode is an earlier one with actions left out, doubled, swapped or inserted, so
     that states are reached by different ways. If `info` has the keys of the contract, each turn is
-    checked by `rules.RULES`, and the first violation is reported.
+    checked by the rules, and the first violation is reported.
 
     Args:
         env: the environment, wrapped or not, or a function that makes it.
         actions: makes the actor of an episode; by default that of the environment's own audits
-            (`AgentEnv.audits`), else `episodes.wander`.
+            (`AgentEnv.audits`), else `testing.wander`.
         anchor: maps observation and info to the anchor to audit; by default `info["anchor"]`.
         watch: maps the start of each episode to a function that receives its records as they come,
             for your own checks instead of the rules.
@@ -177,34 +178,36 @@ def audit_anchors(
         raise ValueError(f"episodes, per task, must be at least 2 to be compared, got {episodes}")
     made = env() if callable(env) else env
     if actions is None:
-        module = audits_of(made)
+        module = find_players(made)
         actions = wander if module is None else module.actions
-    watching = Watching(made)
-    make = fresh(made)
-    with generators_kept():
-        walk = Walk(made, anchor or _own, watch or watching)
-        begun_tasks = starts(made, tasks, seed)
-        for place, start in enumerate(begun_tasks):
+    watching = FirstViolation(made)
+    make = make_fresh(made)
+    with keep_generators():
+        walk = Walk(made, anchor or _read_anchor, watch or watching)
+        begun = draw_starts(made, tasks, seed)
+        for place, start in enumerate(begun):
             rng = np.random.default_rng([seed, place])
-            played = _played(walk, start, partial(actions, made, rng), rng, episodes)
+            played = _play_variants(walk, start, partial(actions, made, rng), rng, episodes)
             for number in range(1, seeds if start.task is not None else 1):
                 again = Start(start.seed + number * SEED_STEP, start.task)
                 walk.play(again, _script(played[number % len(played)]))
-        found = _audited(walk, len(begun_tasks), seed, hints=watch is None)
+        found = _summarize(walk, len(begun), seed, hints=watch is None)
         if walk.unrepeated:
-            unrepeated = Violation(
-                "the same seed and actions give a different turn", walk.unrepeated, repeats_drawing
+            unrepeated = Shown(
+                "the same seed and actions give a different turn",
+                walk.unrepeated,
+                repeats_by_chance,
             )
-            found = replace(found, unrepeated=str(shortest(make, unrepeated)))
+            found = replace(found, unrepeated=str(shorten(make, unrepeated)))
         if watching.found is not None:
-            found = replace(found, violation=str(explained(make, watching.found)))
+            found = replace(found, violation=str(explain(make, watching.found)))
         return found
 
 
 SEED_STEP = 1_000  # between the seeds of one task
 
 
-def _played(
+def _play_variants(
     walk: Walk,
     start: Start,
     make_actor: Callable[[], Actor],
@@ -215,33 +218,33 @@ def _played(
     played: list[list[Any]] = []
     for number in range(episodes):
         if number % 2:
-            walk.play(start, _script(_varied(played, walk.odd, rng)))
+            walk.play(start, _script(_vary(played, walk.odd, rng)))
         else:
             played.append(walk.play(start, make_actor))
     return played
 
 
-def _own(_: Any, info: dict[str, Any]) -> str | None:
+def _read_anchor(_: Any, info: dict[str, Any]) -> str | None:
     return info.get("anchor")
 
 
 def _script(actions: Sequence[Any]) -> Callable[[], Actor]:
     """Makes an actor that takes these actions and leaves."""
 
-    def made() -> Actor:
+    def make_actor() -> Actor:
         rest = iter(actions)
         return lambda _observation, _info: next(rest, STOP)
 
-    return made
+    return make_actor
 
 
-def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+def _vary(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Generator) -> list[Any]:
     """An earlier episode with one to three changes."""
 
-    def drawn(items: Sequence[Any]) -> Any:
+    def draw(items: Sequence[Any]) -> Any:
         return items[int(rng.integers(len(items)))]
 
-    actions = list(drawn(played))
+    actions = list(draw(played))
     for _ in range(int(rng.integers(1, 4))):
         place, change = int(rng.integers(len(actions) + 1)), int(rng.integers(5))
         span = slice(place, place + int(rng.integers(1, 4)))
@@ -253,20 +256,20 @@ def _varied(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Gene
             case 2:
                 actions[span] = actions[span][::-1]
             case 3:
-                actions.insert(place, drawn(odd))
+                actions.insert(place, draw(odd))
             case _:
-                other = drawn(played)
+                other = draw(played)
                 actions[place:] = other[int(rng.integers(len(other) + 1)) :]
     return actions
 
 
-def _audited(walk: Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
+def _summarize(walk: Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
     judged = _comparison(walk.groups) if walk.anchored else None
     judged_by = walk.anchor if walk.anchored else _text
     groups = walk.groups if walk.anchored else walk.shown
     diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
-    suspects = [] if diverging or not hints else unseparated(walk)
-    splits = [followed(walk, *suspect) for suspect in suspects[:SUSPECTS]]
+    suspects = [] if diverging or not hints else list_unseparated(walk)
+    splits = [follow_both(walk, *suspect) for suspect in suspects[:SUSPECTS]]
     alike = [split for split in splits if split is not None]
     return AnchorAudit(
         env=name_of(walk.env),

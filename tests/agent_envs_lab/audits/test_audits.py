@@ -16,18 +16,18 @@ import pytest
 from hallway import Hallway
 
 from agent_envs import AgentEnv, FreeText, ParseReply
-from agent_envs.testing import (
+from agent_envs.testing import say_words, wander
+from agent_envs.testing.episodes import Start
+from agent_envs_lab.audits import (
     Case,
     Share,
     audit,
     audit_anchors,
     audit_checker,
     audit_rewards,
-    saying,
-    scripted,
-    wander,
+    follow_script,
 )
-from agent_envs.testing.episodes import Start, starts
+from agent_envs_lab.audits.episodes import draw_starts
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +109,7 @@ def test_what_an_anchor_hides_is_shown_by_the_shortest_two_ways():
     env = Lever()
     outcomes = []
     for way in (witness.first, witness.second):
-        start = next(s for s in starts(env, 2, 3) if str(s) == witness.start)
+        start = next(s for s in draw_starts(env, 2, 3) if str(s) == witness.start)
         env.reset(seed=start.seed, options=start.options)
         for action in way:
             *_, info = env.step(action)
@@ -223,7 +223,7 @@ class Count(gym.Env[str, str]):
 
 
 def test_environments_of_others_are_audited_by_what_they_show():
-    found = audit(Count(), actions=saying(["more", "less"]), tasks=4, episodes=20, players=5)
+    found = audit(Count(), actions=say_words(["more", "less"]), tasks=4, episodes=20, players=5)
     assert found.anchors.anchor is None
     assert found.anchors.observation.diverging > 0
     assert "anchor" in found.missing
@@ -258,11 +258,11 @@ def test_an_error_of_the_environment_is_noted_with_what_was_done():
 
 
 def test_starts_are_drawn_tasks_with_seeds_of_their_own():
-    assert starts(Hallway(), 99, 3) == [Start(3 + n, n) for n in range(6)]
-    assert len(set(starts(Hallway(), 3, 1))) == 3
-    assert starts(Count(), 2, 5) == [Start(5), Start(6)]
+    assert draw_starts(Hallway(), 99, 3) == [Start(3 + n, n) for n in range(6)]
+    assert len(set(draw_starts(Hallway(), 3, 1))) == 3
+    assert draw_starts(Count(), 2, 5) == [Start(5), Start(6)]
     with pytest.raises(ValueError, match="at least 1, got 0"):
-        starts(Hallway(), 0, 1)
+        draw_starts(Hallway(), 0, 1)
     with pytest.raises(ValueError, match="at least 2 to be compared, got 1"):
         audit_anchors(Hallway(), episodes=1)
 
@@ -301,9 +301,9 @@ class Generous(Hallway):
 
 def test_players_that_read_nothing_are_told_apart():
     players = {
-        "left": scripted(["left"]),
+        "left": follow_script(["left"]),
         "copies": lambda rng: lambda observation, info: info["goal"],
-        "two": scripted(["right", "left"]),
+        "two": follow_script(["right", "left"]),
     }
     found = audit_rewards(Generous(max_turns=4), players, tasks=6)
     assert list(found.players) == ["random", "left", "copies", "two"]
@@ -320,7 +320,7 @@ def test_players_that_read_nothing_are_told_apart():
 
 
 def test_scripts_repeat_their_last_action():
-    act = scripted(["a", "b"])(np.random.default_rng(0))
+    act = follow_script(["a", "b"])(np.random.default_rng(0))
     assert [act("", {}) for _ in range(4)] == ["a", "b", "b", "b"]
 
 
@@ -353,7 +353,7 @@ def test_what_the_seed_drew_has_to_be_in_the_anchor():
 
 
 def test_words_are_what_the_random_player_says():
-    words = saying(["wait", "left", "right"])
+    words = say_words(["wait", "left", "right"])
     found = audit_rewards(lamp.Unlisted(), actions=words, tasks=4)
     assert found.players["random"].valid > 0.4
     assert audit_rewards(lamp.Unlisted(), tasks=4).players["random"].valid == 0
@@ -406,7 +406,7 @@ def test_a_checker_answers_true_or_false():
 
 # --- the page ---
 
-PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 

@@ -5,36 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.experts import experts_of
-from agent_envs.testing.episodes import Start, dressed, starts
-from agent_envs.testing.interface import SEED, listed_panel
-from agent_envs.testing.violations import Violation
-from agent_envs.testing.watch import watched
+from agent_envs.testing.contract import SEED, TASKS, follow_expert
+from agent_envs.testing.episodes import Start, Violation, panel_of
+from agent_envs_lab.audits.episodes import draw_starts
+from agent_envs_lab.audits.watch import DeepWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agent_envs.experts import Expert
-    from agent_envs.testing.episodes import Actor, Env
+    from agent_envs.testing.episodes import Env
 
-TASKS = 3
-"""Number of tasks in the small audit of anchors."""
 Way = tuple[Start, list[Any]]
 """The steps of an episode that reaches late states."""
 
 
-def own_solutions(env: Env) -> dict[str, Way]:
-    """`solutions` of the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
+def find_solutions(env: Env) -> dict[str, Way]:
+    """The solutions of the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
     for made in reversed(experts_of(type(env.unwrapped)).values()):
         if _can_play(env, made):
-            played = list(_led(env, made))
-            if all(info["success"] for start, info, _ in played if start in _first(env)):
+            played = list(_follow(env, made))
+            if all(info["success"] for start, info, _ in played if start in _first_starts(env)):
                 return {info["task_id"]: (start, actions) for start, info, actions in played}
     return {}
 
 
 def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
     """Whether an expert can play the environment with its options."""
-    (start, *_) = _first(env)
+    (start, *_) = _first_starts(env)
     env.reset(seed=start.seed, options=start.options)
     try:
         made(env)
@@ -43,15 +41,15 @@ def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
     return True
 
 
-def solutions(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
+def solve_tasks(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
     """Solve the first tasks and those of the small audit; the actions of each, by task id.
 
     Raises:
         Violation: one of the first tasks is not solved.
     """
     solved = {}
-    for start, info, actions in _led(env, oracle):
-        if not info["success"] and start in _first(env):
+    for start, info, actions in _follow(env, oracle):
+        if not info["success"] and start in _first_starts(env):
             raise Violation(
                 f"the oracle did not solve {info['task_id']!r} in {info['turn']} turns",
                 (start, *actions),
@@ -60,19 +58,14 @@ def solutions(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
     return solved
 
 
-def _led(
+def _follow(
     env: Env, oracle: Callable[[Env], Expert]
 ) -> Iterator[tuple[Start, dict[str, Any], list[Any]]]:
     """An expert's episodes of the first tasks and the small audit: start, last info, actions."""
-    for start in [*_first(env), *starts(env, TASKS, SEED)]:
-        records = list(watched(env, start, lambda: _follower(env, oracle(env))))
+    for start in [*_first_starts(env), *draw_starts(env, TASKS, SEED)]:
+        records = list(DeepWatch(env, start).play(lambda: follow_expert(env, oracle(env))))
         yield start, records[-1].info, [record.action for record in records[1:]]
 
 
-def _first(env: Env) -> list[Start]:
-    return [Start(SEED, task) for task in range(min(TASKS, len(listed_panel(env).task_ids)))]
-
-
-def _follower(env: Env, expert: Expert) -> Actor:
-    """The actor that takes an expert's actions."""
-    return lambda *_: dressed(env, expert.act())
+def _first_starts(env: Env) -> list[Start]:
+    return [Start(SEED, task) for task in range(min(TASKS, len(panel_of(env).task_ids)))]

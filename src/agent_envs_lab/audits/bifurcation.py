@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.bifurcation.env import LEAVE, WORDS
-from agent_envs.testing.rewards import scripted
+from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,6 @@ def _listed(place: int) -> Callable[[np.random.Generator], Actor]:
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "takes the first door": _listed(0),
     "takes the last action": _listed(-1),
-    "says red": scripted(["red"]),
-    "leaves": scripted([LEAVE]),
+    "says red": follow_script(["red"]),
+    "leaves": follow_script([LEAVE]),
 }

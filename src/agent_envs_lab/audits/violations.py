@@ -8,7 +8,6 @@ environment does not repeat itself, that is the violation.
 from __future__ import annotations
 
 import copy
-import math
 import pickle
 import random
 from contextlib import contextmanager, nullcontext
@@ -16,18 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from agent_envs.contract import ContractError
 from agent_envs.testing.episodes import (
-    COPIED,
-    Chance,
-    Extra,
-    Other,
     Record,
     Start,
-    performed,
-    quoted,
-    shown_by,
+    Violation,
+    find_difference,
+    name_turn,
+    play_steps,
 )
+from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
+from agent_envs_lab.audits.watch import Breaks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 
     from agent_envs.testing.episodes import Env
 
-    Shows: TypeAlias = Callable[[Env, Sequence[Any]], "Violation | None"]
+    Shows: TypeAlias = Callable[[Env, Sequence[Any]], Violation | None]
     Fresh: TypeAlias = Callable[[], AbstractContextManager[Env]]
 
 SHORTER = 300
@@ -48,26 +45,29 @@ TIMES = 6
 """How often steps are repeated before a difference is considered not random."""
 
 
-class Violation(ContractError):
-    """What is wrong, and the steps that show it.
+class Shown(Violation):
+    """A violation that other steps may show, too; `again` tests that on a new environment."""
 
-    again: tests on a new environment whether other steps show the same violation.
-    """
-
-    def __init__(self, wrong: str, steps: Sequence[Any], again: Shows | None = None) -> None:
-        self.wrong, self.steps, self.again = wrong, tuple(steps), again
-        super().__init__(f"{wrong}\n{shown_by(self.steps)}" if self.steps else wrong)
+    def __init__(self, wrong: str, steps: Sequence[Any], again: Shows) -> None:
+        super().__init__(wrong, steps)
+        self.again = again
 
 
 def hold(env: Env, shows: Shows, steps: Sequence[Any]) -> None:
     """Raise the violation that the steps show, if any."""
     found = shows(env, steps)
     if found is not None:
-        found.again = shows
-        raise found
+        raise Shown(found.wrong, found.steps, shows)
 
 
-def fresh(env: Env) -> Fresh:
+def find_test(found: Violation) -> Shows | None:
+    """How to test whether other steps show the same violation."""
+    if isinstance(found, Shown):
+        return found.again
+    return None if found.rule is None else Breaks(found.rule)
+
+
+def make_fresh(env: Env) -> Fresh:
     """A factory of unused environments like `env`.
 
     They are made from its spec, else copied from a copy made now, else it is `env` itself.
@@ -91,36 +91,36 @@ def fresh(env: Env) -> Fresh:
     return made
 
 
-def explained(make: Fresh, found: Violation) -> Violation:
+def explain(make: Fresh, found: Violation) -> Violation:
     """The violation to report: with few steps, and attributed to its cause.
 
     make: returns an unused environment, or always the same one if none can be made.
     """
-    if found.again not in (None, repeats, repeats_drawing):
+    if find_test(found) not in (None, repeats, repeats_by_chance):
         steps = [one.action if isinstance(one, Extra) else one for one in found.steps]
         plain = [one for one in steps if one is not COPIED and not isinstance(one, Other)]
         with make() as env:
             unrepeated = repeats(env, plain * TIMES)
         if unrepeated is not None:
-            return shortest(make, unrepeated)
-    return shortest(make, found)
+            return shorten(make, unrepeated)
+    return shorten(make, found)
 
 
-def shortest(make: Fresh, found: Violation) -> Violation:
+def shorten(make: Fresh, found: Violation) -> Violation:
     """The same violation with fewer and simpler steps, as far as leaving steps out allows."""
-    again = found.again
+    again = find_test(found)
     if again is None:
         return found
-    shown = tried(again, make, found.steps)
+    shown = try_steps(again, make, found.steps)
     if shown is None and again is repeats:  # earlier steps matter, too
-        shown = tried(again, make, [*_cuts(found.steps), *found.steps])
+        shown = try_steps(again, make, [*_cuts(found.steps), *found.steps])
     if shown is None:
         return found
     found, budget = _fewer(make, shown, again, SHORTER)
-    if again not in (repeats, repeats_drawing):
+    if again not in (repeats, repeats_by_chance):
         return _simplest(make, found, again, budget)
     for turn in range(len(found.steps), 0, -1):
-        found = _better(found, tried(again, make, _without(found.steps, turn)))
+        found = _better(found, try_steps(again, make, _without(found.steps, turn)))
     return found
 
 
@@ -133,7 +133,7 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
             steps = found.steps[:place] + found.steps[place + size :]
             if budget and len(steps) < len(found.steps):
                 budget -= 1
-                found = _better(found, tried(again, make, steps))
+                found = _better(found, try_steps(again, make, steps))
         if len(found.steps) < before:  # now parts of this size may be left out
             size = max(size, min(SMALL, len(found.steps) // 2))
         else:
@@ -174,7 +174,7 @@ def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Viola
 
     def replaced(found: Violation, changed: Sequence[int]) -> Violation:
         steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
-        simpler = tried(again, make, steps)
+        simpler = try_steps(again, make, steps)
         return found if simpler is None or len(simpler.steps) > len(found.steps) else simpler
 
     all_at_once = replaced(found, places) if places else found
@@ -189,7 +189,7 @@ def _is_action(step: Any) -> bool:
     return step is not COPIED and not isinstance(step, (Start, Other, Extra))
 
 
-def tried(again: Shows, make: Fresh, steps: Sequence[Any]) -> Violation | None:
+def try_steps(again: Shows, make: Fresh, steps: Sequence[Any]) -> Violation | None:
     """The violation that these steps show, None if they do not show it."""
     if not steps or not isinstance(steps[0], Start):
         return None
@@ -200,9 +200,7 @@ def tried(again: Shows, make: Fresh, steps: Sequence[Any]) -> Violation | None:
                 found = found or again(env, tuple(steps))
         except Exception:  # noqa: BLE001  another error is another violation
             return None
-    if found is not None:
-        found.again = again
-    return found
+    return None if found is None else Shown(found.wrong, found.steps, again)
 
 
 def repeats(
@@ -215,7 +213,7 @@ def repeats(
     known: dict[Any, Record] = {}
     done: list[Any] = []
     history: tuple[Any, ...] = ()
-    for play, record in performed(env, steps, chance):
+    for play, record in play_steps(env, steps, chance):
         if not play.actions:
             history = (play.start,)
             done.append(play.start)
@@ -225,36 +223,35 @@ def repeats(
         before = known.get(history)
         if before is None:
             known[history] = copy.deepcopy(record)
-        elif wrong := difference(before, record):
-            where = f"step {len(play.actions)} ({quoted(record.action, 60)})"
-            at = where if play.actions else "reset"
-            return Violation(f"{how}: {wrong}, at {at}{_drawn(env, steps)}", done, repeats)
+        elif wrong := find_difference(before, record):
+            at = name_turn(record, len(play.actions))
+            return Shown(f"{how}: {wrong}, at {at}{_note_draws(env, steps)}", done, repeats)
     return None
 
 
-def repeats_drawing(env: Env, steps: Sequence[Any]) -> Violation | None:
+def repeats_by_chance(env: Env, steps: Sequence[Any]) -> Violation | None:
     """As `repeats`, with the random states fixed as in the audit of anchors."""
     return repeats(env, steps, chance=Chance(env))
 
 
-def _drawn(env: Env, steps: Sequence[Any]) -> str:
+def _note_draws(env: Env, steps: Sequence[Any]) -> str:
     """A note for messages if the steps draw from the global generators, else ""."""
-    with generators_kept():
-        before = generators()
-        for _ in performed(env, steps):
+    with keep_generators():
+        before = read_generators()
+        for _ in play_steps(env, steps):
             pass
-        if generators() != before:
+        if read_generators() != before:
             return "; it draws from Python's or NumPy's global generator, not from self.np_random"
     return ""
 
 
-def generators() -> tuple[Any, bytes]:
+def read_generators() -> tuple[Any, bytes]:
     """The states of the global generators of Python and NumPy."""
     return random.getstate(), pickle.dumps(np.random.get_state())
 
 
 @contextmanager
-def generators_kept() -> Iterator[None]:
+def keep_generators() -> Iterator[None]:
     """Restore the global generators at the end."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
@@ -271,37 +268,3 @@ def key_of(action: Any) -> Any:
     except TypeError:
         return repr(action)
     return action
-
-
-def difference(one: Record, other: Record) -> str:
-    """The first field in which two records differ, with both values; "" if they are equal."""
-    for name, a, b in zip(Record._fields, one, other, strict=True):
-        if not _same(a, b):
-            return f"{name} differs: {_both(a, b)}"
-    return ""
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
-        return math.isnan(other)
-    equal = one == other
-    return equal if isinstance(equal, bool) else bool(np.all(equal))
-
-
-def _both(one: Any, other: Any) -> str:
-    if isinstance(one, dict) and isinstance(other, dict):
-        key = next(k for k in {**one, **other} if not _same(one.get(k), other.get(k)))
-        return f"{key!r}: {_apart(one.get(key), other.get(key))}"
-    return _apart(one, other)
-
-
-def _apart(one: Any, other: Any) -> str:
-    """Both values; long texts from their first difference on."""
-    if isinstance(one, str) and isinstance(other, str):
-        same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-        if same > AGREED:
-            one, other = "…" + one[same - 10 :], "…" + other[same - 10 :]
-    return f"{quoted(one, 80)} and {quoted(other, 80)}"
-
-
-AGREED = 40  # texts with a longer common beginning are shown from their first difference on

@@ -8,14 +8,14 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.testing.episodes import Start, listed, quoted, sequence
-from agent_envs.testing.walk import Outcome, look_of
+from agent_envs.testing.episodes import Start, list_inputs, list_steps, quote
+from agent_envs_lab.audits.walk import Outcome, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from agent_envs.testing.episodes import Record
-    from agent_envs.testing.walk import Group, Key, Walk
+    from agent_envs_lab.audits.walk import Group, Key, Walk
 
 REPLAYS = 300
 """Most episodes that are played to shorten a witness."""
@@ -49,10 +49,10 @@ class Witness:
     def __str__(self) -> str:
         other = "" if self.other_start == self.start else f" {self.other_start}, then"
         return (
-            f"  {self.start}, then\n    {sequence(self.first)}\n  or{other}\n"
-            f"    {sequence(self.second)}\n"
-            f"  lead to the anchor {quoted(self.anchor, 80)}, where {quoted(self.action)} gives\n"
-            f"  {self.field} {quoted(self.one, 80)} or {quoted(self.other, 80)}"
+            f"  {self.start}, then\n    {list_steps(self.first)}\n  or{other}\n"
+            f"    {list_steps(self.second)}\n"
+            f"  lead to the anchor {quote(self.anchor, 80)}, where {quote(self.action)} gives\n"
+            f"  {self.field} {quote(self.one, 80)} or {quote(self.other, 80)}"
         )
 
 
@@ -70,8 +70,9 @@ class Split:
 
     def __str__(self) -> str:
         return (
-            f"  {self.start}, then\n    {sequence(self.first)}\n  or\n    {sequence(self.second)}"
-            f"\n  lead to two anchors, and {self.turns} turns from there on did not differ"
+            f"  {self.start}, then\n    {list_steps(self.first)}\n  or\n"
+            f"    {list_steps(self.second)}\n  lead to two anchors, and {self.turns} turns from "
+            "there on did not differ"
         )
 
 
@@ -86,17 +87,17 @@ def shortest_witness(
     )
     action = walk.actions[key]
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
-    differing = partial(_differing, walk, anchor_of, action)
-    found = differing((way, also))
+    compare = partial(_compare_ways, walk, anchor_of, action)
+    found = compare((way, also))
     if found is None:  # it cannot be repeated: something that the audit does not control
-        return _told(anchor, (way, also), action, (one, other))
-    return _shortened(differing, found, (way, also))
+        return _make_witness(anchor, (way, also), action, (one, other))
+    return _shorten_ways(compare, found, (way, also))
 
 
 Ways = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-def _shortened(differing: Callable[[Ways], Witness | None], found: Witness, ways: Ways) -> Witness:
+def _shorten_ways(compare: Callable[[Ways], Witness | None], found: Witness, ways: Ways) -> Witness:
     """The witness with parts of its ways left out, first large parts, then single steps."""
     size, budget = max(map(len, ways)) - 1, REPLAYS
 
@@ -106,8 +107,8 @@ def _shortened(differing: Callable[[Ways], Witness | None], found: Witness, ways
         for shorter in ((first, second), (first, ways[1]), (ways[0], second)):
             if budget and shorter != ways and shorter[0] != shorter[1]:
                 budget -= 1
-                told = differing(shorter)
-                found, ways = (found, ways) if told is None else (told, shorter)
+                shown = compare(shorter)
+                found, ways = (found, ways) if shown is None else (shown, shorter)
 
     while size and budget:
         before = ways
@@ -117,7 +118,7 @@ def _shortened(differing: Callable[[Ways], Witness | None], found: Witness, ways
     return found
 
 
-def _differing(
+def _compare_ways(
     walk: Walk, anchor_of: Callable[[Record], str | None], action: Any, ways: Ways
 ) -> Witness | None:
     """The witness of two ways and an action, if their outcomes differ."""
@@ -132,10 +133,12 @@ def _differing(
     other = other._replace(next_anchor=anchor_of(seen) or "")
     if one == other:
         return None
-    return _told(anchor, ways, action, (one, other))
+    return _make_witness(anchor, ways, action, (one, other))
 
 
-def _told(anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]) -> Witness:
+def _make_witness(
+    anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome]
+) -> Witness:
     (start, *first), (also, *second) = ways
     one, other = outcomes
     field = next(name for name in Outcome._fields if getattr(one, name) != getattr(other, name))
@@ -152,7 +155,7 @@ def _told(anchor: str, ways: Ways, action: Any, outcomes: tuple[Outcome, Outcome
     )
 
 
-def unseparated(walk: Walk) -> list[Ways]:
+def list_unseparated(walk: Walk) -> list[Ways]:
     """Pairs of anchors that no observed outcome separates, those with most actions first.
 
     Two anchors are separated if an action that was tried in both has different outcomes, different
@@ -169,13 +172,13 @@ def unseparated(walk: Walk) -> list[Ways]:
     found = []
     for task, by_anchor in done.items():
         most = sorted(by_anchor, key=lambda anchor: -len(by_anchor[anchor]))[:CROWD]
-        for shared, one, other in _alike({anchor: by_anchor[anchor] for anchor in most}):
+        for shared, one, other in _pair_alike({anchor: by_anchor[anchor] for anchor in most}):
             found.append((shared, (ways[task, one], ways[task, other])))
     found.sort(key=lambda suspect: (-suspect[0], sum(map(len, suspect[1]))))
     return [suspect[1] for suspect in found]
 
 
-def _alike(
+def _pair_alike(
     done: dict[str, dict[Hashable, tuple[Outcome, set[str]]]],
 ) -> list[tuple[int, str, str]]:
     """Pairs of anchors of a task that are not separated, with the number of shared actions."""
@@ -199,12 +202,12 @@ def _alike(
     return [(shared, one, other) for shared, (one, other) in kept]
 
 
-def followed(walk: Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Split | None:
+def follow_both(walk: Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Split | None:
     """Play on after two ways, breadth first, until something differs (None) or all is equal."""
     queue, known, turns = deque([(first, second)]), set[frozenset[str]](), 0
     while queue and turns < FOLLOWED:
         one, other = queue.popleft()
-        for action in _tried(walk, one):
+        for action in _list_actions(walk, one):
             after = walk.turn(one, action), walk.turn(other, action)
             if after[0] is None or after[1] is None:
                 continue
@@ -222,9 +225,9 @@ def followed(walk: Walk, first: tuple[Any, ...], second: tuple[Any, ...]) -> Spl
     return Split(str(start), tuple(way), tuple(also_way), turns)
 
 
-def _tried(walk: Walk, way: tuple[Any, ...]) -> list[Any]:
+def _list_actions(walk: Walk, way: tuple[Any, ...]) -> list[Any]:
     """The listed actions after some steps, or else some of the task's earlier actions."""
     play = walk.after(way)
-    choices = [] if play is None else listed(walk.env, play.record.info)
+    choices = [] if play is None else list_inputs(walk.env, play.record.info)
     done = [walk.actions[key] for of, _, key in walk.groups if of.task == way[0].task]
     return choices or done[: FOLLOWED // 3]

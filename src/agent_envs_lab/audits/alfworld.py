@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.experts import Searcher
-from agent_envs.testing.rewards import scripted
+from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def _hoarder(rng: np.random.Generator) -> Actor:
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
-    "looks": scripted(["look"]),
+    "looks": follow_script(["look"]),
     "first listed": _listed(0),
     "last listed": _listed(-1),
     "copies the task": _copier,

@@ -1,6 +1,6 @@
 """Comparisons: each function plays some steps in two ways and returns how the results differ.
 
-`check_agent_env` applies them to many steps, and `violations.shortest` to fewer of them.
+`check_contract` applies them to many steps, and `violations.shorten` to fewer of them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_envs.contract import ContractError
+from agent_envs.testing.contract import compare_plays
 from agent_envs.testing.episodes import (
-    COPIED,
-    Chance,
-    Extra,
-    Other,
     Play,
     Record,
     Start,
+    Violation,
+    find_difference,
     limit_of,
+    name_turn,
     panel_of,
-    performed,
-    quoted,
+    play_steps,
+    quote,
 )
-from agent_envs.testing.violations import Violation, difference, generators, generators_kept
+from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
+from agent_envs_lab.audits.violations import keep_generators, read_generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,82 +46,52 @@ ZONE = "XXX+03:17"
 """A time zone whose minutes differ from UTC."""
 
 
-def records(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> list[Record]:
+def record_steps(env: Env, steps: Sequence[Any], chance: Chance | None = None) -> list[Record]:
     """The turns of these steps."""
-    return [record for _, record in performed(env, steps, chance)]
+    return [record for _, record in play_steps(env, steps, chance)]
 
 
-def differing(
-    how: str, expected: Sequence[Record], found: Sequence[Record], steps: Sequence[Any]
-) -> Violation | None:
-    """The first difference of two plays of one episode, with the steps up to it."""
-    for turn, (one, other) in enumerate(zip(expected, found, strict=False)):
-        if wrong := difference(one, other):
-            return Violation(f"{how}, {_at(turn, one.action)}: {wrong}", steps[: turn + 1])
-    if len(expected) != len(found):
-        turns = f"{len(expected) - 1} turns, then {len(found) - 1}"
-        return Violation(f"{how}: {turns}", steps)
-    return None
-
-
-def _at(turn: int, action: Any) -> str:
-    return f"step {turn} ({quoted(action, 60)})" if turn else "at the reset"
-
-
-def named(env: Env, steps: Sequence[Any]) -> Violation | None:
-    """Naming the task that the seed draws must give the same episode."""
-    start, *actions = steps
-    expected = records(env, steps)
-    task_ids = cast("Any", panel_of(env)).task_ids
-    task = Start(start.seed, task_ids.index(expected[0].info["task_id"]))
-    again = (task, *actions)
-    found = differing(
-        f"{start} again with its task named", expected, records(env, again), (*again,)
-    )
-    return found and Violation(found.wrong, (start, *found.steps))
-
-
-def undrawn(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_generators(env: Env, steps: Sequence[Any]) -> Violation | None:
     """An episode must not draw from the global generators of Python and NumPy."""
-    with generators_kept():
-        before = generators()
-        records(env, steps)
-        if generators() == before:
+    with keep_generators():
+        before = read_generators()
+        record_steps(env, steps)
+        if read_generators() == before:
             return None
     return Violation(
         "an episode drew from Python's or NumPy's global generator; use self.np_random", steps
     )
 
 
-def rebuilt(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_rebuilt(env: Env, steps: Sequence[Any]) -> Violation | None:
     """An environment made again from its spec must give the same episode."""
     other = cast("Any", env.spec).make()
     how = "made again from env.spec"
-    return differing(how, records(env, steps), records(other, steps), steps)
+    return compare_plays(how, record_steps(env, steps), record_steps(other, steps), steps)
 
 
-def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
     """An episode must continue after an invalid turn (an `Extra`) as without it."""
     place = next((n for n, one in enumerate(steps) if isinstance(one, Extra)), None)
     if place is None:
         return None
     extra = steps[place].action
-    with generators_kept():  # equal turns draw equal numbers, whatever the invalid turn drew
-        expected = records(env, [*steps[:place], *steps[place + 1 :]], Chance(env))
-        found = records(env, [*steps[:place], extra, *steps[place + 1 :]], Chance(env))
+    with keep_generators():  # equal turns draw equal numbers, whatever the invalid turn drew
+        expected = record_steps(env, [*steps[:place], *steps[place + 1 :]], Chance(env))
+        found = record_steps(env, [*steps[:place], extra, *steps[place + 1 :]], Chance(env))
     if len(found) <= place or found[place].info["valid"]:  # the extra action is valid here
         return None
     for turn in range(place, min(len(expected), len(found) - 1)):
         one, other = expected[turn], found[turn + 1]
         if one.truncated or other.truncated:  # the turn limit comes one turn earlier
             return None
-        what = f"after the invalid turn {quoted(extra)} the action {quoted(one.action)}"
+        what = f"after the invalid turn {quote(extra)} the action {quote(one.action)}"
         wrong = ""
         if one.reward != other.reward:
             wrong = f"pays {other.reward} instead of {one.reward}"
         for key in ("valid", "invalid_reason", "progress", "anchor", "success"):
             if not wrong and one.info[key] != other.info[key]:
-                values = f"{quoted(other.info[key], 80)} instead of {quoted(one.info[key], 80)}"
+                values = f"{quote(other.info[key], 80)} instead of {quote(one.info[key], 80)}"
                 wrong = f"gives another {key}, {values}"
         if wrong:
             return Violation(
@@ -129,32 +100,32 @@ def undisturbed(env: Env, steps: Sequence[Any]) -> Violation | None:
     return None
 
 
-def unspoilt(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_unspoilt(env: Env, steps: Sequence[Any]) -> Violation | None:
     """Changing the returned objects must not change the environment."""
     how, found = "after the caller emptied the lists of each info", list[Record]()
-    expected = [copy.deepcopy(record) for record in records(env, steps)]
+    expected = [copy.deepcopy(record) for record in record_steps(env, steps)]
     try:
-        for _, record in performed(env, steps):
+        for _, record in play_steps(env, steps):
             found.append(copy.deepcopy(record))
-            _spoil(record.info)
+            _empty_parts(record.info)
     except Exception as error:  # noqa: BLE001  it did not raise without the change
         return Violation(f"{how}, step() raises {error!r}", steps[: len(found) + 1])
-    return differing(how, expected, found, steps)
+    return compare_plays(how, expected, found, steps)
 
 
-def _spoil(value: Any) -> None:
+def _empty_parts(value: Any) -> None:
     """Empty all lists and dicts inside a value."""
     if isinstance(value, (dict, list, tuple)):
         for inside in value.values() if isinstance(value, dict) else value:
-            _spoil(inside)
+            _empty_parts(inside)
         if not isinstance(value, tuple):
             value.clear()
 
 
-def beside(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_beside(env: Env, steps: Sequence[Any]) -> Violation | None:
     """Another instance, which takes the steps in `Other`, must have no effect."""
     own = [step for step in steps if not isinstance(step, Other)]
-    expected, found = records(env, own), list[Record]()
+    expected, found = record_steps(env, own), list[Record]()
     other = env.spec.make() if env.spec is not None else copy.deepcopy(env)
     run: Play | None = None
     between: Play | None = None
@@ -173,12 +144,12 @@ def beside(env: Env, steps: Sequence[Any]) -> Violation | None:
                 run.step(step)
             found.append(run.record)
             how = "with another instance that plays at the same time"
-            if wrong := differing(how, expected[: len(found)], found, own):
+            if wrong := compare_plays(how, expected[: len(found)], found, own):
                 return Violation(wrong.wrong, steps[: place + 1])
     return None
 
 
-def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_copies(env: Env, steps: Sequence[Any]) -> Violation | None:
     """A deep copy and a pickle made at `COPIED` must continue like the original.
 
     The copy plays on first, then the original, then the pickle: a shared part that one of them
@@ -188,16 +159,14 @@ def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
     before, after = steps[:place], steps[place + 1 :]
     if not before:
         return None
-    expected = records(env, [*before, *after])
-    run = list(performed(env, before))[-1][0]
-    if run.record.ended:
+    expected = [record for _, record in play_steps(env, [*before, *after])]
+    turn, reached = len(before) - 1, [record for _, record in play_steps(env, before)]
+    if len(reached) < len(before) or reached[-1].ended:
         return None
     try:
-        pickled = pickle.loads(pickle.dumps(env))
-        copied = copy.deepcopy(env)
+        pickled, copied = pickle.loads(pickle.dumps(env)), copy.deepcopy(env)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
-    turn = len(run.actions)
     when = f"made at turn {turn}" if turn else "made at reset"
     players = (
         (f"a deep copy {when}", copied),
@@ -207,33 +176,32 @@ def copies(env: Env, steps: Sequence[Any]) -> Violation | None:
     following: Record | None = None
     for how, player in players:
         for done, record in enumerate(expected[turn + 1 :], turn + 1):
-            steps_so_far = (*before, COPIED, *after[: done - turn])
-            where = f"{how}, step {done} ({quoted(record.action, 60)})"
+            steps, where = (*before, COPIED, *after[: done - turn]), name_turn(record, done)
             try:
-                found = Record(record.action, *cast("Any", player.step(record.action)))
+                found = Record(record.action, *player.step(record.action))
             except Exception as error:  # noqa: BLE001  the original did not raise
-                return Violation(f"{where}: {error!r}", steps_so_far)
-            if wrong := difference(record, found):
-                return Violation(f"{where}: {wrong}", steps_so_far)
+                return Violation(f"{how}, {where}: {error!r}", steps)
+            if wrong := find_difference(record, found):
+                return Violation(f"{how}, {where}: {wrong}", steps)
         if expected[-1].ended:
-            shown, info = player.reset()
-            opening = Record(None, shown, 0.0, False, False, info)
-            if following is not None and (wrong := difference(following, opening)):
-                return Violation(f"{how}, then reset(): {wrong}", steps)
+            observation, info = player.reset()
+            opening = Record(None, observation, 0.0, False, False, info)
+            if following is not None and (wrong := find_difference(following, opening)):
+                return Violation(f"{how}, then reset(): {wrong}", (*before, COPIED, *after))
             following = opening
     return None
 
 
-def at_another_time(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_times(env: Env, steps: Sequence[Any]) -> Violation | None:
     """The time of day must have no effect."""
-    expected = records(env, steps)
-    with _later():
-        found = records(env, steps)
-    return differing("at another time of day", expected, found, steps)
+    expected = record_steps(env, steps)
+    with _move_clock():
+        found = record_steps(env, steps)
+    return compare_plays("at another time of day", expected, found, steps)
 
 
 @contextmanager
-def _later() -> Iterator[None]:
+def _move_clock() -> Iterator[None]:
     """Another date, time and zone, as far as Python allows to replace them."""
     kept = {name: getattr(time, name) for name in ("time", "time_ns", *_OF_SECONDS, *_OF_STRUCTS)}
     zone = os.environ.get("TZ")
@@ -274,25 +242,25 @@ def _apply_zone() -> None:
         time.tzset()
 
 
-def limited(env: Env, steps: Sequence[Any]) -> Violation | None:
+def compare_limits(env: Env, steps: Sequence[Any]) -> Violation | None:
     """An end at the turn limit that a larger limit removes must be `truncated`."""
-    *_, last = found = records(env, steps)
+    *_, last = found = record_steps(env, steps)
     limit = limit_of(env)
     turn = len(found) - 1
     if turn != limit or not last.terminated or last.info["success"]:
         return None
-    for longer in _longer(env, limit + 1):
-        later = records(longer, steps)
+    for longer in _make_longer(env, limit + 1):
+        later = record_steps(longer, steps)
         if len(later) == len(found) and not later[-1].ended:
             return Violation(
-                f"step {turn} ({quoted(last.action, 60)}): the turn limit of {limit} is reported "
+                f"step {turn} ({quote(last.action, 60)}): the turn limit of {limit} is reported "
                 f"as terminated, but with max_turns={limit + 1} the episode goes on; truncate it",
                 steps,
             )
     return None
 
 
-def _longer(env: Env, limit: int) -> Iterator[Env]:
+def _make_longer(env: Env, limit: int) -> Iterator[Env]:
     """The environment with another turn limit, in all ways to set it."""
     inner = cast("Any", env.unwrapped)
     kept = inner.max_turns
@@ -321,15 +289,15 @@ class OtherProcess:
     def __init__(self, env: Env) -> None:
         hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
         variables = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed at the exit
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  closed at the exit
         self._child = subprocess.Popen(
-            [sys.executable, "-c", "from agent_envs.testing.comparisons import serve; serve()"],
+            [sys.executable, "-c", "from agent_envs_lab.audits.comparisons import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._output,
             env=os.environ | variables | {CHILD: "1"},
         )
-        self.panel_hash = self._asked(env.spec)
+        self.panel_hash = self._request(env.spec)
 
     def __enter__(self) -> Self:
         return self
@@ -339,19 +307,22 @@ class OtherProcess:
             with suppress(BrokenPipeError):
                 cast("Any", pipe).close()
         self._child.wait()
-        self._said.close()
+        self._output.close()
 
-    def shows(self, env: Env, steps: Sequence[Any]) -> Violation | None:
+    def compare(self, env: Env, steps: Sequence[Any]) -> Violation | None:
         """The same seed must give the same episode in a process with another hash seed."""
-        found = differing(
-            "in a process with another hash seed", records(env, steps), self._asked(steps), steps
+        found = compare_plays(
+            "in a process with another hash seed",
+            record_steps(env, steps),
+            self._request(steps),
+            steps,
         )
         if found is None:
             return None
         hint = "look for hash(), the order of a set, or the order of files"
         return Violation(f"{found.wrong}; {hint}", found.steps)
 
-    def _asked(self, request: Any) -> Any:
+    def _request(self, request: Any) -> Any:
         stdin, stdout = cast("Any", self._child.stdin), cast("Any", self._child.stdout)
         try:
             pickle.dump(request, stdin)
@@ -359,8 +330,8 @@ class OtherProcess:
             return pickle.load(stdout)
         except (EOFError, BrokenPipeError):
             self._child.wait()
-            self._said.seek(0)
-            lines = self._said.read().decode(errors="replace").strip().splitlines()
+            self._output.seek(0)
+            lines = self._output.read().decode(errors="replace").strip().splitlines()
             last = lines[-1] if lines else f"it ended with {self._child.returncode}"
             if NESTED in last:
                 raise RuntimeError(NESTED) from None
@@ -368,7 +339,7 @@ class OtherProcess:
 
 
 NESTED = (
-    "check_agent_env is called while a module is imported; its other process imports the module "
+    "check_contract is called while a module is imported; its other process imports the module "
     'and would call it again; call it under `if __name__ == "__main__":` or in a test'
 )
 
@@ -388,12 +359,12 @@ def serve() -> None:
     answers, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
     os.dup2(2, 1)  # keep what the environment prints out of the answers
     env = pickle.load(requests).make()
-    pickle.dump(cast("Any", panel_of(env)).hash, answers)
+    pickle.dump(panel_of(env).hash, answers)
     answers.flush()
     while True:
         try:
             steps = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(records(env, steps), answers)
+        pickle.dump(record_steps(env, steps), answers)
         answers.flush()

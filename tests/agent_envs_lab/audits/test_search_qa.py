@@ -6,9 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs.search_qa.audits import NON_SOLVERS, actions
-from agent_envs.testing import audit_anchors
-from agent_envs.testing.episodes import episode, starts
+from agent_envs.testing.episodes import play_episode
+from agent_envs_lab.audits import audit_anchors
+from agent_envs_lab.audits.episodes import draw_starts
+from agent_envs_lab.audits.search_qa import NON_SOLVERS, actions
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +45,9 @@ def test_anchors_have_all_that_decides(name, options):
 def test_an_invalid_turn_changes_nothing(name, options):
     """By default; the docstring makes an exception for the public code."""
     env, seen = make(name, **options), set()
-    for start in starts(env, 40, seed=1):
+    for start in draw_starts(env, 40, seed=1):
         rng = np.random.default_rng(start.seed)
-        _, *turns = before, *_ = list(episode(env, start, lambda rng=rng: actions(env, rng)))
+        _, *turns = before, *_ = list(play_episode(env, start, lambda rng=rng: actions(env, rng)))
         for turn in turns:
             if not turn.info["valid"] and not turn.ended:
                 assert turn.info["anchor"] == before.info["anchor"]
@@ -59,8 +60,10 @@ def test_an_invalid_turn_changes_nothing(name, options):
 
 def played(env, player, tasks=60):
     """The last turn, the sum of rewards and the sum of turn rewards of each episode."""
-    for start in starts(env, tasks, seed=0):
-        turns = list(episode(env, start, lambda: NON_SOLVERS[player](np.random.default_rng(0))))
+    for start in draw_starts(env, tasks, seed=0):
+        turns = list(
+            play_episode(env, start, lambda: NON_SOLVERS[player](np.random.default_rng(0)))
+        )
         paid = sum(sum(turn.info.get("turn_reward", {}).values()) for turn in turns)
         yield turns[-1], sum(turn.reward for turn in turns), paid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.ezpoints.rules import SYMBOLS
-from agent_envs.testing.rewards import scripted
+from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,9 @@ def actions(_: Env, rng: np.random.Generator) -> Actor:
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
-    "ends at once": scripted(["="]),
-    "says 2+10=": scripted(["2", "+", "10", "="]),
-    "says 2*6=": scripted(["2", "*", "6", "="]),
-    "says 5+7=": scripted(["5", "+", "7", "="]),
-    "says all symbols": scripted([*SYMBOLS]),
+    "ends at once": follow_script(["="]),
+    "says 2+10=": follow_script(["2", "+", "10", "="]),
+    "says 2*6=": follow_script(["2", "*", "6", "="]),
+    "says 5+7=": follow_script(["5", "+", "7", "="]),
+    "says all symbols": follow_script([*SYMBOLS]),
 }

@@ -6,10 +6,10 @@ None of them reads the request in order to fulfil it; they see only what an agen
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from agent_envs.assets import table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Actor = Callable[[str, dict[str, Any]], str]
 
 _BLOCK = "<think>{}</think>\n```python\n{}\n```"
-_CODE = table("appworld/audits.toml")
+_CODE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _ENTER, _LOGIN, _EVERY = _CODE["enter"], _CODE["login"], _CODE["every"]
 _UNDONE, _LASTING, _VARIABLES = _CODE["undone"], _CODE["lasting"], _CODE["variables"]
 _ENDS = _CODE["ends"]

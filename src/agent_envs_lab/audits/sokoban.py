@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.sokoban.experts import Explorer
-from agent_envs.testing.rewards import scripted
+from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +43,11 @@ def actions(env: Env, rng: np.random.Generator) -> Actor:
 
 def _told(*directions: str) -> Callable[[np.random.Generator], Actor]:
     """Repeats the same directions."""
-    return scripted(directions * 100)
+    return follow_script(directions * 100)
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
-    **{direction: scripted([direction]) for direction in BACK},
+    **{direction: follow_script([direction]) for direction in BACK},
     "circles": _told("up", "right", "down", "left"),
     "sweeps": _told(*["right"] * 4, "down", *["left"] * 4, "up"),
 }

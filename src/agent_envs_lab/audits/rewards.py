@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import Record, audits_of, episode, listed, name_of, starts
-from agent_envs.testing.violations import explained, fresh
-from agent_envs.testing.watch import Watching
+from agent_envs.testing.episodes import Record, list_inputs, play_episode
+from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.violations import explain, make_fresh
+from agent_envs_lab.audits.watch import FirstViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,14 +132,14 @@ def audit_rewards(
 ) -> RewardAudit:
     """Let each player play each of the tasks once.
 
-    If `info` has the keys of the contract, each turn is checked by `rules.RULES`, and the first
+    If `info` has the keys of the contract, each turn is checked by the rules, and the first
     violation is reported.
 
     Args:
         env: the environment, wrapped or not, or a function that makes it; `info` needs "success".
         players: makers of an episode's actor, by name; by default the `NON_SOLVERS` of the
             environment's own audits. A random player is added.
-        actions: makes the actor of the random player, such as `saying(words)` for text
+        actions: makes the actor of the random player, such as `say_words(words)` for text
             environments without lists of actions; by default listed actions, else samples.
         tasks: number of tasks, at most the size of the panel; without a panel, number of seeds.
         seed: seed of all random draws.
@@ -150,12 +151,12 @@ def audit_rewards(
         KeyError: `info` has no "success".
     """
     made = env() if callable(env) else env
-    module = audits_of(made)
+    module = find_players(made)
     if players is None:
         players = getattr(module, "NON_SOLVERS", {})
     if limit is None:
         limit = getattr(module, "LIMIT", LIMIT)
-    begun, watching, make = starts(made, tasks, seed), Watching(made), fresh(made)
+    begun, watching, make = draw_starts(made, tasks, seed), FirstViolation(made), make_fresh(made)
     earned: dict[str, Earned] = {}
     for name, make_actor in {RANDOM: None, **players}.items():
         plays = []
@@ -164,7 +165,7 @@ def audit_rewards(
             random = partial(actions or _random, made, rng)
             actor = random if make_actor is None else partial(make_actor, rng)
             see, play = watching(start), list[Record]()
-            for record in episode(made, start, actor):
+            for record in play_episode(made, start, actor):
                 see(record)
                 play.append(record)
             plays.append(play)
@@ -175,25 +176,25 @@ def audit_rewards(
         earned[name] = Earned(
             Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
         )
-    violation = "" if watching.found is None else str(explained(make, watching.found))
+    violation = "" if watching.found is None else str(explain(make, watching.found))
     return RewardAudit(name_of(made), len(begun), seed, limit, earned, violation)
 
 
-def scripted(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
+def follow_script(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
     """A player that takes these actions in order and repeats the last one."""
 
-    def made(_: np.random.Generator) -> Actor:
+    def make_actor(_: np.random.Generator) -> Actor:
         rest = list(actions)
         return lambda _observation, _info: rest.pop(0) if len(rest) > 1 else rest[0]
 
-    return made
+    return make_actor
 
 
 def _random(env: Env, rng: np.random.Generator) -> Actor:
     env.action_space.seed(int(rng.integers(2**31)))
 
     def act(_: Any, info: dict[str, Any]) -> Any:
-        choices = listed(env, info)
+        choices = list_inputs(env, info)
         return choices[int(rng.integers(len(choices)))] if choices else env.action_space.sample()
 
     return act

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agent_envs.testing.episodes import Chance, Play, Start, limit_of, odd_actions
-from agent_envs.testing.violations import key_of
+from agent_envs.testing.episodes import Play, Start, draw_odd_inputs, limit_of
+from agent_envs_lab.audits.episodes import Chance
+from agent_envs_lab.audits.violations import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +67,7 @@ class Walk:
         anchor: Callable[[Any, dict[str, Any]], str | None],
         watch: Callable[[Start], Callable[[Record], None]],
     ) -> None:
-        self.env, self.limit, self.odd = env, limit_of(env), odd_actions(env)
+        self.env, self.limit, self.odd = env, limit_of(env), draw_odd_inputs(env)
         self._anchor, self._watch = anchor, watch
         self.groups: dict[Key, Group] = {}
         self.shown: dict[Key, Group] = {}

@@ -6,17 +6,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import INFO_KEYS
-from agent_envs.testing.anchors import audit_anchors
-from agent_envs.testing.contract import check_agent_env
-from agent_envs.testing.episodes import Play, name_of, starts, wander
-from agent_envs.testing.rewards import audit_rewards
+from agent_envs.testing.episodes import Play, wander
+from agent_envs_lab.audits.anchors import audit_anchors
+from agent_envs_lab.audits.contract import check_contract
+from agent_envs_lab.audits.episodes import draw_starts, name_of
+from agent_envs_lab.audits.rewards import audit_rewards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_envs.testing.anchors import AnchorAudit
     from agent_envs.testing.episodes import Actions, Env
-    from agent_envs.testing.rewards import RewardAudit
+    from agent_envs_lab.audits.anchors import AnchorAudit
+    from agent_envs_lab.audits.rewards import RewardAudit
 
 
 @dataclass(frozen=True)
@@ -43,20 +44,20 @@ class Audit:
 
     def json(self) -> dict[str, Any]:
         """All results as plain values."""
-        told = asdict(self) | {"passed": self.passed}
+        values = asdict(self) | {"passed": self.passed}
         for kind in ("anchor", "observation"):
             row = getattr(self.anchors, kind)
             if row is not None:
-                told["anchors"][kind]["share"] = row.share
+                values["anchors"][kind]["share"] = row.share
         if self.rewards is not None:
             for name, earned in self.rewards.players.items():
                 share = earned.success
-                told["rewards"]["players"][name]["success"] |= {
+                values["rewards"]["players"][name]["success"] |= {
                     "share": share.share,
                     "low": share.low,
                     "high": share.high,
                 }
-        return told
+        return values
 
     def __str__(self) -> str:
         lines = [f"contract of {self.env}"]
@@ -83,7 +84,7 @@ def audit(
 
     Args:
         env: the environment, wrapped or not, or a function that makes it.
-        actions: as in `audit_anchors`, `check_agent_env` and `audit_rewards`; use `saying(words)`
+        actions: as in `audit_anchors`, `check_contract` and `audit_rewards`; use `say_words(words)`
             for text environments without lists of actions.
         tasks: number of tasks for the audit of anchors.
         episodes: number of episodes of each task.
@@ -91,7 +92,7 @@ def audit(
         seed: seed of all random draws.
     """
     made = env() if callable(env) else env
-    (start,) = starts(made, 1, seed)
+    (start,) = draw_starts(made, 1, seed)
     info = Play(made, start).record.info
     missing = tuple(key for key in INFO_KEYS if key not in info)
     rewards = None
@@ -99,13 +100,13 @@ def audit(
         rewards = audit_rewards(made, actions=actions, tasks=players, seed=seed)
     anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
     seen = anchors.violation or (rewards.violation if rewards is not None else "")
-    return Audit(name_of(made), missing, violation(made, actions) or seen, anchors, rewards)
+    return Audit(name_of(made), missing, find_violation(made, actions) or seen, anchors, rewards)
 
 
-def violation(env: Env, actions: Actions | None = None) -> str:
+def find_violation(env: Env, actions: Actions | None = None) -> str:
     """The first violation of the contract as text, "" for none."""
     try:
-        check_agent_env(env, actions=actions or wander)
+        check_contract(env, actions=actions or wander)
     except Exception as error:  # noqa: BLE001  any error of an environment is a violation
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import agent_envs  # noqa: F401  registers the id
-from agent_envs.sotopia.audits import NON_SOLVERS
 from agent_envs.sotopia.families import FAMILIES
-from agent_envs.testing import audit_anchors
+from agent_envs_lab.audits import audit_anchors
+from agent_envs_lab.audits.sotopia import NON_SOLVERS
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.testing.rewards import Share
+from agent_envs_lab.audits.rewards import Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

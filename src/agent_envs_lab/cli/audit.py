@@ -39,14 +39,14 @@ def audit(
 
     Exits with 1 if a check fails.
     """
-    from agent_envs.testing import audit as audited
-    from agent_envs.testing import saying
+    from agent_envs.testing import say_words
+    from agent_envs_lab.audits import audit as audit_env
 
     given = dict(map(assignment, options or ()))
     check_not_own(given, "tasks", "episodes", "players", "word", "seed", "json")
     world = made(env, given, disable_env_checker=True)
-    actions = saying(words) if words else None
-    found = audited(
+    actions = say_words(words) if words else None
+    found = audit_env(
         world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
     )
     typer.echo(json.dumps(found.json(), indent=1, default=str) if as_json else str(found))

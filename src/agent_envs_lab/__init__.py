@@ -1,0 +1,1 @@
+"""Measuring: audits of environments, and of what their signals are worth."""

@@ -1,0 +1,1 @@
+"""Commands of `agent-envs` that measure; entry points of the group `agent_envs.commands`."""
