@@ -1,6 +1,6 @@
 """The environment contract: a subclass returns a `Turn` per step, `AgentEnv` does the rest.
 
-Not part of it: shaped rewards (`credit.wrappers`), prompts and parsing (`prompt`, `parse`).
+Not part of it: shaped rewards (`credit.rewards`), prompts and parsing (`prompt`, `parse`).
 """
 
 from __future__ import annotations

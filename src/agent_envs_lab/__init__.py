@@ -1,1 +1,1 @@
-"""Measuring: audits of environments, and of what their signals are worth."""
+"""Measuring: how right credit is, and how well environments and methods do."""

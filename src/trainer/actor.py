@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-    from credit.records import TurnRecord
+    from credit.rows import TurnRecord
     from trainer.engines import Reply
     from trainer.integrations.episode import Result
     from trainer.policy import Policy

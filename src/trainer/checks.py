@@ -84,7 +84,7 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
         raise RunError(
             f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
             "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
-            "or add verifiers by env.wrappers={'credit.wrappers:TurnVerifier'={weights={...}}}"
+            "or add verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
         )
 
     if "gold_logprob" in method.needs and not rollouts.answers():

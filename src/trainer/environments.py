@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 import agent_envs
 from agent_envs.imports import creator_of, message_of, named, parameters, takes, told
 from agent_envs.panels import nearest
-from credit.wrappers import InvalidPenalty
+from credit.rewards import InvalidPenalty
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
 from trainer.raised import guarded
 from trainer.recipes import RecipeError
@@ -56,7 +56,7 @@ class Env:
         step_seconds: Time limit of one reset or step in a worker process; 0 for none.
         options: Further keyword arguments of the environment, e.g. `task_types` of AlfWorld.
         wrappers: Reward wrappers by "package.module:Name", the innermost first, each with its
-            options, e.g. {"credit.wrappers:ProgressReward" = {scale = 0.5}}.
+            options, e.g. {"credit.rewards:ProgressReward" = {scale = 0.5}}.
 
     Raises:
         ValueError: `step_seconds` without `processes`.

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.parse import action_in
 from agent_envs.prompt import unmarked
-from agent_envs.sotopia.acts import Act, read
+from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.completed import Completed
 from trainer.engines.gather import Gather
@@ -140,7 +140,7 @@ def prompt(talk: Talk, side: int) -> str:
 
 def _act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        return read(action_in(reply, _TAGS) or "", talk.scene.game, side)
+        return parse_act(action_in(reply, _TAGS) or "", talk.scene.game, side)
     except ValueError:
         return Act("none")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from credit import kl, surrogate
+from credit import losses
 from trainer import logprobs, parallel
 from trainer.batch import annotated, minibatches
 from trainer.learner import Optimizer
@@ -184,7 +184,7 @@ class Update(Optimizer):
             report["entropy"] = entropies
             gain = gain + self.entropy * entropies
         if self.kl != "none" and batch.reference is not None:
-            report["kl"] = kl.ESTIMATORS[self.kl](now, batch.reference)
+            report["kl"] = losses.KL_ESTIMATORS[self.kl](now, batch.reference)
             gain = gain - kl_coefficient * report["kl"]
         return gain, report
 
@@ -193,11 +193,11 @@ class Update(Optimizer):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The clipped surrogate of each reply token, and values to report: [P], [P] -> [P]."""
         segment = {"turn": batch.turn, "sequence": batch.row}.get(self.ratio)
-        ratio = surrogate.ratio(logprobs, batch.logprobs, segment)
-        gain = surrogate.clipped(ratio, advantage, low=self.clip_low, high=self.clip_high)
+        ratio = losses.importance_ratio(logprobs, batch.logprobs, segment)
+        gain = losses.clipped_surrogate(ratio, advantage, low=self.clip_low, high=self.clip_high)
         report = {
             "clip_fraction": (gain < ratio * advantage).float(),
-            "approx_kl": kl.k3(batch.logprobs, logprobs),
+            "approx_kl": losses.k3(batch.logprobs, logprobs),
         }
         return gain, report
 
@@ -205,7 +205,7 @@ class Update(Optimizer):
         """The KL coefficient of the next update, adapted if there is a target."""
         if not self.kl_target:
             return coefficient
-        return kl.adaptive_coefficient(coefficient, divergence, target=self.kl_target)
+        return losses.adapt_kl_coefficient(coefficient, divergence, target=self.kl_target)
 
 
 def update_mask(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:

@@ -124,9 +124,9 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
             "prompt.template='mine:PROMPT' is not read with prompt.context=",
         ),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
-        ("env.wrappers={'credit.wrappers:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
+        ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         (
-            "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'mine:x'=1}}}",
+            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'mine:x'=1}}}",
             "mine has no 'x'",
         ),
     ],
@@ -321,8 +321,8 @@ def parts(folder, monkeypatch):
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: OSError: wboom ("),
         ("prompt.template=failing:T", "prompt.template names 'failing:T', but the module failing"),
         (
-            "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'failing:x'=1}}}",
-            "env.wrappers credit.wrappers:TurnVerifier: verifier failing:x: the module failing",
+            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
+            "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: the module failing",
         ),
     ],
 )

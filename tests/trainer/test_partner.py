@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import metrics, recipe
@@ -26,7 +26,7 @@ from trainer.train import train
 
 from .conftest import own_sampler
 
-TALK = Talk(scene("bargain", 0)).after(0, speak("I pay $9."))
+TALK = Talk(draw_scene("bargain", 0)).after(0, speak("I pay $9."))
 
 
 class Scripted(PolicyPartner):

@@ -348,7 +348,7 @@ def test_tables_may_lie_apart_and_a_wrapper_needs_no_options(tmp_path):
     assert loaded.env.wrappers == {"a:B": {}}
 
 
-@pytest.mark.parametrize("key", ["a:B", "credit.wrappers:TurnVerifier", 'say "x"'])
+@pytest.mark.parametrize("key", ["a:B", "credit.rewards:TurnVerifier", 'say "x"'])
 def test_an_option_of_a_wrapper_is_set_by_the_key_that_is_shown(tmp_path, key):
     text = tomlkit.dumps({"env": {"wrappers": {key: {"weights": {"mine.own:f": 0.1, "g": 2}}}}})
     path = written(tmp_path, PARTS + text)

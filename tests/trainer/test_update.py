@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from credit import kl
+from credit import losses
 from trainer.adapters import FULL, LoRA
 from trainer.batch import collate, credited, make_rows
 from trainer.learner import NotFiniteError
@@ -155,7 +155,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
             logprobs, entropies = token_logprobs_and_entropies(policy, batch)
             with policy.as_reference():
                 reference = token_logprobs(policy, batch)
-        return entropies.mean().item(), kl.k3(logprobs, reference).mean().item()
+        return entropies.mean().item(), losses.k3(logprobs, reference).mean().item()
 
     plain = after()
     assert after(entropy=1.0)[0] > plain[0] + 0.05

@@ -132,7 +132,7 @@ def ended(pid, seconds=20.0):
 def test_a_corridor_in_two_processes(corridor, monkeypatch):
     """Episodes, demonstrations, turn rewards and the check of experts, as in this process."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    here = Env("corridor:Corridor", max_turns=4, wrappers={"credit.wrappers:ProgressReward": {}})
+    here = Env("corridor:Corridor", max_turns=4, wrappers={"credit.rewards:ProgressReward": {}})
     there = Env(**{**vars(here), "processes": 2, "step_seconds": 30.0})
     found = [
         play(env, "east", "north", tasks=3, blind=("goal", "both", "observation"))

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from agent_envs.prompt import IMAGE, unmarked
 from agent_envs.vector import in_thread, waits
-from credit.records import TurnRecord, rows_of
+from credit.rows import TurnRecord, rows_of
 from trainer.environments import (
     OWN_REWARD,
     Env,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 import credit
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.integrations import check_version
 from trainer.integrations.episode import Episodes, TextEpisode, text_episodes
 

@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from agent_envs.assets import require
 from agent_envs.web import ServerError
-from credit.records import TurnRecord
+from credit.rows import TurnRecord
 
 if TYPE_CHECKING:
     from types import TracebackType

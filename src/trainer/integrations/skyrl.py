@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.integrations import check_version, checked_messages
 from trainer.integrations.episode import Episodes, text_episodes
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import credit as estimators
-from credit.records import TurnRecord, token_advantages
+from credit.rows import TurnRecord, token_advantages
 from trainer.chat import Chat
 from trainer.integrations import check_version
 from trainer.integrations.episode import check_fit

@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 import credit
-from credit.records import rows_of, spans_of
+from credit.rows import rows_of, spans_of
 from trainer.integrations import check_version, checked_messages
 from trainer.integrations.episode import Episodes
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.integrations.episode import Episodes
 
 try:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from credit import Estimator
-    from credit.records import TurnRecord
+    from credit.rows import TurnRecord
     from trainer.integrations.episode import TextEpisode
 
 

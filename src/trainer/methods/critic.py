@@ -19,7 +19,7 @@ from torch import nn
 
 import credit
 from credit import gae
-from credit.surrogate import value_loss
+from credit.losses import value_loss
 from trainer import sharding
 from trainer.batch import annotated, minibatches
 from trainer.learner import Learner
@@ -225,7 +225,7 @@ def generalized(
     final = np.append(turn[1:] != turn[:-1], True)[: len(turn)]
     reward = torch.from_numpy(np.where(final, rewards[turn], 0.0))
     owner = torch.from_numpy(turns.trajectory[turn])
-    advantage = gae.ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
+    advantage = gae.compute_ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
     returns, ends = advantage + value.numpy(), np.cumsum([len(row.at) for row in rows])[:-1]
     return [
         replace(row, value=old, advantage=gain.tolist(), returns=target.tolist())

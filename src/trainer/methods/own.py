@@ -11,12 +11,12 @@ import numpy as np
 import credit
 import credit.validation
 from agent_envs.imports import named, told
-from credit.columns import OPTIONAL
+from credit.turns import OPTIONAL
 from trainer.raised import guarded
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
-    from credit.segments import Array
+    from credit.stats import Array
 
 _CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
 

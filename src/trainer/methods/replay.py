@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from credit.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
+from credit.methods.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
 from trainer.checkpoint import write_text
 
 if TYPE_CHECKING:

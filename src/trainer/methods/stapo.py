@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from credit import stapo
+from credit.methods import stapo
 from trainer.batch import collate, credited, passes, prompts, scored
 from trainer.logprobs import CHUNK
 from trainer.methods.method import Credited, Method

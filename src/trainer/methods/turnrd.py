@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from pydantic.dataclasses import dataclass
 
-from credit.turnrd import TurnRDDecomposer, TurnRDLoss
+from credit.methods.turnrd import TurnRDDecomposer, TurnRDLoss
 from trainer import parallel, sharding
 from trainer.batch import collate, credited, passes
 from trainer.checkpoint import write_text

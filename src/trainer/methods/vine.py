@@ -27,7 +27,7 @@ from trainer.truth.states import draw, states
 from trainer.truth.tree import NotReproducible, Tree
 
 if TYPE_CHECKING:
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.episodes import Episode
     from trainer.failures import Failure
     from trainer.methods.method import Experience

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.truth.tree import Tree
 
 HALVES = (0, 1)

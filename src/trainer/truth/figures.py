@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credit.benchmark import CRITIC
+from agent_envs_lab.benchmark import CRITIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from credit.fidelity import Fidelity
-    from credit.segments import Array
-    from credit.truth import Truth
+    from agent_envs_lab.fidelity import Fidelity
+    from agent_envs_lab.truth import Truth
+    from credit.stats import Array
     from trainer.episodes import Episode
 
 RAISED, LOWERED = "#1b7837", "#762a83"  # ColorBrewer PRGn, colour-blind safe

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.episodes import Episode
     from trainer.policy import Policy
 

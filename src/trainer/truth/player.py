@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.actor import Task
     from trainer.episodes import Episode
     from trainer.policy import Policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from credit import benchmark
+from agent_envs_lab import benchmark
 from trainer.checkpoint import write_text
 from trainer.truth import figures
 
@@ -19,11 +19,11 @@ def publish(result: Result, folder: Path) -> str:
     truth = result.truth
     lines = [*_checks(result)]
     if truth.reliability > 0:
-        estimators = benchmark.methods()
-        ranked = benchmark.scored(truth, estimators)
-        table = benchmark.table(truth, ranked)
+        estimators = benchmark.make_methods()
+        ranked = benchmark.score_estimators(truth, estimators)
+        table = benchmark.render_table(truth, ranked)
         write_text(folder / "ranking.txt", table + "\n")
-        advantages = benchmark.advantages(truth, estimators)[0]
+        advantages = benchmark.estimate_advantages(truth, estimators)[0]
         figures.save(truth, result.episodes, ranked[:2], advantages, folder)
         lines = [table, "", *lines]
     else:

@@ -6,7 +6,7 @@ episodes.parquet  the rollouts whose turns are measured
 draws.jsonl       outcomes of the rollouts from their states and how many were expected, a line for
                   each group and round
 gradients.npy     sketches of the turns' policy gradients, if wanted
-truth.parquet     the result, see `credit.truth`
+truth.parquet     the result, see `agent_envs_lab.truth`
 truth.json        costs and checks of the result
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from credit.truth import Truth
+from agent_envs_lab.truth import Truth
 from credit.turns import Turns
 from trainer import episodes as recorded
 from trainer import evaluate, metrics
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.episodes import Episode
     from trainer.recipe import Recipe
 

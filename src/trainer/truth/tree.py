@@ -24,7 +24,7 @@ from trainer.engines import Begun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from credit.segments import Array
+    from credit.stats import Array
     from trainer.episodes import Episode, Step
 
 

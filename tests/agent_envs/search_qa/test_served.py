@@ -16,7 +16,7 @@ from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.testing import check_agent_env
-from credit.wrappers import TurnVerifier
+from credit.rewards import TurnVerifier
 
 SEARCH = "<think>x</think><search>{}</search>"
 

@@ -17,7 +17,7 @@ from gymnasium.error import ResetNeeded
 import credit
 from agent_envs import AgentEnv, Panel, Turn, expert
 from agent_envs.experts import experts_of
-from credit.records import TurnRecord
+from credit.rows import TurnRecord
 from tests.trainer.conftest import Script
 from trainer import integrations
 from trainer.actor import Task
@@ -95,7 +95,7 @@ def test_the_limit_on_turns_truncates():
 
 
 def test_turns_of_verifiers_are_recorded():
-    wrappers = {"credit.wrappers:TurnVerifier": {"weights": {"xml_format": 0.5}}}
+    wrappers = {"credit.rewards:TurnVerifier": {"weights": {"xml_format": 0.5}}}
     episode = played(Episodes("Corridor-v0", wrappers=wrappers), EAST, "east")
     assert all(set(record.turn_reward) == {"xml_format"} for record in episode.records)
 

@@ -16,7 +16,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 import credit
-from credit.records import TurnRecord, rows_of
+from credit.rows import TurnRecord, rows_of
 from trainer.integrations.episode import Episodes
 from trainer.recipes import RecipeError
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import credit
-from credit.records import token_advantages
+from credit.rows import token_advantages
 from trainer.integrations.episode import Episodes
 
 ROOT = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import credit
-from credit.records import rows_of
+from credit.rows import rows_of
 from trainer.integrations.episode import Episodes
 
 from .solving import WAIT, solution

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import credit
-from credit.records import spans_of
+from credit.rows import spans_of
 
 from ..conftest import tiny_model, tiny_tokenizer  # noqa: TID252 - of the folder above
 

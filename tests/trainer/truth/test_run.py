@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from credit.truth import Truth
+from agent_envs_lab.truth import Truth
 from trainer import episodes as recorded
 from trainer import recipe, report
 from trainer.actor import Task
