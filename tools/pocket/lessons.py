@@ -35,7 +35,7 @@ from agent_envs.webshop.shop import Shop
 from tools.alfworld.generate import generate_game
 from tools.pocket import slips
 from tools.pocket.slips import Shown
-from trainer.integrations.episode import INSTRUCTION
+from trainer.play.episode import INSTRUCTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Commands of `agent-envs` that measure; entry points of the group `agent_envs.commands`."""
+"""The commands that measure."""

@@ -10,13 +10,9 @@ import typer
 
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
-from trainer.cli.compare import compare
-from trainer.cli.doctor import doctor
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
-from trainer.cli.serve import serve
 from trainer.cli.train import evaluate, report, study, train
-from trainer.cli.truth import truth
 
 app = typer.Typer(
     name="agent-envs",
@@ -28,12 +24,8 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
-app.command()(compare)
-app.command()(truth)
 app.command()(recipes)
 app.command()(play)
-app.command()(serve)
-app.command()(doctor)
 app.command()(assets)
 app.add_typer(retrieval.app, name="retrieval")
 
