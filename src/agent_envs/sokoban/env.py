@@ -122,7 +122,6 @@ class Sokoban(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = TEXT_TEMPLATE
     experts = "agent_envs.sokoban.experts"
-    audits = "agent_envs.sokoban.audits"
 
     def __init__(
         self,

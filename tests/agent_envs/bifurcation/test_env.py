@@ -43,7 +43,7 @@ def walk_on(env):
 def test_the_contract_with_other_options(options):
     env = gym.make("Bifurcation-v0", **options)
     assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, "kind"}
-    check_agent_env(env, processes=False)
+    check_agent_env(env)
 
 
 def test_splits_share_no_task_and_have_every_kind_as_often():

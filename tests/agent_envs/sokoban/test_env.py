@@ -58,8 +58,7 @@ def test_the_contract(env_id, action_space, reward, wall):
     env = make(env_id, split="val", action_space=action_space, reward=reward, wall=wall)
     extra = EXTRA | ({"text"} if env_id == "VisualSokoban-v0" else set())
     assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *extra}
-    other_process = (action_space, reward) == ("discrete9", "sokoban")
-    check_agent_env(env, oracle=Explorer, processes=other_process)
+    check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.slow
@@ -81,13 +80,13 @@ def test_the_contract(env_id, action_space, reward, wall):
 )
 def test_the_contract_with_other_options(options):
     for env_id in ("Sokoban-v0", "VisualSokoban-v0"):
-        check_agent_env(make(env_id, **options), oracle=Explorer, processes=False)
+        check_agent_env(make(env_id, **options), oracle=Explorer)
 
 
 @pytest.mark.long
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
-    check_agent_env(env, oracle=Explorer, processes=False)
+    check_agent_env(env, oracle=Explorer)
 
 
 def test_an_episode_by_hand(level):
