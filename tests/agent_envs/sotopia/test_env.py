@@ -40,7 +40,7 @@ def finish(env, act):
     [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}, {"partner": "external"}],
 )
 def test_the_contract_with_options(options):
-    check_agent_env(make(**options), processes=False)
+    check_agent_env(make(**options))
 
 
 def test_side_0_begins_and_side_1_hears_the_other_first():

@@ -19,7 +19,8 @@ from agent_envs.sotopia.models import ModelJudge, ModelPartner
 from agent_envs.sotopia.rules import RANGES, JudgeError
 from agent_envs.sotopia.talk import Talk
 from tests.agent_envs.chat_server import fails, says
-from trainer import metrics, recipe
+from trainer import recipe
+from trainer.run import metrics
 from trainer.train import train
 
 KEY = "sk-very-secret-0123456789"
