@@ -125,11 +125,12 @@ class Episodes:
     def release(self, episode: TextEpisode) -> None:
         """Take the environment of an episode, or of a fork of one, back.
 
-        The episode is stopped if it still runs; to release it again does nothing.
+        The episode is stopped if it still runs, and has no environment afterwards; to release it
+        again does nothing.
         """
         episode.stop()
-        if not any(env is episode.env for env in self.idle_envs):
-            self.idle_envs.append(episode.env)
+        if (env := vars(episode).pop("env", None)) is not None:
+            self.idle_envs.append(env)
 
     def close(self) -> None:
         """Close the environments that no episode uses."""

@@ -10,7 +10,7 @@ import asyncio
 import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -66,7 +66,19 @@ async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Resu
 
     The thread does not hold up an exit.
     """
-    return await asyncio.wrap_future(in_thread(call)) if waits(env) else call()
+    if not waits(env):
+        return call()
+
+    def settle() -> tuple[_Result | None, Exception | None]:
+        try:
+            return call(), None
+        except Exception as error:  # noqa: BLE001 - asyncio would exchange some for its own
+            return None, error
+
+    result, error = await asyncio.wrap_future(in_thread(settle))
+    if error is not None:
+        raise error
+    return cast("_Result", result)
 
 
 def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:
