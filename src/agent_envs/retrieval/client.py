@@ -16,8 +16,15 @@ from agent_envs.assets import require
 from agent_envs.panels import one_of
 from agent_envs.retrieval.corpus import passage_of
 from agent_envs.retrieval.passages import Passage, check
-from agent_envs.retry import pause, retry_after, tries
-from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
+from agent_envs.web import (
+    BadAnswerError,
+    NoAnswerError,
+    ServerError,
+    count_tries,
+    pause,
+    process,
+    read_retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +156,8 @@ class Http:
                 _AWAY.pop(self.url, None)
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
                 raise RetrievalError(
-                    f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
+                    f"{self.url} gave no passages in {count_tries(tried)}{lasted}: {reply}",
+                    reply.status,
                 )
             if tried == self.retries + 1 and _AWAY.setdefault(self.url, began) == began:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
@@ -167,7 +175,7 @@ class Http:
             return _Reply(0, str(error).encode())
         except BadAnswerError as error:
             raise RetrievalError(f"{self.url} gave no passages: {error}") from error
-        return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
+        return _Reply(reply.status, reply.data, read_retry_after(reply.headers.get("retry-after")))
 
     def __repr__(self) -> str:
         return (

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import retry, web
+from agent_envs import web
 from agent_envs.retrieval import client
 from agent_envs.retrieval.client import Http, RetrievalError, passage
 from agent_envs.retrieval.passages import Passage, Retriever
@@ -188,7 +188,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(retry, "sleep", waited.append)
+    monkeypatch.setattr(web, "sleep", waited.append)
     return waited
 
 
@@ -387,11 +387,11 @@ class TestFaults:
             assert one.search(["a"], 1) == [found("a", 1)]
         with ExitStack() as stack:
             back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-            monkeypatch.setattr(retry, "sleep", back)
+            monkeypatch.setattr(web, "sleep", back)
             assert one.search(["b"], 1) == [found("b", 1)]
 
     def test_an_absence_is_told_once_to_all(self, monkeypatch, caplog):
-        monkeypatch.setattr(retry, "BACKOFF", 0.02)
+        monkeypatch.setattr(web, "BACKOFF", 0.02)
         with Stub(search_r1) as first:
             one = Http(first.url, retries=1)
         with ThreadPoolExecutor(8) as pool:

@@ -628,7 +628,7 @@ class TestStopping:
         with pytest.raises(RetrievalError, match=r"in 1 try: .*refused"):
             Http(url, retries=0, outage=0).search(["a"], 3)
         context = serving(Digests(), port=urlsplit(url).port)
-        monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
+        monkeypatch.setattr("agent_envs.web.sleep", lambda _: context.__enter__())
         assert one.search(["b"], 3) == Digests().search(["b"], 3)
         context.__exit__(None, None, None)
 

@@ -23,7 +23,7 @@ SEARCH = "<think>x</think><search>{}</search>"
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.0)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.0)
 
 
 def played(env):

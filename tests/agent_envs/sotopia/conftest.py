@@ -111,7 +111,7 @@ class Stub(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     """The stub, listening; `server.url` is its base address."""
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.001)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.001)
     stub = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     stub.daemon_threads = True
     stub.script, stub.asked, stub.keys, stub.content = [], [], [], "{}"
