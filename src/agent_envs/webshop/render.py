@@ -18,11 +18,11 @@ from agent_envs.contract import encodable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
+    from agent_envs.webshop.catalogue import Product
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.pages import Element, Page
-    from agent_envs.webshop.products import Product
     from agent_envs.webshop.shop import Shop
 
 ON_PRODUCT = ("item", "sub", "done")
@@ -39,13 +39,13 @@ class Shown(NamedTuple):
     buys: bool
 
 
-def html(
+def render_page(
     shop: Shop,
     page: Page,
     goal: Goal,
     score: float = 0.0,
     *,
-    linked: Callable[[Page], str] | None = None,
+    link: Callable[[Page], str] | None = None,
     more: bool = False,
 ) -> str:
     """The page as HTML.
@@ -55,39 +55,31 @@ def html(
         page: The page.
         goal: The shopper's goal.
         score: The score on the last page.
-        linked: Maps each page that this one links to, to its address; None for `link`.
+        link: Maps each page that this one links to, to its address; None for `write_link`.
         more: Whether the last page offers another task.
 
     Raises:
         ImportError: Jinja is not installed.
     """
     session = shop.number[goal.task_id]
-    linked = linked or partial(link, shop)
-    elements = shop.elements(page, goal.text, score)
-    shown = [_shown(shop, page, session, element, linked) for element in elements]
+    link = link or partial(write_link, shop)
+    elements = shop.list_elements(page, goal.text, score)
+    shown = [_show_element(shop, page, session, element, link) for element in elements]
     product = shop.catalogue.products[page.product] if page.kind in ON_PRODUCT else None
-    text = (
-        _templates()
-        .get_template(f"{page.kind}.html")
-        .render(
-            page=page,
-            product=product,
-            goal=goal.text,
-            score=score,
-            more=more,
-            **_parts(page.kind, shown),
-        )
+    template, groups = _load_template(page.kind), _group_elements(page.kind, shown)
+    text = template.render(
+        page=page, product=product, goal=goal.text, score=score, more=more, **groups
     )
     # An HTML parser converts a bare carriage return to a line feed, and does not accept NUL.
     return encodable(text).replace("\r", "&#13;").replace("\0", "\ufffd")
 
 
-def notice(title: str, text: str, *, back: bool) -> str:
+def render_notice(title: str, text: str, *, back: bool) -> str:
     """A page outside of any episode, with or without a link back to the running one."""
-    return _templates().get_template("notice.html").render(title=title, text=text, back=back)
+    return _load_template("notice").render(title=title, text=text, back=back)
 
 
-def link(shop: Shop, page: Page) -> str:
+def write_link(shop: Shop, page: Page) -> str:
     """The page's address, relative to the other pages of the episode."""
     if page.kind == "index":
         return "./"
@@ -99,13 +91,13 @@ def link(shop: Shop, page: Page) -> str:
     if page.sub:
         fields["sub"] = page.sub
     if page.options:
-        fields["options"] = _places(shop.catalogue.products[page.product], page.options)
+        fields["options"] = _write_places(shop.catalogue.products[page.product], page.options)
     if page.visited:
         fields["visited"] = ".".join(map(str, sorted(page.visited)))
     return f"{page.kind}?{urlencode(fields)}"
 
 
-def _places(product: Product, options: Sequence[tuple[str, str]]) -> str:
+def _write_places(product: Product, options: Sequence[tuple[str, str]]) -> str:
     """The options by place of name and value, such as "0-2.1-0", so that nothing needs quoting."""
     names = list(product.options)
     return ".".join(
@@ -113,16 +105,16 @@ def _places(product: Product, options: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def _shown(
-    shop: Shop, page: Page, session: str, element: Element, linked: Callable[[Page], str]
+def _show_element(
+    shop: Shop, page: Page, session: str, element: Element, link: Callable[[Page], str]
 ) -> Shown:
     if element.kind == "text" or page.kind == "index":
         return Shown(*element, link="", buys=False)
     target, _ = shop.follow(page, session, "click", element.text.lower())
-    return Shown(*element, link=linked(target), buys=target.kind == "done")
+    return Shown(*element, link=link(target), buys=target.kind == "done")
 
 
-def _parts(kind: str, shown: list[Shown]) -> dict[str, Any]:
+def _group_elements(kind: str, shown: list[Shown]) -> dict[str, Any]:
     """The elements of a kind of page in order, grouped for its layout."""
     if kind == "index":
         return {"said": shown[:-1], "search": shown[-1]}
@@ -144,13 +136,13 @@ def _parts(kind: str, shown: list[Shown]) -> dict[str, Any]:
         "head": head,
         "back": back,
         "previous": previous,
-        "choices": _choices(rest[: last + 1]),
+        "choices": _group_options(rest[: last + 1]),
         "details": [element for element in tail if element.kind == "text"],
         "tabs": [element for element in tail if element.kind == "button"],
     }
 
 
-def _choices(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
+def _group_options(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
     """Options: the elements before the values (mostly one name), and the values."""
     found: list[tuple[list[Shown], list[Shown]]] = []
     for element in shown:
@@ -160,8 +152,12 @@ def _choices(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
     return found
 
 
+def _load_template(name: str) -> Template:
+    return _load_environment().get_template(f"{name}.html")
+
+
 @lru_cache(maxsize=1)
-def _templates() -> Environment:
+def _load_environment() -> Environment:
     jinja2 = require("jinja2", "webshop")
     environment: Environment = jinja2.Environment(
         autoescape=True,
@@ -170,15 +166,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["tone"] = _tone
-    environment.filters["initial"] = _initial
+    # The colour of a placeholder depends on the title alone, so that it reveals nothing hidden.
+    environment.filters["tone"] = lambda title: sum(title.encode(errors="replace")) % _TONES
+    environment.filters["initial"] = lambda title: next(
+        (char.upper() for char in title if char.isalnum()), "·"
+    )
     return environment
-
-
-def _tone(title: str) -> int:
-    """Colour of a placeholder, by the title alone, so that it reveals nothing hidden."""
-    return sum(title.encode(errors="replace")) % _TONES
-
-
-def _initial(title: str) -> str:
-    return next((char.upper() for char in title if char.isalnum()), "·")

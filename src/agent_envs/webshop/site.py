@@ -7,10 +7,8 @@ has no accounts, logs, pictures or scripts, and loads nothing from outside the p
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import threading
-import weakref
 from importlib.resources import files
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -19,7 +17,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 from agent_envs.assets import require
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.render import html, link, notice
+from agent_envs.webshop.render import render_notice, render_page, write_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +40,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-KEPT = 4096  # the latest addresses of an episode that can be opened
+MOST_ADDRESSES = 4096  # the latest addresses of an episode that can be opened
 _POLL = 0.1  # seconds until a server notices a request to stop
 _LAST_PORT = 65_535
 
@@ -59,8 +57,8 @@ class Site:
 
     It listens on 127.0.0.1 and only answers requests for that name or localhost. It only serves
     pages that the episode led to: the search page, the results of a search from it, links of served
-    pages, and pages given to `address`. The first purchase of an episode counts; afterwards all of
-    these addresses lead to the receipt.
+    pages, and pages given to `open_page`. The first purchase of an episode counts; afterwards all
+    of these addresses lead to the receipt.
 
     Args:
         shop: The shop.
@@ -76,31 +74,30 @@ class Site:
     def __init__(
         self, shop: Shop, *, port: int = 0, following: Callable[[], str] | None = None
     ) -> None:
-        app = _app(self, more=following is not None)
+        app = _make_app(self, more=following is not None)
         from werkzeug.serving import make_server
 
         self.shop = shop
         self._following = following
         self._goal: Goal | None = None
         self._receipt: Receipt | None = None
-        self._led: dict[str, Page] = {}
-        self._changing = threading.RLock()
-        self._sold: SimpleQueue[Receipt | None] = SimpleQueue()
-        with _listening(port) as listening:
+        self._pages: dict[str, Page] = {}
+        self._lock = threading.RLock()
+        self._purchases: SimpleQueue[Receipt | None] = SimpleQueue()
+        with _listen(port) as listening:
             self.port = listening.getsockname()[1]
             self._server = make_server(
                 HOST,
                 self.port,
                 app,
                 threaded=True,
-                request_handler=_handler(),
+                request_handler=_make_handler(),
                 fd=listening.fileno(),
             )
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), name="webshop-site", daemon=True
         )
         self._thread.start()
-        _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -110,16 +107,16 @@ class Site:
 
     def start(self, task_id: str) -> str:
         """Begin an episode of a task, return the address of its search page."""
-        with self._changing:
+        with self._lock:
             self._goal, self._receipt = self.shop.goals[task_id], None
-            self._led.clear()
-            return self.address(Page())
+            self._pages.clear()
+            return self.open_page(Page())
 
-    def address(self, page: Page) -> str:
+    def open_page(self, page: Page) -> str:
         """The address of a page in the episode; it can be opened from now on."""
-        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._linked(page))
+        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._register_link(page))
 
-    def page(self, address: str) -> Page:
+    def find_page(self, address: str) -> Page:
         """The page that an address opens.
 
         Raises:
@@ -129,7 +126,7 @@ class Site:
         session, _, kind = parts.path[1:].partition("/")
         if session != self.session:
             raise ValueError(f"the episode is at /{self.session}/, got {address!r:.200}")
-        page = self._led.get(_place(kind, parts.query))
+        page = self._pages.get(_join_target(kind, parts.query))
         if page is None:
             raise ValueError(f"nothing in the episode led to {address!r:.200}")
         return page
@@ -141,21 +138,16 @@ class Site:
 
     def wait(self) -> Receipt | None:
         """Wait for the next purchase; None if the shopper stopped or the site was closed."""
-        return self._sold.get()
+        return self._purchases.get()
 
     def close(self) -> None:
         """Stop serving; closing again does nothing."""
-        _OPEN.discard(self)
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-        self._sold.put(None)
+        self._purchases.put(None)
 
-    def abandon(self) -> None:
-        """Release the port in a forked child; the parent still serves."""
-        self._server.socket.close()
-
-    def home(self) -> ResponseReturnValue:
+    def redirect_home(self) -> ResponseReturnValue:
         """Redirect to the episode."""
         import flask
 
@@ -167,43 +159,45 @@ class Site:
         """The page at an address; after the purchase, a redirect to the receipt."""
         import flask
 
-        goal, receipt = self._goal_of(session), self._receipt
-        where = _place(kind, flask.request.query_string.decode("latin-1"))
-        page = self._led.get(where)
+        goal, receipt = self._find_goal(session), self._receipt
+        where = _join_target(kind, flask.request.query_string.decode("latin-1"))
+        page = self._pages.get(where)
         if page is None and kind == "results":
-            page = self._searched(where)
+            page = self._open_search(where)
         if page is None:
             flask.abort(404, "No page of this task led to this address.")
         if receipt and page != receipt.page:
-            return flask.redirect(self._linked(receipt.page))
+            return flask.redirect(self._register_link(receipt.page))
         if not receipt and page.kind == "done":
             page = page._replace(kind="item")
-        if self._linked(page) != where:
-            return flask.redirect(self._linked(page))
+        if self._register_link(page) != where:
+            return flask.redirect(self._register_link(page))
         more = self._following is not None
         score = receipt.score if receipt else 0.0
-        return html(self.shop, page, goal, score, linked=self._linked, more=more)
+        return render_page(self.shop, page, goal, score, link=self._register_link, more=more)
 
     def buy(self, session: str) -> ResponseReturnValue:
         """Buy the product in the address, if nothing is bought yet; redirect to the receipt."""
         import flask
 
-        with self._changing:
-            goal = self._goal_of(session)
-            page = self._led.get(_place("done", flask.request.query_string.decode("latin-1")))
+        with self._lock:
+            goal = self._find_goal(session)
+            page = self._pages.get(
+                _join_target("done", flask.request.query_string.decode("latin-1"))
+            )
             if page is None:
                 flask.abort(404, "No page of this task led to this address.")
             if self._receipt is None:
                 match = self.shop.match(goal, page.product)
                 self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
-                self._sold.put(self._receipt)
-            return flask.redirect(self._linked(self._receipt.page), 303)
+                self._purchases.put(self._receipt)
+            return flask.redirect(self._register_link(self._receipt.page), 303)
 
-    def another(self) -> ResponseReturnValue:
+    def start_another(self) -> ResponseReturnValue:
         """Begin an episode of the next task, if this one is over, and redirect to it."""
         import flask
 
-        with self._changing:
+        with self._lock:
             if self._following is not None and self._receipt is not None:
                 self.start(self._following())
             return flask.redirect("/", 303)
@@ -213,12 +207,12 @@ class Site:
         import flask
 
         answer = flask.make_response(
-            notice("Stopped", "The shop is closed. You can close this window.", back=False)
+            render_notice("Stopped", "The shop is closed. You can close this window.", back=False)
         )
-        answer.call_on_close(lambda: self._sold.put(None))
+        answer.call_on_close(lambda: self._purchases.put(None))
         return answer
 
-    def _goal_of(self, session: str) -> Goal:
+    def _find_goal(self, session: str) -> Goal:
         """The goal of the running episode, which must be that of `session`."""
         import flask
 
@@ -226,17 +220,17 @@ class Site:
             flask.abort(404, "This address belongs to another task.")
         return self._goal
 
-    def _linked(self, page: Page) -> str:
+    def _register_link(self, page: Page) -> str:
         """The relative address of a page; it can be opened from now on."""
-        where = link(self.shop, page)
-        with self._changing:
-            self._led.pop(where, None)
-            self._led[where] = page
-            while len(self._led) > KEPT:
-                del self._led[next(iter(self._led))]
+        where = write_link(self.shop, page)
+        with self._lock:
+            self._pages.pop(where, None)
+            self._pages[where] = page
+            while len(self._pages) > MOST_ADDRESSES:
+                del self._pages[next(iter(self._pages))]
         return where
 
-    def _searched(self, where: str) -> Page | None:
+    def _open_search(self, where: str) -> Page | None:
         """The page for the search form: the results, or the search page if there are no words."""
         fields = parse_qsl(urlsplit(where).query, keep_blank_values=True)
         if [name for name, _ in fields] != ["query"]:
@@ -246,31 +240,31 @@ class Site:
         return Page("results", words) if name else Page()
 
 
-def _place(kind: str, query: str) -> str:
-    """The target of an address as written by `link`."""
+def _join_target(kind: str, query: str) -> str:
+    """The target of an address as written by `write_link`."""
     return f"{kind}?{query}" if kind or query else "./"
 
 
-def _app(site: Site, *, more: bool) -> Flask:
+def _make_app(site: Site, *, more: bool) -> Flask:
     """The site's routes."""
     flask = require("flask", "browser")
     app: Flask = flask.Flask(__name__, static_folder=None)
     app.before_request(_refuse_strangers)
-    app.after_request(_protect)
-    app.add_url_rule("/", view_func=site.home)
-    app.add_url_rule(f"/<any({', '.join(map(repr, ASSETS))}):name>", view_func=_asset)
+    app.after_request(_add_headers)
+    app.add_url_rule("/", view_func=site.redirect_home)
+    app.add_url_rule(f"/<any({', '.join(map(repr, ASSETS))}):name>", view_func=_send_asset)
     app.add_url_rule("/<session>/", view_func=site.show)
     app.add_url_rule("/<session>/<kind>", view_func=site.show)
     app.add_url_rule("/<session>/done", view_func=site.buy, methods=["POST"])
     if more:
-        app.add_url_rule("/another", view_func=site.another, methods=["POST"])
+        app.add_url_rule("/another", view_func=site.start_another, methods=["POST"])
         app.add_url_rule("/stop", view_func=site.stop, methods=["POST"])
-    app.register_error_handler(404, _missing)
+    app.register_error_handler(404, _render_missing)
     return app
 
 
-def _missing(error: NotFound) -> ResponseReturnValue:
-    return notice("No such page", str(error.description), back=True), 404
+def _render_missing(error: NotFound) -> ResponseReturnValue:
+    return render_notice("No such page", str(error.description), back=True), 404
 
 
 def _refuse_strangers() -> None:
@@ -281,18 +275,18 @@ def _refuse_strangers() -> None:
         flask.abort(403, f"this site answers to {' and '.join(NAMES)} only")
 
 
-def _protect(answer: Response) -> Response:
+def _add_headers(answer: Response) -> Response:
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
     return answer
 
 
-def _asset(name: str) -> ResponseReturnValue:
+def _send_asset(name: str) -> ResponseReturnValue:
     content = (files("agent_envs.webshop") / "templates" / name).read_bytes()
     return content, {"Content-Type": ASSETS[name], "Cache-Control": "max-age=3600"}
 
 
-def _listening(port: int) -> socket.socket:
+def _listen(port: int) -> socket.socket:
     """A listening socket on a port of this machine."""
     if not 0 <= port <= _LAST_PORT:
         raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
@@ -308,7 +302,7 @@ def _listening(port: int) -> socket.socket:
         ) from error
 
 
-def _handler() -> type[WSGIRequestHandler]:
+def _make_handler() -> type[WSGIRequestHandler]:
     """Answers one request per connection, closes it, and keeps no log."""
     from werkzeug.serving import WSGIRequestHandler
 
@@ -319,16 +313,3 @@ def _handler() -> type[WSGIRequestHandler]:
             pass
 
     return Quiet
-
-
-_OPEN: weakref.WeakSet[Site] = weakref.WeakSet()
-
-
-def _leave() -> None:
-    """In a forked child: release the parent's sites, which end with the parent."""
-    for site in _OPEN:
-        site.abandon()
-    _OPEN.clear()
-
-
-os.register_at_fork(after_in_child=_leave)

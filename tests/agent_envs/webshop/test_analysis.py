@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
+from agent_envs.webshop.analysis import LONGEST, STOP_WORDS, stem, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agent_envs.webshop.analysis import LONGEST, STOP_WORDS, stem, words
 
 # the examples of Porter's paper (1980), each through all five steps
 PORTER = """

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from agent_envs.webshop.kinds import same_kind
+from agent_envs.webshop.products import read_products
 
 from agent_envs.webshop.claims import states
 from agent_envs.webshop.goals import Goal
-from agent_envs.webshop.kinds import same_kind
-from agent_envs.webshop.products import read_products
 from agent_envs.webshop.reward import exact_options, strict_match
 from agent_envs.webshop.shop import choices
 

@@ -10,11 +10,11 @@ import subprocess
 import sys
 
 import pytest
+from agent_envs.webshop.products import read_products
 
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.generate import generated
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.products import read_products
 from agent_envs.webshop.shop import open_shop
 
 

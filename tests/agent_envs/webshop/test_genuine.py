@@ -15,9 +15,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from agent_envs.webshop.analysis import words
 
 from agent_envs.webshop import analysis
-from agent_envs.webshop.analysis import words
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS
 from agent_envs.webshop.search import Index

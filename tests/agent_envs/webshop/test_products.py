@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from agent_envs.webshop.products import HumanRequest, read_products
 
 from agent_envs import BadAsset
-from agent_envs.webshop.products import HumanRequest, read_products
 
 FILES = ("items.json", "ins.json", "human.json")
 

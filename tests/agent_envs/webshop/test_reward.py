@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from agent_envs.webshop.products import read_products
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz, utils
 
 from agent_envs.webshop.goals import Goal
-from agent_envs.webshop.products import read_products
 from agent_envs.webshop.reward import (
     COLORS,
     Match,

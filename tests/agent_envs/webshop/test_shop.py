@@ -6,6 +6,7 @@ import itertools
 
 import gymnasium as gym
 import pytest
+from agent_envs.webshop.products import read_products
 from gymnasium.error import ResetNeeded
 from planned import planned
 
@@ -13,7 +14,6 @@ from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.goals import NO_LIMIT, Goal
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES, Page
-from agent_envs.webshop.products import read_products
 from agent_envs.webshop.reward import exact_options, upstream_options
 from agent_envs.webshop.shop import choices, open_shop
 

@@ -6,11 +6,11 @@ import random
 import shutil
 
 import pytest
+from agent_envs.webshop.splits import _listed, open_panel
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.shop import open_shop
-from agent_envs.webshop.splits import _listed, open_panel
 
 EMBEDDED = ("train", "val", "test")
 
