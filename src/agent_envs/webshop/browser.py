@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from agent_envs.webshop.shop import Shop
 
 PROGRAMS = ("chromium", "chromedriver")
-DEBIAN = "apt-get install chromium chromium-driver"
 FLAGS = (
     *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
     *("disable-background-networking", "disable-component-update", "disable-sync"),
@@ -49,8 +48,8 @@ FLAGS = (
 )
 
 REMEDY = (
-    "Chromium and its driver must be complete and of the same version: on Debian install or update "
-    f"both by {DEBIAN}. WebShop-v0 plays the same episodes without a browser."
+    "Chromium and its driver must be complete and of the same version, on Debian by apt-get "
+    "install chromium chromium-driver. WebShop-v0 plays the same episodes without a browser."
 )
 _WARDEN = str(Path(__file__).with_name("warden.py"))
 _LOOK = 0.05  # seconds between two attempts to end a late browser
@@ -234,7 +233,8 @@ class Window:
             self.look(page)
         if not (reopened and self.page == target):  # bought before the browser crashed
             if name == "click":
-                self._click(driver, argument)
+                clicks = [e.text.lower() if e.kind != "text" else None for e in self.elements]
+                driver.execute_script(_CLICK, clicks.index(argument))
             elif not driver.execute_script(_SEARCH, argument):
                 driver.get(self.site.open_page(target))
             self._read_page(driver)
@@ -253,12 +253,6 @@ class Window:
         if tab != self._tab:
             self._tab, self.page = tab, None
         return driver
-
-    def _click(self, driver: Remote, text: str) -> None:
-        clickable = [e.kind != "text" and e.text.lower() == text for e in self.elements]
-        if True not in clickable:
-            raise RuntimeError(f"the page in the browser lacks {text!r:.200}")
-        driver.execute_script(_CLICK, clickable.index(True))
 
     def _read_page(self, driver: Remote) -> None:
         """Wait for the page and read it."""
@@ -349,9 +343,8 @@ class Chromium:
             cast("Any", self._driver.command_executor).close()
             self._driver = None
         if self._warden is not None:
-            _end_warden(self._warden)
-            for pipe in (self._warden.stdin, self._warden.stdout):
-                cast("Any", pipe).close()
+            with self._warden:  # closes its pipes
+                _end_warden(self._warden)
             self._warden = None
             atexit.unregister(self.quit)
             self._finalizer.cancel()
@@ -473,10 +466,7 @@ def find_chromium() -> Chromium:
     require("psutil", "browser")  # of the warden
     for program in PROGRAMS:
         if shutil.which(program) is None:
-            raise FileNotFoundError(
-                f"no {program} on the PATH: install Chromium and its driver, on Debian by "
-                f"{DEBIAN}; WebShop-v0 plays the same episodes without a browser"
-            )
+            raise FileNotFoundError(f"no {program} on the PATH. {REMEDY}")
     return _OF_PROCESS.setdefault(os.getpid(), Chromium())
 
 

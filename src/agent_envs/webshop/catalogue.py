@@ -181,7 +181,7 @@ def _open_folder(folder: Path | None) -> Catalogue:
                 "https://github.com/princeton-nlp/WebShop, or use data='embedded'"
             )
     products = read_products(
-        *(None if path is None else _read_json(path) for path in found),
+        *(None if path is None else read_json(path) for path in found),
         files=[str(path or pattern) for path, pattern in zip(found, FILES, strict=True)],
     )
     stored = _find_file(folder, NOUNS)
@@ -195,12 +195,10 @@ def _open_dense(folder: Path | None, model: str) -> Catalogue:
     """The catalogue of a folder with its own dense search."""
     catalogue = copy.copy(_open_folder(folder))
     passages = [Passage(str(i), "", p.document) for i, p in enumerate(catalogue.products)]
-    dense = Dense(passages, encoder_of(model))
-
-    def search(query: str) -> tuple[int, ...]:
-        return tuple(int(found.id) for found in dense.search([query], MOST)[0])
-
-    catalogue.search, catalogue.model = lru_cache(maxsize=KEPT)(search), model
+    dense, catalogue.model = Dense(passages, encoder_of(model)), model
+    catalogue.search = lru_cache(maxsize=KEPT)(
+        lambda query: tuple(int(found.id) for found in dense.search([query], MOST)[0])
+    )
     return catalogue
 
 
@@ -243,7 +241,12 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
     return found[0] if found else None
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, plain or gzip.
+
+    Raises:
+        BadAsset: It is broken.
+    """
     try:
         packed = path.read_bytes()
         return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
@@ -253,7 +256,7 @@ def _read_json(path: Path) -> Any:
 
 def _read_nouns(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
     """The title nouns in a file, by product id."""
-    nouns = _expect(dict, _read_json(path), f"{path}: an object by product id")
+    nouns = expect(dict, read_json(path), f"{path}: an object by product id")
     return [
         _expect_texts(nouns.get(product.asin), f"{path}: record {product.asin!r}: a list of words")
         for product in products
@@ -290,14 +293,14 @@ def read_products(
     Raises:
         BadAsset: An invalid record; the message has file, record and field.
     """
-    _expect(list, records, f"{files[0]}: a list of products")
-    _expect(dict, attributes, f"{files[1]}: an object by product id")
-    requests = _expect(dict, requests or {}, f"{files[2]}: an object by product id")
+    expect(list, records, f"{files[0]}: a list of products")
+    expect(dict, attributes, f"{files[1]}: an object by product id")
+    requests = expect(dict, requests or {}, f"{files[2]}: an object by product id")
     products: dict[str, Product] = {}
     for place, record in enumerate(records):
         where = f"{files[0]}: record {place}"
-        _expect(dict, record, f"{where}: an object")
-        asin = _expect(str, record.get("asin"), f"{where}: field 'asin': a text")
+        expect(dict, record, f"{where}: an object")
+        asin = expect(str, record.get("asin"), f"{where}: field 'asin': a text")
         if asin == "nan" or len(asin) > LONGEST_ID or asin in products:
             continue
         known = _read_known(attributes.get(asin, {}), f"{files[1]}: record {asin!r}")
@@ -350,7 +353,7 @@ def _read_price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
     """Price tag and prices of a text such as "$12.99 - $15.00"; a plain number is a price, too."""
     if given is None or given == "":
         return f"${NO_PRICE}", (NO_PRICE,)
-    _expect(str, given, f"{where}: a text such as '$12.99'")
+    expect(str, given, f"{where}: a text such as '$12.99'")
     pieces = given.split("$")[1:] if "$" in given else [given]
     try:
         prices = tuple(float(re.sub(r"[^0-9.]", "", piece)) for piece in pieces)[:_PRICES]
@@ -365,21 +368,18 @@ def _read_options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
     where = f"{where}: field 'customization_options'"
     what = f"{where}: a list of choices with a text 'value'"
     options = {}
-    for name, choices in _expect(dict, given or {}, f"{where}: an object by option name").items():
+    for name, choices in expect(dict, given or {}, f"{where}: an object by option name").items():
         if choices is not None:
-            entries = [_expect(dict, choice, what) for choice in _expect(list, choices, what)]
-            values = _expect_texts([entry.get("value") for entry in entries], what)
-            options[encodable(name).lower()] = tuple(map(_read_value, values))
+            entries = [expect(dict, choice, what) for choice in expect(list, choices, what)]
+            texts = _expect_texts([entry.get("value") for entry in entries], what)
+            values = tuple(text.strip().replace("/", " | ").lower() for text in texts)
+            options[encodable(name).lower()] = values
     return options
-
-
-def _read_value(value: str) -> str:
-    return value.strip().replace("/", " | ").lower()
 
 
 def _read_known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[str, ...]]]:
     """Attributes of a product, and its instruction with the attributes in it."""
-    _expect(dict, entry, f"{where}: an object")
+    expect(dict, entry, f"{where}: an object")
     attributes: tuple[str, ...] = NO_ATTRIBUTES
     if "attributes" in entry:
         attributes = _read_texts(entry, "attributes", where)
@@ -394,9 +394,9 @@ def _read_known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tup
 
 def _read_requests(entries: Any, where: str) -> tuple[HumanRequest, ...]:
     found = []
-    for place, entry in enumerate(_expect(list, entries, f"{where}: a list of requests")):
+    for place, entry in enumerate(expect(list, entries, f"{where}: a list of requests")):
         here = f"{where}, request {place}"
-        _expect(dict, entry, f"{here}: an object")
+        expect(dict, entry, f"{here}: an object")
         wanted = _read_texts(entry, "instruction_attributes", here)
         options = _read_texts(entry, "instruction_options", here)
         found.append(HumanRequest(_read_text(entry, "instruction", here), wanted, options))
@@ -405,7 +405,7 @@ def _read_requests(entries: Any, where: str) -> tuple[HumanRequest, ...]:
 
 def _read_text(record: Mapping[str, Any], name: str, where: str) -> str:
     what = f"{where}: field {name!r}: a text"
-    return _expect_texts([_expect(str, record.get(name), what)], what)[0]
+    return _expect_texts([expect(str, record.get(name), what)], what)[0]
 
 
 def _read_texts(record: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
@@ -420,7 +420,7 @@ def _expect_texts(values: Any, what: str) -> tuple[str, ...]:
     return tuple(map(encodable, values))
 
 
-def _expect(kind: type[T], value: Any, what: str) -> T:
+def expect(kind: type[T], value: Any, what: str) -> T:
     """A value of a file, which must be of a kind.
 
     Raises:

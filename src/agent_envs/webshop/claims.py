@@ -181,13 +181,8 @@ _OBJECT = re.compile(r"[aeiouy]\w*[ai]ble$")  # adjustable, not table
 _GAP = 2  # most words between two words of an attribute
 _ITEMS = 8  # most words and separators of a list
 _PAIR = 2  # words of an attribute that is a modifier and its noun
-_PAIRS = frozenset(
-    tuple(pair.split())
-    for pair in (
-        *("free of", "free from", "instead of", "rather than", "different from", "other than"),
-        *("look like", "looks like", "feels like"),
-    )
-)
+_PAIRS = {"free of", "free from", "instead of", "rather than", "different from", "other than"}
+_PAIRS |= {"look like", "looks like", "feels like"}
 _REACH = {True: 5, False: 2}  # most words between "not", or "no", and the denied word
 _FAR = 30  # most words and separators of a list between them
 _NOT_DENYING = word_set("only just merely more matter doubt wonder worries in")  # not in use
@@ -356,15 +351,10 @@ def _find_mentions(
         if end:
             yield _Mention(start, end)
         elif pair and key == keys[0]:
-            yield from _find_parted(clause, start, keys)
-
-
-def _find_parted(clause: Clause, start: int, keys: tuple[str, ...]) -> Iterator[_Mention]:
-    """A modifier at a place and its noun further on, if the words between allow it."""
-    if _is_named_between(clause, start, keys):
-        yield _Mention(start, start + 3)
-    else:
-        yield from _find_in_list(clause, start, keys[1])
+            if _is_named_between(clause, start, keys):
+                yield _Mention(start, start + 3)
+            else:
+                yield from _find_in_list(clause, start, keys[1])
 
 
 def _match_phrase(clause: Clause, at: int, wanted: tuple[str, ...], keys: tuple[str, ...]) -> int:
@@ -455,18 +445,14 @@ def _match_reordered(
     if own[at] != keys[1]:
         return 0
     following = own[at + 1 : at + 2] == keys[:1]
-    if following and (words[at] == f"{wanted[1]}ive" or any(map(_is_figure, wanted))):
+    figure = any(word[0].isdecimal() and not word.isdecimal() for word in wanted)  # 1080p
+    if following and (words[at] == f"{wanted[1]}ive" or figure):
         return at + 2
     if own[at + 2 : at + 3] == keys[:1] and _is_able(words, at, wanted):
         return at + 3
     before = at - (words[at - 1] in _WHOSE)
     result = following and keys[0] in GRADED and before and own[before - 1] in _KEEPING
     return at + 2 if result else 0
-
-
-def _is_figure(word: str) -> bool:
-    """Whether a word is a figure with letters, such as "1080p"."""
-    return word[0].isdecimal() and not word.isdecimal()
 
 
 def _is_able(words: tuple[str, ...], at: int, wanted: tuple[str, ...]) -> bool:
@@ -525,19 +511,14 @@ def _find_sharing(clause: Clause, start: int, noun: str) -> Iterator[_Mention]:
             if own and before and clause.keys[at] == noun:
                 yield _Mention(start, at + 1, sure=False)
                 return
-        elif _is_treated(clause, at, noun):
-            continue
+        elif clause.words[at].endswith("ed") and clause.keys[at + 1 : at + 2] == (noun,):
+            continue  # a participle before the noun: "color-treated hair"
         elif at == start + 1:  # two adjacent words
             own = True
         else:
             if clause.keys[at] == noun and not own:
                 yield _Mention(start, at + 1)
             return
-
-
-def _is_treated(clause: Clause, at: int, noun: str) -> bool:
-    """Whether a word is a participle before the noun: "color-treated hair"."""
-    return clause.words[at].endswith("ed") and clause.keys[at + 1 : at + 2] == (noun,)
 
 
 def _find_doable(clause: Clause, start: int, verb: str) -> Iterator[_Mention]:
@@ -603,7 +584,7 @@ def _find_negation(words: tuple[str, ...], start: int) -> int:
     distance = 0
     for at in range(start - 1, max(-1, start - 1 - _FAR), -1):
         word, before = words[at], words[at - 1] if at else ""
-        verbal, free = _is_verbal(word), words[at : at + 2] in _PAIRS
+        verbal, free = _is_verbal(word), " ".join(words[at : at + 2]) in _PAIRS
         if verbal or free or word in NOMINAL or (word == "non" and not distance):
             return at if distance <= _REACH[verbal] + free else -1
         purpose = word == "for" and before not in _MEANT

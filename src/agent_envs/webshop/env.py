@@ -13,8 +13,8 @@ from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS, open_panel
 from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.prompt import TEMPLATE
-from agent_envs.webshop.render import render_page
 from agent_envs.webshop.shop import MODES, open_shop
+from agent_envs.webshop.site import render_page
 
 if TYPE_CHECKING:
     import os

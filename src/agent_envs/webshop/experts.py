@@ -73,26 +73,6 @@ def read_request(text: str) -> Request:
     )
 
 
-class Explorer:
-    """A `Shopper` that has seen all pages of the episode, including those opened by others.
-
-    Raises:
-        ValueError: the request is not one of the embedded catalogue.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env = playing(env, WebShop)
-        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
-
-    def act(self) -> str:
-        """The next action; nothing is done."""
-        return self._shopper.take_step(self._env.trail).action
-
-    def think(self) -> str:
-        """Its judgement of the page."""
-        return self._shopper.take_step(self._env.trail).thought
-
-
 class Oracle:
     """Searches for the request, turns pages to the target product, chooses options and buys.
 
@@ -104,19 +84,34 @@ class Oracle:
 
     def act(self) -> str:
         """The next action; nothing is done."""
-        return self._plan_step().action
+        return self._plan().action
 
     def think(self) -> str:
         """The reason for the next action."""
-        return self._plan_step().thought
+        return self._plan().thought
 
-    def _plan_step(self) -> Step:
+    def _plan(self) -> Step:
         env = self._env
         step = plan_step(env.shop, env.task, env.page)
         same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action
         if same and env.page.product >= 0:  # in "upstream" two options can share a value
             return Step(_click(BUY), "nothing else can be chosen")
         return step
+
+
+class Explorer(Oracle):
+    """A `Shopper` that has seen all pages of the episode, including those opened by others.
+
+    Raises:
+        ValueError: the request is not one of the embedded catalogue.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
+
+    def _plan(self) -> Step:
+        return self._shopper.take_step(self._env.trail)
 
 
 class Shopper:
@@ -187,35 +182,27 @@ class Shopper:
 
 def plan_step(shop: Shop, goal: Goal, page: Page) -> Step:
     """The Oracle's step on a page."""
+    product = shop.catalogue.products[goal.product]
     if page.product == goal.product:
         if page.kind == "sub":
             return Step(_click(PREVIOUS), "back to the product")
-        return _choose(shop, goal, page)
+        missing = [one for one in find_choices(goal, product)[0] if one not in page.options]
+        click, thought = BUY, "all is as asked"
+        for name, value in missing[:1]:
+            click, thought = value, f"{name} should be {value}"
+        return Step(_click(click), thought)
     if page.kind == "index":
-        return _search(shop, goal)
+        query = " ".join(goal.text.split())
+        if goal.product not in shop.catalogue.search(query.lower()):
+            query = " ".join(product.title.split())
+        return Step(f"search[{query}]", "search for what is asked")
     results = shop.catalogue.search(page.query)
     if page.product >= 0 or goal.product not in results:
         return Step(_click(BACK), "not this one")
     wanted = results.index(goal.product) // PER_PAGE + 1
     if wanted != page.number:
         return Step(_click(NEXT if wanted > page.number else PREVIOUS), "look on another page")
-    product = shop.catalogue.products[goal.product]
     return Step(_click(product.asin), "this one looks right")
-
-
-def _search(shop: Shop, goal: Goal) -> Step:
-    query = " ".join(goal.text.split())
-    if goal.product not in shop.catalogue.search(query.lower()):
-        query = " ".join(shop.catalogue.products[goal.product].title.split())
-    return Step(f"search[{query}]", "search for what is asked")
-
-
-def _choose(shop: Shop, goal: Goal, page: Page) -> Step:
-    product = shop.catalogue.products[goal.product]
-    for name, value in find_choices(goal, product)[0]:
-        if (name, value) not in page.options:
-            return Step(_click(value), f"{name} should be {value}")
-    return Step(_click(BUY), "all is as asked")
 
 
 def _click(text: str) -> str:

@@ -147,7 +147,6 @@ def _write_request(product: _Product, rng: Random) -> dict[str, Any]:
 
 
 def _draw_id(rng: Random, taken: dict[str, Any]) -> str:
-    while True:
-        asin = "B0" + "".join(rng.choices(_ID, k=8))
-        if asin not in taken:
-            return asin
+    while (asin := "B0" + "".join(rng.choices(_ID, k=8))) in taken:
+        pass
+    return asin

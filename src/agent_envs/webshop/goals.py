@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import Panel, nearest, source_of
+from agent_envs.webshop.catalogue import expect, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,8 +141,8 @@ def open_panel(shop: Shop, split: str) -> Panel:
             f"all {len(named)} goals of split {split!r} are not satisfied by their own product; "
             f"mode='upstream' has such goals"
         )
-    source = source_of("webshop", folder) if folder else "embedded"
-    return Panel(split, tuple(goal.task_id for goal in chosen), source)
+    ids = tuple(goal.task_id for goal in chosen)
+    return Panel(split, ids, source_of("webshop", folder) if folder else "embedded")
 
 
 def _choose_goals(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:
@@ -168,13 +168,9 @@ def _find_tenth(goal: Goal) -> int:
 def _read_list(path: Path, goals: list[Goal]) -> list[Goal]:
     """The goals at the places in a file, each once: ETO's own list has one twice."""
     try:
-        places = json.loads(path.read_text())
+        places = expect(list, read_json(path), f"{path}: a list of places")
     except FileNotFoundError:
         raise MissingAsset(f"no file {path}; put ETO's list of goals there") from None
-    except ValueError as error:
-        raise BadAsset(f"{path} is no JSON: {error}") from error
-    if not isinstance(places, list):
-        raise BadAsset(f"{path}: a list of places is needed, got {places!r:.60}")
     wrong = [p for p in places if type(p) is not int or not 0 <= p < len(goals)]
     if wrong:
         raise BadAsset(f"{path}: places in 0..{len(goals) - 1} are needed, got {wrong[0]!r}")

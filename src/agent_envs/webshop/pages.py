@@ -52,8 +52,7 @@ class Page(NamedTuple):
 
     def open_product(self, product: int) -> Page:
         """The product's own page without chosen options."""
-        visited = self.visited | {product}
-        return Page("item", self.query, self.number, product, visited=visited)
+        return Page("item", self.query, self.number, product, visited=self.visited | {product})
 
 
 class Element(NamedTuple):
@@ -114,15 +113,15 @@ def build_item(page: Page, product: Product, *, attributes: bool, exact: bool) -
 
 def build_tab(page: Page, product: Product) -> list[Element]:
     """The content of one of the product's tabs."""
-    told: list[str] = []
-    if page.sub == "Description":
-        told = [product.description]
-    elif page.sub == "Features":
-        told = [f" {bullet}" for bullet in product.bullets]
-    elif page.sub == "Attributes":
-        told = [f" {attribute}" for attribute in product.attributes]
-        told += [product.category, product.query, product.product_category]
-    return [Element("button", PREVIOUS), *_make_texts(*told)]
+    texts = {
+        "Description": [product.description],
+        "Features": [f" {bullet}" for bullet in product.bullets],
+        "Attributes": [
+            *(f" {attribute}" for attribute in product.attributes),
+            *(product.category, product.query, product.product_category),
+        ],
+    }
+    return [Element("button", PREVIOUS), *_make_texts(*texts.get(page.sub, []))]
 
 
 def build_receipt(page: Page, product: Product, score: float) -> list[Element]:
@@ -137,22 +136,17 @@ def build_receipt(page: Page, product: Product, score: float) -> list[Element]:
     )
 
 
-def list_clicks(elements: Iterable[Element]) -> list[str]:
+def list_clicks(elements: Sequence[Element]) -> list[str]:
     """The clickable texts in lower case: buttons, then products, then options, each once."""
-    found: dict[str, list[str]] = {"button": [], "product": [], "option": []}
-    for kind, text, _ in elements:
-        if kind in found:
-            found[kind].append(text.lower())
-    return list(dict.fromkeys([*found["button"], *found["product"], *found["option"]]))
+    kinds = ("button", "product", "option")
+    return list(dict.fromkeys(e.text.lower() for kind in kinds for e in elements if e.kind == kind))
 
 
 def write_text(elements: Iterable[Element], *, marked: bool) -> str:
     """All texts, stripped, separated by [SEP]; `marked` marks the chosen options."""
     return SEPARATOR.join(
-        [
-            f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
-            for kind, text, chosen in elements
-        ]
+        f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
+        for kind, text, chosen in elements
     )
 
 
@@ -167,11 +161,8 @@ def write_rich_text(elements: Sequence[Element]) -> str:
 
 def write_address(page: Page, session: str, product: Product | None) -> str:
     """The page's address on the public site."""
-    words, asin, options = (
-        page.query.replace(" ", "+"),
-        product and product.asin,
-        dict(page.options),
-    )
+    words, options = page.query.replace(" ", "+"), dict(page.options)
+    asin = product and product.asin
     parts: dict[str, list[object]] = {
         "index": [session],
         "results": ["search_results", session, words, page.number],

@@ -89,8 +89,7 @@ def match_strictly(
     """
     kind = 1.0
     if not is_same_kind(target, bought):
-        wanted = tuple(dict.fromkeys(nouns[0]))
-        kind = min(_UNLIKE, score_type(target, bought, wanted, nouns[1]))
+        kind = min(_UNLIKE, score_type(target, bought, tuple(dict.fromkeys(nouns[0])), nouns[1]))
     return Match(
         kind,
         sum(states(bought, attribute) for attribute in goal.attributes),
@@ -228,7 +227,9 @@ def is_same_kind(target: Product, bought: Product) -> bool:
     shelf, other = _split_levels(target.product_category), _split_levels(bought.product_category)
     if target.query == bought.query and shelf == other:
         return True
-    if _is_for_others(target, bought):
+    whom = _GENDERS & _read_words(bought.product_category)
+    meant = _GENDERS & _read_words(f"{target.product_category} {target.query}")
+    if whom and meant and whom.isdisjoint(meant):  # for other people than those of the goal
         return False
     if _has_kind_name(target.query, other[:-1]):  # its own shelf is a subtype of the kind
         return True
@@ -237,13 +238,6 @@ def is_same_kind(target: Product, bought: Product) -> bool:
         here = named or (bool(shelf) and shelf == other and _is_for(shelf, target.query))
         return here and _names_kind_in_title(bought.title, target.query, other[-1] if named else "")
     return named or _is_near(shelf, other)
-
-
-def _is_for_others(target: Product, bought: Product) -> bool:
-    """Whether a product is for other people than those of the goal."""
-    whom = _GENDERS & _read_words(bought.product_category)
-    meant = _GENDERS & _read_words(f"{target.product_category} {target.query}")
-    return bool(whom) and bool(meant) and whom.isdisjoint(meant)
 
 
 def _is_near(shelf: tuple[str, ...], other: tuple[str, ...]) -> bool:

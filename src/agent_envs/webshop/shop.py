@@ -118,8 +118,9 @@ class Shop:
 
     def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
-        product = self._product(page) if page.product >= 0 else None
-        return pages.write_address(page, session, product)
+        return pages.write_address(
+            page, session, self._product(page) if page.product >= 0 else None
+        )
 
     def match(self, goal: Goal, product: int) -> reward.Match:
         """How far a product satisfies a goal, without options."""
@@ -211,16 +212,11 @@ def open_shop(
 def mark_unmet(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
     """The goals with their products' names of options, and with the unmet requirements."""
     found = []
-    known: dict[tuple[int, str], bool] = {}
     for goal in goals:
         product = products[goal.product]
         options, lacking = find_choices(goal, product)
         unmet = [f"option {value!r}" for value in lacking]
-        for attribute in goal.attributes:
-            key = goal.product, attribute
-            if key not in known:
-                known[key] = states(product, attribute)
-            unmet += [] if known[key] else [f"attribute {attribute!r}"]
+        unmet += [f"attribute {one!r}" for one in goal.attributes if not states(product, one)]
         found.append(replace(goal, options=options, unmet=tuple(unmet)))
     return found
 

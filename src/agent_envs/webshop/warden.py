@@ -147,18 +147,12 @@ def _read_log(folder: Path) -> str:
 def _remove_abandoned(place: Path) -> None:
     """Remove folders whose warden was killed: they are not locked."""
     for folder in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # of another user, or locked
-            _remove_unlocked(folder)
-
-
-def _remove_unlocked(folder: Path) -> None:
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if time.time() - os.fstat(held).st_mtime > _OLD:
-            _remove_folder(folder)
-    finally:
-        os.close(held)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:  # another's, or locked
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, held)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(held).st_mtime > _OLD:
+                _remove_folder(folder)
 
 
 def _remove_folder(folder: Path) -> None:
@@ -168,9 +162,8 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _call_prctl(option: int, value: int) -> None:
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(option, value, 0, 0, 0)
+    if hasattr(library := ctypes.CDLL(None), "prctl"):
+        library.prctl(option, value, 0, 0, 0)
 
 
 def _report(**what: object) -> None:
