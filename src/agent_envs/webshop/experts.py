@@ -63,14 +63,9 @@ def read_request(text: str) -> Request:
             "the Explorer of WebShop only reads requests of data='embedded', got "
             f"{text!r:.200}; use the Oracle"
         )
-    asked = (found["options"] or "").split(", and ")
-    options = [option.partition(": ") for option in asked if option]
-    return Request(
-        found["kind"],
-        tuple(found["attributes"].split(" and ")),
-        tuple((name, value) for name, _, value in options),
-        float(found["limit"] or NO_LIMIT),
-    )
+    options = tuple(re.findall(r"(\w+): (.+?)(?:, and |$)", found["options"] or ""))
+    attributes = tuple(found["attributes"].split(" and "))
+    return Request(found["kind"], attributes, options, float(found["limit"] or NO_LIMIT))
 
 
 class Oracle:

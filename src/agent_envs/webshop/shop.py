@@ -118,9 +118,8 @@ class Shop:
 
     def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
-        return pages.write_address(
-            page, session, self._product(page) if page.product >= 0 else None
-        )
+        product = self._product(page) if page.product >= 0 else None
+        return pages.write_address(page, session, product)
 
     def match(self, goal: Goal, product: int) -> reward.Match:
         """How far a product satisfies a goal, without options."""
