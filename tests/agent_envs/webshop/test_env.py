@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent_envs.testing import check_agent_env
 from agent_envs.webshop.env import make_anchor
+from agent_envs.webshop.experts import Oracle
 from agent_envs.webshop.pages import Page
 
 

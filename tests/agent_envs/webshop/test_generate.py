@@ -10,10 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from agent_envs.webshop.products import read_products
 
-from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.generate import generated
+from agent_envs.webshop.catalogue import open_catalogue, read_products
+from agent_envs.webshop.generate import generate_products
 from agent_envs.webshop.pages import Page
 from agent_envs.webshop.shop import open_shop
 
@@ -106,19 +105,19 @@ def test_a_dear_rival_is_above_every_limit_whatever_the_prices_drawn():
 
 def test_other_sizes_and_seeds():
     for count in (1, 7, 1200):
-        records, known, nouns = generated(count, seed=3)
+        records, known, nouns = generate_products(count, seed=3)
         assert len(records) == len(known) == len(nouns) == count
         assert len(read_products(records, known)) == count
-    assert generated(50, seed=3) != generated(50, seed=4)
+    assert generate_products(50, seed=3) != generate_products(50, seed=4)
 
 
 @pytest.mark.slow
 def test_the_same_in_processes_with_other_hash_seeds():
     program = (
-        "import hashlib, json; from agent_envs.webshop.generate import generated;"
-        "print(hashlib.sha256(json.dumps(generated()).encode()).hexdigest())"
+        "import hashlib, json; from agent_envs.webshop.generate import generate_products;"
+        "print(hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest())"
     )
-    here = hashlib.sha256(json.dumps(generated()).encode()).hexdigest()
+    here = hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest()
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for hash_seed in ("1", "2"):
         child = subprocess.run(
