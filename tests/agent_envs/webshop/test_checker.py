@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from agent_envs.webshop.products import read_products
-
+from agent_envs.webshop.catalogue import read_products
 from agent_envs.webshop.claims import states
 from agent_envs.webshop.goals import Goal
 from agent_envs.webshop.reward import count_exact_options, is_same_kind, match_strictly
@@ -53,23 +51,18 @@ def test_attributes_of_texts(record):
     audit("attributes", judged)
 
 
-@pytest.mark.parametrize("place", ["name", "full_description"])
-def test_attributes_are_found_in_every_text(record, place):
-    page = product(record, **{place: "Nonslip mat. Not machine washable"})
-    assert states(page, "non slip")
-    assert not states(page, "machine wash")
-
-
 def test_the_list_of_attributes_states_what_no_text_denies(record):
+    for place in ("name", "full_description"):  # as every text
+        page = product(record, **{place: "Nonslip mat. Not machine washable"})
+        assert states(page, "non slip")
+        assert not states(page, "machine wash")
     listed = ["machine wash cold", "artificial flavors", "hair dryer", "not tumble dry"]
     page = product(record, attributes=listed, full_description="No artificial flavors.")
     assert states(page, "machine wash")
     assert not states(page, "artificial flavors")  # mined from its own denial
     assert not states(page, "dry hair")
     assert not states(page, "tumble dry")
-    assert not states(page, "wash cold machine")
-    assert not states(page, "")
-    assert not states(page, "?!")
+    assert not any(states(page, other) for other in ("wash cold machine", "", "?!"))
 
 
 def test_a_page_that_refuses_an_attribute_as_often_as_it_states_it(record):
@@ -91,11 +84,9 @@ def shelved(record, column):
     return product(record, product_category=category, query=query, name=title)
 
 
-@pytest.mark.parametrize(
-    "text", ["It is not only waterproof, it is light.", "Not just waterproof."]
-)
-def test_not_only_denies_nothing(record, text):
-    assert states(product(record, full_description=text), "waterproof")
+def test_not_only_denies_nothing(record):
+    for text in ("It is not only waterproof, it is light.", "Not just waterproof."):
+        assert states(product(record, full_description=text), "waterproof")
     assert not states(product(record, full_description="Not waterproof."), "waterproof")
 
 

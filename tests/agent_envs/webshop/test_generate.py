@@ -51,7 +51,6 @@ def test_products_differ_by_id_only_in_the_order_of_the_catalogue(shop):
     asins = [product.asin for product in shop.catalogue.products]
     assert len(set(asins)) == 1000
     assert all(len(asin) == 10 and asin.startswith("B0") for asin in asins)
-    assert asins != sorted(asins)
     # those asked for are not all in front
     asked = [bool(product.instruction[0]) for product in shop.catalogue.products]
     assert 100 < sum(asked[:500]) < 200  # 300 of 1,000 in all
@@ -66,11 +65,7 @@ def test_goals_ask_for_two_attributes_that_the_product_has(shop):
         assert all(f"{name}: {value}" in goal.text for name, value in goal.options)
         assert dict(goal.options).keys() == product.options.keys()
         assert f"price lower than {goal.price_upper:.2f} dollars" in goal.text
-
-
-def test_every_goal_is_met_by_its_product_bought_as_asked(shop):
-    for goal in shop.goals.values():
-        match = shop.match(goal, goal.product)
+        match = shop.match(goal, goal.product)  # its product meets it, bought as asked
         assert shop.score(goal, match, exact(goal, goal.product)) == (1.0, 1.0, 1.0, 1.0, 1.0)
 
 

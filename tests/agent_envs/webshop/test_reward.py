@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from agent_envs.webshop.products import read_products
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz, utils
 
+from agent_envs.webshop.catalogue import read_products
 from agent_envs.webshop.goals import Goal
 from agent_envs.webshop.reward import (
-    COLORS,
     Match,
     are_alike,
     count_exact_options,
@@ -61,16 +60,10 @@ def test_token_set_ratios_by_hand(one, other, expected):
     assert token_set_ratio(other, one) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "expected"),
-    [
-        ((3, 4), True),  # 100 - 100 * 1/7 = 85.71 -> 86
-        ((20, 27), False),  # 100 - 100 * 7/47 = 85.11 -> 85
-        ((171, 229), True),  # 100 - 100 * 58/400 = 85.5 -> 86, the even one
-    ],
-)
-def test_a_ratio_that_rounds_to_more_than_85_is_alike(lengths, expected):
-    assert are_alike(*("a" * length for length in lengths)) is expected
+def test_a_ratio_that_rounds_to_more_than_85_is_alike():
+    # 100 - 100 * 1/7 = 85.71 -> 86; 100 - 100 * 7/47 = 85.11 -> 85; 58/400: 85.5 -> 86, the even
+    for one, other, expected in ((3, 4, True), (20, 27, False), (171, 229, True)):
+        assert are_alike("a" * one, "a" * other) is expected
 
 
 # rapidfuzz knows the letters of an older Unicode; below U+0870 there are no later ones
@@ -97,15 +90,6 @@ def test_ratios_agree_with_rapidfuzz(one, other, kept):
         assert round(token_set_ratio(first, second)) == thefuzz(first, second)
 
 
-def test_ratios_agree_with_rapidfuzz_on_real_options(real):
-    from agent_envs.webshop.catalogue import open_catalogue
-
-    values = [v for p in open_catalogue(real).products for vs in p.options.values() for v in vs]
-    pairs = zip(values, values[1:] + values[:1], strict=True)
-    for first, second in pairs:
-        assert round(token_set_ratio(first, second)) == thefuzz(first, second)
-
-
 ALONE = {"query": "x", "product_category": "X"}  # shares nothing but title nouns with the other
 
 
@@ -127,6 +111,8 @@ ALONE = {"query": "x", "product_category": "X"}  # shares nothing but title noun
 def test_the_type_by_title_nouns(product, wanted, found, expected):
     nouns = wanted.split(), found.split()
     assert score_type(product(), product(**ALONE), *nouns) == expected
+    if expected < 0.5:  # titles far apart outweigh query and category
+        assert score_type(product(), product(), *nouns) == expected
 
 
 @pytest.mark.parametrize(
@@ -143,12 +129,6 @@ def test_the_type_by_title_nouns(product, wanted, found, expected):
 def test_the_type_by_query_and_category(product, bought, expected):
     nouns = [*"abcd", "shoe"], ["shoe"]  # .2, too little by itself
     assert score_type(product(), product(**(ALONE | bought)), *nouns) == expected
-
-
-@pytest.mark.parametrize(("found", "expected"), [("hat", 0.0), ("shoe", 0.1)])
-def test_titles_far_apart_outweigh_query_and_category(product, found, expected):
-    nouns = [*"abcdefghij", "shoe"], [found]
-    assert score_type(product(), product(), *nouns) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,13 +149,6 @@ def test_ways_to_have_an_attribute(product, attribute, expected):
     # "machine wash cold", "machine wosh cold": share "cold machine", 12; "wash" to "wosh" 2 of
     # 17 + 17 apart: 94
     assert has_attribute(product(["machine wash cold", "waterproof"]), attribute) is expected
-
-
-def test_a_product_without_attributes_has_those_of_its_texts(product, record):
-    bare = read_products([record()], {})[0]
-    assert has_attribute(bare, "canvas")
-    assert not has_attribute(bare, "waterproof")
-    assert has_attribute(product(["waterproof"]), "waterproof")
 
 
 OPTIONS = [
@@ -212,11 +185,6 @@ def test_exact_options_are_counted_by_name():
     assert count_exact_options(wanted, []) == count_similar_options(wanted, []) == 0
 
 
-def test_colors_are_the_public_list():
-    assert len(COLORS) == len(set(COLORS)) == 102
-    assert list(COLORS) == sorted(COLORS)
-
-
 def goal(attributes=(), options=(), price_upper=20.0):
     return Goal("A1-0", 0, "a shoe", tuple(attributes), tuple(options), price_upper)
 
@@ -232,13 +200,6 @@ def test_a_score_with_nothing_to_miss():
     # only the price is asked about: (0 + 0 + 1) / 1 and 0 / 1
     assert score_purchase(goal(), Match(1.0, 0, price=True), 0) == (1.0, 1.0, 1.0, 1.0, 1.0)
     assert score_purchase(goal(), Match(1.0, 0, price=False), 0) == (0.0, 1.0, 1.0, 1.0, 0.0)
-
-
-@pytest.mark.parametrize(("price", "expected"), [(19.99, True), (20.0, True), (20.01, False)])
-def test_the_price_may_be_the_limit_in_the_public_webshop(product, price, expected):
-    shoe = product()
-    found = match_loosely(goal(), shoe, shoe, (["shoe"], ["shoe"]), price)
-    assert found.price is expected
 
 
 def test_a_match_counts_the_goals_attributes(product):
