@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from agent_envs import retry, web
 from agent_envs.retrieval import client
-from agent_envs.retrieval.client import Http, RetrievalError, passage
+from agent_envs.retrieval.client import Http, RetrievalError, read_passage
 from agent_envs.retrieval.passages import Passage, Retriever
 
 pytest.importorskip("httpx2", reason="no httpx2; pip install 'agent-envs[search]'")
@@ -560,15 +560,15 @@ class TestDocuments:
             known = known._replace(quoted=True)  # or its own quotes would be taken for those
         document = {"id": known.id, "contents": f"{known.heading}\n{known.text}"}
         if bare:
-            assert passage(document) == known._replace(score=0.0)
+            assert read_passage(document) == known._replace(score=0.0)
         else:
-            assert passage({"document": document, "score": known.score}) == known
+            assert read_passage({"document": document, "score": known.score}) == known
 
     @given(st.builds(Passage, TEXT, TEXT, TEXT, st.floats(allow_nan=False)))
     def test_title_and_text_are_taken_as_they_are(self, known):
         document = {"id": known.id, "title": known.title, "text": known.text}
         for contents in ({}, {"contents": f"{known.heading}\n{known.text}"}):
-            one = passage({"document": document | contents, "score": known.score})
+            one = read_passage({"document": document | contents, "score": known.score})
             assert one[:4] == known[:4]
             assert one.quoted or not known.quoted
 
@@ -599,22 +599,22 @@ class TestDocuments:
     )
     @pytest.mark.parametrize("wrap", [lambda d: d, lambda d: {"document": d, "score": 2}])
     def test_shapes(self, document, title, text, heading, wrap):
-        one = passage(wrap(document))
+        one = read_passage(wrap(document))
         assert (one.title, one.text, one.heading) == (title, text, heading)
         assert one.score in {0.0, 2.0}
 
     def test_one_without_an_id_gets_its_own(self):
-        ids = [passage({"text": text}).id for text in ("a", "b", "a")]
+        ids = [read_passage({"text": text}).id for text in ("a", "b", "a")]
         assert ids[0] == ids[2] != ids[1]
         assert all(ids)
-        assert passage({"title": "t", "text": "a"}).id not in ids
+        assert read_passage({"title": "t", "text": "a"}).id not in ids
 
     def test_an_id_that_is_a_number(self):
-        assert passage({"id": 0, "text": "a"}).id == "0"
+        assert read_passage({"id": 0, "text": "a"}).id == "0"
 
     @given(JSON)
     def test_anything_else_raises_an_error_of_shape(self, item):
         kinds = [str, str, str, float, bool]
         with suppress(TypeError, ValueError, OverflowError):
-            kinds = list(map(type, passage(json.loads(json.dumps(item)))))
+            kinds = list(map(type, read_passage(json.loads(json.dumps(item)))))
         assert kinds == [str, str, str, float, bool]

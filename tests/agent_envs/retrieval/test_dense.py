@@ -10,11 +10,9 @@ import torch
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
-from agent_envs.retrieval.combine import Hybrid
-from agent_envs.retrieval.corpus import Corpus
 from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
-from agent_envs.retrieval.factory import encoder_of, open_retriever
-from agent_envs.retrieval.passages import Passage
+from agent_envs.retrieval.factory import Hybrid, encoder_of, open_retriever
+from agent_envs.retrieval.passages import Corpus, Passage
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
-from agent_envs.retrieval.combine import Cached, Hybrid, Scripted, fused
-from agent_envs.retrieval.corpus import Corpus, passage_of
-from agent_envs.retrieval.factory import open_retriever
-from agent_envs.retrieval.passages import Passage, Retriever
+from agent_envs.retrieval.factory import Cached, Hybrid, Scripted, fuse_lists, open_retriever
+from agent_envs.retrieval.passages import Corpus, Passage, Retriever, passage_of
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +157,7 @@ def test_bm25_recalls_real_gold_passages(real):
 
 def test_fusion_by_hand():
     one, two, three = CITIES[:3]
-    (top, *rest) = fused([[one, two], [two, three]])
+    (top, *rest) = fuse_lists([[one, two], [two, three]])
     assert top.id == "b"
     assert top.score == pytest.approx(1 / 62 + 1 / 61)
     assert [passage.id for passage in rest] == ["a", "c"]

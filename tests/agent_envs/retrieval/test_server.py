@@ -22,10 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.retrieval import server
-from agent_envs.retrieval.batches import Batches, SearchRequest, Waiting, shares
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.passages import Passage
-from agent_envs.retrieval.server import serve, serving
+from agent_envs.retrieval.server import Batches, SearchRequest, Waiting, serve, serving
 
 pytestmark = pytest.mark.slow
 
@@ -314,7 +313,7 @@ class TestRefusals:
         from starlette.exceptions import HTTPException
 
         try:
-            asked = server.read(json.dumps(fields).encode(), 3)
+            asked = server.read_request(json.dumps(fields).encode(), 3)
         except HTTPException as error:
             status = error.status_code
         else:
@@ -457,7 +456,7 @@ class TestBatches:
         assert len(rest) < 40
 
     def test_searches_are_as_long_as_they_should_be(self, monkeypatch):
-        monkeypatch.setattr("agent_envs.retrieval.batches.TARGET", 0.02)
+        monkeypatch.setattr("agent_envs.retrieval.server.TARGET", 0.02)
 
         class Slow:
             def __init__(self):
@@ -481,7 +480,7 @@ class TestBatches:
         for one, n in zip(waiting, lengths, strict=True):
             one.found = [[]] * data.draw(st.integers(0, n - 1))
         left = [n - len(one.found) for one, n in zip(waiting, lengths, strict=True)]
-        parts = shares(waiting, size)
+        parts = share_search(waiting, size)
         assert [part.of for part in parts] == waiting
         taken = [len(part.queries) for part in parts]
         assert all(1 <= took <= rest for took, rest in zip(taken, left, strict=True))
@@ -585,7 +584,7 @@ class TestStopping:
             second = pool.submit(ask, url, {"query": "second"})
             until(lambda: len(came) == 2)
             stopped = pool.submit(context.__exit__, None, None, None)
-            until(came[0].stopping)
+            until(came[0].is_stopping)
             held.let.set()
             assert first.result(LONG) == (200, {"result": [[]]})
             status, content = second.result(LONG)
@@ -617,7 +616,9 @@ class TestStopping:
         async def send(message):
             said.append(message)
 
-        asyncio.run(server._application(batches, 3)({**scope, "query_string": b""}, None, send))
+        asyncio.run(
+            server.build_application(batches, 3)({**scope, "query_string": b""}, None, send)
+        )
         assert said[0]["status"] == 503
         batches.close()
 

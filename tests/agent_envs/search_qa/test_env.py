@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import INFO_KEYS, ContractError, ParseReply, Prompt
-from agent_envs.retrieval.combine import Scripted
+from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa.accepted import Accepted
-from agent_envs.search_qa.answers import normalised
+from agent_envs.search_qa.answers import normalise
 from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.testing import check_agent_env
@@ -852,7 +852,7 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(paris, protocol, re
         assert not info["success"] or terminated
         if not strict:
             assert reward == float(info["success"])
-            right = normalised(info["answer"]) == "paris" and reply.count("<answer>") > 0
+            right = normalise(info["answer"]) == "paris" and reply.count("<answer>") > 0
             assert info["success"] == (right and "Paris" in reply)
             assert info["action"] in ("", f"<search>{info['query']}</search>") or not info["query"]
         if terminated or truncated:
@@ -1004,6 +1004,6 @@ def test_the_anchor_of_what_is_known_has_each_part_by_itself():
 def test_where_the_gold_passages_are_known_no_other_shows_the_answer():
     accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
     found = [Passage("a", "Peru", "Its capital is Lima.")]
-    assert Facts("q").answer_in(found, accepted)
-    assert Facts("q", ("a",)).answer_in(found, accepted)
-    assert not Facts("q", ("b",)).answer_in(found, accepted)
+    assert Facts("q").has_answer(found, accepted)
+    assert Facts("q", ("a",)).has_answer(found, accepted)
+    assert not Facts("q", ("b",)).has_answer(found, accepted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planned import planned
 
-from agent_envs.retrieval.combine import Scripted
+from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.experts import Oracle

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import pytest
+from agent_envs.search_qa.pages import Pages, Section, slug, split
 
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa.pages import Pages, Section, slug, split
 
 CORPUS = [
     Passage("1", "Chad", "# History\nOld.\n## Since 1960\nNew."),

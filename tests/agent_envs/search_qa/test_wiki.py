@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import INFO_KEYS, MissingAsset, ParseReply
-from agent_envs.retrieval.combine import Scripted
+from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
-from agent_envs.search_qa.answers import normalised
+from agent_envs.search_qa.answers import normalise
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.testing import check_agent_env
@@ -535,7 +535,7 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(paris, protocol, re
         _, reward, terminated, truncated, info = env.step(reply)
         assert info["valid"] == (info["invalid_reason"] == "")
         assert not info["success"] or terminated
-        assert reward == float(normalised(info["answer"]) == "paris")
+        assert reward == float(normalise(info["answer"]) == "paris")
         if not strict:
             assert reward == float(info["success"])
             assert not info["success"] or ("<answer>" in reply and "Paris" in reply)
