@@ -1,9 +1,9 @@
 """Exact bias of every estimator in small worlds: python benchmarks/bias.py [--rollouts 8].
 
 Two tables, of relative bias with cosine, and of noise, for each estimator and world of
-`credit.bias`, by enumeration of all groups. Estimators that read only the outcome get the whole
-return as outcome. A dash means that the world lacks what the estimator reads: outcomes of 0 and 1
-and turns that are not paid.
+`agent_envs_lab.bias`, by enumeration of all groups. Estimators that read only the outcome get the
+whole return as outcome. A dash means that the world lacks what the estimator reads: outcomes of
+0 and 1 and turns that are not paid.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 import credit  # noqa: E402
-from credit import bias, mgr  # noqa: E402
+from agent_envs_lab import bias  # noqa: E402
+from credit.methods import mgr  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from credit.segments import Array
+    from credit.stats import Array
 
 
 class Row(NamedTuple):

@@ -29,17 +29,17 @@ from rich.table import Table  # noqa: E402
 from scipy.stats import permutation_test, spearmanr  # noqa: E402
 
 import agent_envs  # noqa: E402, F401
-import credit  # noqa: E402
-from credit import benchmark  # noqa: E402
-from credit.fidelity import Fidelity, fidelity  # noqa: E402
-from credit.intervals import interval, resampled  # noqa: E402
-from credit.truth import Truth  # noqa: E402
+from agent_envs_lab import benchmark  # noqa: E402
+from agent_envs_lab.fidelity import Fidelity, fidelity  # noqa: E402
+from agent_envs_lab.intervals import interval, resample_groups  # noqa: E402
+from agent_envs_lab.truth import Truth  # noqa: E402
 from credit.turns import Turns  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from credit.segments import Array
+    import credit
+    from credit.stats import Array
 
 KINDS = ("decisive", "distractors", "delayed", "early", "reversible", "irreversible")
 TASKS, ROLLOUTS = 8, 8
@@ -182,7 +182,7 @@ def estimators() -> dict[str, Estimate]:
         return lambda sampled, rng: method(sampled.turns, rng)
 
     return {TRUE: lambda sampled, _: sampled.truth} | {
-        name: of(method) for name, method in benchmark.methods().items() if name != "stapo"
+        name: of(method) for name, method in benchmark.make_methods().items() if name != "stapo"
     }
 
 
@@ -268,7 +268,7 @@ class Gain(NamedTuple):
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Gain:
     """Mean of paired differences, with a bootstrap over the pairs."""
     apart = np.subtract(ours, theirs)
-    means = resampled(len(apart), 0) @ apart / len(apart)
+    means = resample_groups(len(apart), 0) @ apart / len(apart)
     return Gain(*astuple(interval(means, len(apart))))
 
 
@@ -330,7 +330,7 @@ def scores_of(truth: Truth) -> dict[str, Fidelity]:
     columns = truth.second, np.sqrt(2) * truth.error, truth.turns.group_of_turn
     scale = float(np.ptp(truth.turns.outcome))
     half = fidelity(truth.first, *columns, gradient=truth.gradient, scale=scale)
-    return benchmark.scored(truth, benchmark.methods())[0] | {"vine": half}
+    return benchmark.score_estimators(truth, benchmark.make_methods())[0] | {"vine": half}
 
 
 def runs(folder: Path) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
 from agent_envs.sotopia.amounts import Amount  # noqa: E402
-from agent_envs.sotopia.conduct import harm  # noqa: E402
-from agent_envs.sotopia.english import written_out  # noqa: E402
-from agent_envs.sotopia.reading import reading  # noqa: E402
+from agent_envs.sotopia.conduct import find_harm  # noqa: E402
+from agent_envs.sotopia.english import write_out  # noqa: E402
+from agent_envs.sotopia.reading import read_line  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def conduct(rows: list[dict[str, Any]], *, wrong: bool) -> Iterator[str]:
     found: Counter[tuple[bool, bool]] = Counter()
     for row in rows:
         deed = row["text"].startswith("[")
-        hit = any(harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
+        hit = any(find_harm(row["text"].partition("] ")[2] if deed else row["text"], deed=deed))
         found[row["harm"], hit] += 1
         if wrong and hit != row["harm"]:
             yield f"harm {row['harm']} as {hit}: {row['text']}"
@@ -98,12 +98,12 @@ def read(row: dict[str, Any]) -> str:
     offered, family = open_offer(row)
 
     def terms(text: str) -> tuple[int, ...] | None:
-        found = figures(written_out(text), family)
+        found = figures(write_out(text), family)
         return offered if found and offered and set(found) <= set(offered) else found
 
     known = None if offered is None else offered or (-1,)
     words = (row.get("context") or "") if offered else ""
-    return reading(row["text"], terms, known, words=words, fresh=known is not None).kind
+    return read_line(row["text"], terms, known, words=words, fresh=known is not None).kind
 
 
 def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
@@ -113,7 +113,7 @@ def open_offer(row: dict[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     if stated is None:
         return None, family
     words = stated[1] or stated[2] or ""
-    return figures(written_out(words), family) or (), family
+    return figures(write_out(words), family) or (), family
 
 
 def figures(text: str, family: str) -> tuple[int, ...] | None:

@@ -31,9 +31,9 @@ import numpy as np  # noqa: E402
 
 from agent_envs import expert  # noqa: E402  registers the id
 from agent_envs.experts import EXPERTS  # noqa: E402
-from agent_envs.sotopia.audits import NON_SOLVERS  # noqa: E402
 from agent_envs.sotopia.env import ACTS  # noqa: E402
-from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, scene  # noqa: E402
+from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, draw_scene  # noqa: E402
+from agent_envs_lab.audits.sotopia import NON_SOLVERS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,9 +148,9 @@ def fixed(family: str, tries: int) -> str:
     def line() -> str:
         if rng.random() < GENERAL:
             return LINES[rng.integers(len(LINES))]
-        game = scene(family, int(rng.integers(SUBJECTS * VARIANTS))).game
+        game = draw_scene(family, int(rng.integers(SUBJECTS * VARIANTS))).game
         deal = game.deals[rng.integers(len(game.deals))]
-        return f"I propose: {game.wordings[int(rng.integers(2))].tell(deal)}."
+        return f"I propose: {game.wordings[int(rng.integers(2))].propose(deal)}."
 
     best, won = [line() for _ in range(ACTS // 2)], -1.0
     for number in range(tries):
@@ -230,7 +230,7 @@ def play(env: gym.Env[str, str], rng: np.random.Generator) -> int:
         if scene.game is not None:
             deals = scene.game.deals
             line += (
-                f" I propose: {scene.game.wordings[side].tell(deals[rng.integers(len(deals))])}."
+                f" I propose: {scene.game.wordings[side].propose(deals[rng.integers(len(deals))])}."
             )
         if rng.random() < QUESTIONS:
             line += " What do you think?"

@@ -6,7 +6,7 @@ python examples/wrappers.py
 import gymnasium as gym
 
 from agent_envs import ParseReply, Prompt
-from credit.wrappers import InvalidPenalty, ProgressReward, RepetitionPenalty
+from credit.rewards import InvalidPenalty, ProgressReward, RepetitionPenalty
 
 env = gym.make("agent_envs:AlfWorld-v0", split="valid_seen")
 env = ParseReply(env)  # whole replies in, their actions to the environment

@@ -2,7 +2,8 @@
 
 For each environment the pocket policy is measured as it is, and after some steps of reinforcement
 learning. Runs and measurements are in FOLDER and go on where they were stopped; the files come to
-src/credit/truths. Hours on two cores. `--tables` prints the tables of docs/measured_credit.md.
+src/agent_envs_lab/truths. Hours on two cores. `--tables` prints the tables of
+docs/measured_credit.md.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from credit import benchmark
-from credit.fidelity import NULL
-from credit.truth import Truth
+from agent_envs_lab import benchmark
+from agent_envs_lab.fidelity import NULL
+from agent_envs_lab.truth import Truth
 from trainer import recipe
 
-TRUTHS = Path(__file__).parents[1] / "src/credit/truths"
+TRUTHS = Path(__file__).parents[1] / "src/agent_envs_lab/truths"
 MADE = {
     "alfworld": ("mgr", 12),
     "appworld": ("mgr", 6),
@@ -65,7 +66,10 @@ def tables() -> str:
     """Correlation, gradients and costs of all files, as Markdown."""
     files = sorted(TRUTHS.glob("*.parquet"))
     truths = {path.stem: Truth.load(path) for path in files}
-    scored = {name: benchmark.scored(one, benchmark.methods()) for name, one in truths.items()}
+    scored = {
+        name: benchmark.score_estimators(one, benchmark.make_methods())
+        for name, one in truths.items()
+    }
     names = [name.removesuffix("_start") for name in truths if name.endswith("_start")]
     parts = [
         _scores(scored, names, "pearson"),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from credit import segments
+from credit import stats
 from credit.validation import check_choice, check_similarity
 
 ASSIGN = ("best", "first")
@@ -23,7 +23,7 @@ _MANY = 1  # with more candidates, bounding all clusters at once is cheaper than
 _AUTOJUNK = 200  # from this length on, difflib ignores popular characters
 
 
-def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> segments.Ids:
+def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> stats.Ids:
     """Ids of equal keys within groups: [N], [N] -> [N].
 
     Source: GiGPO (Feng et al., 2025), anchor states.
@@ -35,7 +35,7 @@ def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> segmen
     Returns:
         [N] int, numbered from 0; two turns have one id if group and key are equal.
     """
-    return segments.make_ids(group, keys)
+    return stats.make_ids(group, keys)
 
 
 def similar(
@@ -44,7 +44,7 @@ def similar(
     threshold: float = 0.9,
     *,
     assign: str = "best",
-) -> segments.Ids:
+) -> stats.Ids:
     """Ids of clusters of similar texts within groups: [N], [N] -> [N].
 
     In row order, a key joins the cluster of its group whose first member f is most similar to it,
@@ -75,7 +75,7 @@ def similar(
         clusters.setdefault(of, _Clusters(threshold, first=assign == "first")).add(str(key))
         for of, key in zip(groups.tolist(), keys, strict=True)
     ]
-    return segments.make_ids(groups, np.asarray(found, dtype=np.intp))
+    return stats.make_ids(groups, np.asarray(found, dtype=np.intp))
 
 
 class _Clusters:
@@ -102,7 +102,7 @@ class _Clusters:
 
     def _search(self, key: str, cluster: int, ratio: float, seen: int) -> tuple[int, float]:
         """Best of the cluster found before and the clusters from `seen` on, with its ratio."""
-        bounds = _bound(_counts(key), self.counts[: len(self.heads)])
+        bounds = _bound_ratio(_counts(key), self.counts[: len(self.heads)])
         bounds[:seen] = 0.0
         if np.count_nonzero(bounds >= self.threshold) > _MANY:
             bounds = np.minimum(bounds, self.pool.bounds(key))
@@ -117,7 +117,7 @@ class _Clusters:
                 cluster, ratio = candidate, found
         return cluster, ratio
 
-    def _first(self, key: str, candidates: segments.Ids) -> tuple[int, float]:
+    def _first(self, key: str, candidates: stats.Ids) -> tuple[int, float]:
         for candidate in candidates.tolist():
             found = _ratio(key, self.heads[candidate], self.threshold)
             if found >= self.threshold:
@@ -181,7 +181,7 @@ def _counts(text: str) -> NDArray[np.int32]:
     return np.bincount(codes.astype(np.intp), minlength=_BUCKETS).astype(np.int32)
 
 
-def _bound(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
+def _bound_ratio(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
     """2 (characters in common) / (sum of lengths), a bound of the ratio: [V], [K, V] -> [K]."""
     common = np.minimum(heads, counts).sum(axis=1)
     total = heads.sum(axis=1) + counts.sum()

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from credit import segments
-from credit.segments import Array
+from credit import stats
+from credit.stats import Array
 from credit.turns import Turns
 from credit.validation import as_finite, check_range
 
@@ -16,7 +16,7 @@ def informative(turns: Turns) -> NDArray[np.bool_]:
 
     Source: DAPO Eq. 11 (dynamic sampling).
     """
-    different: NDArray[np.bool_] = segments.center(turns.outcome, turns.group) != 0
+    different: NDArray[np.bool_] = stats.center(turns.outcome, turns.group) != 0
     if not len(different):
         return different
     _, dense = np.unique(turns.group, return_inverse=True)

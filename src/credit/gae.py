@@ -9,11 +9,11 @@ Source: Schulman et al., 2016.
 import torch
 from torch import Tensor
 
-from credit.tokens import upcast
+from credit.losses import upcast
 from credit.validation import check_range
 
 
-def padded(
+def compute_padded(
     rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> Tensor:
     """GAE of padded trajectories: three times [B, T] -> [B, T].
@@ -55,7 +55,7 @@ def padded(
     return torch.stack(columns[::-1], dim=1) if columns else reward
 
 
-def ragged(
+def compute_ragged(
     rewards: Tensor, values: Tensor, segment: Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> Tensor:
     """GAE of concatenated trajectories: three times [P] -> [P].
@@ -89,4 +89,4 @@ def ragged(
     position = torch.arange(int(length.max()), device=segment.device)
     mask = position < length[:, None]
     reward, value = (x.new_zeros(mask.shape).masked_scatter(mask, x) for x in (rewards, values))
-    return padded(reward, value, mask, gamma=gamma, lam=lam)[mask]
+    return compute_padded(reward, value, mask, gamma=gamma, lam=lam)[mask]

@@ -1,6 +1,6 @@
 """Turns: a batch of trajectories as columns, the input of every estimator."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from itertools import filterfalse
 from pathlib import Path
@@ -9,23 +9,166 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from credit import segments
-from credit.columns import (
-    KINDS,
-    MEASURED,
-    OPTIONAL,
-    PER_TRAJECTORY,
-    PER_TURN,
-    RECORDED,
-    as_column,
-    as_verifiers,
-    by_verifier,
-    turn_rewards,
+from credit import stats
+from credit.validation import (
+    as_array,
+    as_finite,
+    as_list,
+    as_numbers,
+    as_vector,
+    check_length,
+    check_rows,
+    clip_rounding,
+    nearest,
 )
-from credit.validation import as_vector, check_length, check_rows, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+PER_TRAJECTORY: dict[str, Any] = {"group": np.int64, "outcome": np.float64, "goal": object}
+"""Types of the columns with a row for each trajectory."""
+RECORDED: dict[str, Any] = {
+    "reward": np.float64,
+    "valid": np.bool_,
+    "progress": np.float64,
+    "anchor": object,
+    "action": object,
+}
+"""Types of the columns that are recorded of each turn."""
+PER_TURN: dict[str, Any] = {"trajectory": np.int64} | RECORDED
+"""Types of the columns with a row for each turn."""
+MEASURED: dict[str, Any] = {"entropy": np.float64, "gold_logprob": np.float64}
+"""Types of the columns that are measured with the policy, with a row for each turn."""
+OPTIONAL = ("turn_reward", *MEASURED)
+"""The columns that a batch may lack."""
+KINDS = PER_TRAJECTORY | PER_TURN | MEASURED
+"""Types of all columns but `turn_reward`."""
+_BOUNDS = {
+    "progress": (0.0, 1.0, "progress must lie in [0, 1]"),
+    "entropy": (0.0, np.inf, "an entropy is at least 0 nats: minus a mean log-probability"),
+    "gold_logprob": (-np.inf, 0.0, "a log-probability is at most 0 nats"),
+}
+
+
+def as_column(name: str, given: Any) -> NDArray[Any]:
+    """Copy values into a read-only column of a batch and check them: [K] -> [K].
+
+    Numbers that leave their range by rounding, at most `validation.ROUNDING`, are set to its end.
+
+    Raises:
+        ValueError: A number that `Turns` refuses; the message names the row.
+        TypeError: Values of another type.
+    """
+    kind = KINDS[name]
+    if kind is object:
+        return as_texts(name, given)
+    if kind is not np.float64:
+        return as_vector(name, given, kind)
+    column = as_numbers(name, given)
+    if name in _BOUNDS:
+        low, high, rule = _BOUNDS[name]
+        column = clip_rounding(column, low, high)
+        column.flags.writeable = False
+        check_rows(name, column, (column >= low) & (column <= high), rule)
+    return column
+
+
+def group_by_verifier(turns: Sequence[Any]) -> dict[str, list[Any]]:
+    """Rewards of each verifier from the mapping that each turn has: [N] mappings -> [N] each.
+
+    Raises:
+        TypeError: A turn has no mapping from names.
+        ValueError: Turns have different verifiers.
+    """
+    first: Mapping[str, Any] = next(iter(turns), {})
+    for row, rewards in enumerate(turns):
+        if not hasattr(rewards, "keys"):
+            raise TypeError(
+                f"turn_reward row {row} is {rewards!r:.60}; give the names of the verifiers, as "
+                '{"exact": 1.0} for each turn'
+            )
+        if set(rewards.keys()) != set(first.keys()):
+            raise ValueError(
+                f"turn_reward row {row} has {sorted(rewards.keys())}, the first has "
+                f"{sorted(first.keys())}; every turn needs the same verifiers"
+            )
+    return {name: [rewards[name] for rewards in turns] for name in list(first.keys())}
+
+
+def stack_turn_rewards(paid: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns `turn_reward` and `turn_reward_names` from rewards of verifiers: [N] each."""
+    if not paid:
+        return {}
+    return {"turn_reward": np.stack([*paid.values()], axis=1), "turn_reward_names": tuple(paid)}
+
+
+def as_verifiers(given: Any, names: Any) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+    """Copy rewards of verifiers into a read-only table, one column each: [N, R] -> [N, R], names.
+
+    Raises:
+        TypeError: The rewards are not numbers, or the names are no list.
+        ValueError: A name is empty, repeated or not text, the table has not one column for each
+            name, or a number is not finite.
+    """
+    listed = _names(names)
+    if given is not None:
+        return _table(as_array("turn_reward", given), listed), listed
+    if listed:
+        raise ValueError(f"turn_reward_names are {listed}, but there is no turn_reward")
+    return None, ()
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """Names of verifiers as unique texts."""
+    names = tuple(as_list("turn_reward_names", given))
+    if len({name for name in names if isinstance(name, str) and name}) < len(names):
+        raise ValueError(f"turn_reward_names must be unique texts, got {given!r:.80}")
+    return names
+
+
+def _table(given: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.float64]:
+    """Rewards as [N, R] finite numbers."""
+    table = as_finite("turn_reward", given)
+    if table.shape == (0,):  # an empty list
+        table = table.reshape(-1 if names else 0, len(names))
+    if table.shape[1:] != (len(names),):
+        raise ValueError(
+            f"turn_reward has shape {table.shape}, turn_reward_names has {len(names)} names; "
+            f"give [N, R] numbers and R names"
+        )
+    table.flags.writeable = False
+    return table
+
+
+def as_texts(name: str, given: Any) -> NDArray[np.object_]:
+    """Copy texts into a read-only vector of str: [N] -> [N].
+
+    Integers are converted to text if all rows are integers.
+
+    Raises:
+        TypeError: A row is neither, or `given` is no list.
+    """
+    rows = as_list(name, given)
+    if set(map(type, rows)) - {str}:
+        rows = _convert_texts(name, rows)
+    column = np.empty(len(rows), dtype=object)
+    column[:] = rows
+    column.flags.writeable = False
+    return column
+
+
+def _convert_texts(name: str, rows: Sequence[Any]) -> list[str]:
+    """Texts of rows that are all integers, or all text; other values may have equal texts."""
+    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in rows)
+    for row, value in enumerate(rows):
+        if not (whole or isinstance(value, str)):
+            remedy = "text, or all integers"
+            if name == "anchor":
+                remedy += "; for an array use hashlib.sha256(array.tobytes()).hexdigest()"
+            kind = type(value).__name__
+            raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} must be {remedy}")
+    return list(map(str, rows))
+
 
 _PREFIX = "turn_reward."
 
@@ -169,8 +312,8 @@ class Turns:
                 their trajectories, "anchor" those taken in the same state.
         """
         if by == "group":
-            return segments.make_ids(self.group_of_turn)
-        return segments.make_ids(self.group_of_turn, getattr(self, by))
+            return stats.make_ids(self.group_of_turn)
+        return stats.make_ids(self.group_of_turn, getattr(self, by))
 
     def verifier_reward(self, name: str) -> NDArray[np.float64]:
         """Reward of one verifier: [N].
@@ -191,7 +334,7 @@ class Turns:
         Raises:
             MissingColumn: The batch has no `turn_reward`.
         """
-        remedy = "record it by wrappers.TurnVerifier"
+        remedy = "record it by rewards.TurnVerifier"
         total: NDArray[np.float64] = self._require("turn_reward", remedy, (0, 0)).sum(axis=1)
         return total
 
@@ -250,8 +393,8 @@ class Turns:
         for name in MEASURED:
             values = [getattr(turn, name, None) for turn in rows]
             columns[name] = values if any(value is not None for value in values) else None
-        paid = by_verifier([getattr(turn, "turn_reward", None) or {} for turn in rows])
-        columns |= turn_rewards(paid)
+        paid = group_by_verifier([getattr(turn, "turn_reward", None) or {} for turn in rows])
+        columns |= stack_turn_rewards(paid)
         return cls(trajectory=owner, **columns, outcome_in_reward=outcome_in_reward)
 
     def to_parquet(self, path: str | Path) -> None:
@@ -291,7 +434,7 @@ class Turns:
             if name in KINDS
         }
         paid = {n.removeprefix(_PREFIX): c for n, c in columns.items() if n.startswith(_PREFIX)}
-        return cls(**given, **turn_rewards(paid), outcome_in_reward=False)
+        return cls(**given, **stack_turn_rewards(paid), outcome_in_reward=False)
 
     def _convert(self) -> None:
         """Convert the given columns to their types, and make them read-only."""

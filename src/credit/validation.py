@@ -1,9 +1,19 @@
 """Checks of options and columns: an error says what was given and what is allowed."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,7 +134,7 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}? known: {listed}" if close else f"; known: {listed}"
 
 
-def unrounded(x: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+def clip_rounding(x: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
     """Numbers that leave [low, high] by at most `ROUNDING`, set to its end: [N] -> [N]."""
     ends = np.clip(x, low, high)
     return np.where((ends != x) & (np.abs(ends - x) <= ROUNDING), ends, x)
@@ -213,7 +223,7 @@ def as_vector(name: str, given: Any, kind: Any) -> NDArray[Any]:
         column = np.array(plain, dtype=kind)
     if kind is not np.float64 and plain.size and (column != plain).any():
         row = np.argwhere(column != plain)[0][0]
-        raise ValueError(_refused(name, row, plain[row], kind))
+        raise ValueError(_explain_value(name, row, plain[row], kind))
     column.flags.writeable = False
     return column
 
@@ -228,7 +238,7 @@ def _numbers(name: str, given: Any, kind: Any) -> NDArray[Any]:
         plain = as_array(name, listed)
     if plain.dtype.kind not in "biuf" and plain.size:
         row = _first_other(given)
-        raise TypeError(_refused(name, row, repr(as_list(name, given)[row]), kind))
+        raise TypeError(_explain_value(name, row, repr(as_list(name, given)[row]), kind))
     return plain
 
 
@@ -238,6 +248,69 @@ def _first_other(given: Any) -> int:
     return next((row for row, value in values if not isinstance(value, Real | np.bool_)), 0)
 
 
-def _refused(name: str, row: int, shown: Any, kind: Any) -> str:
+def _explain_value(name: str, row: int, shown: Any, kind: Any) -> str:
     """Message about a value that has no equal in a dtype."""
     return f"{name} row {row} is {shown!s:.60}, {_ALLOWED[kind]}{_NUMBERED.get(name, '')}"
+
+
+Check: TypeAlias = Callable[[str, Any], None]
+"""Raises an error about an option of this name if the value is not allowed."""
+
+
+def nonnegative(why: str) -> Check:
+    """Check of a number of at least 0; `why` completes the message."""
+    return partial(check_nonnegative, why=why)
+
+
+def within(low: float, high: float, why: str) -> Check:
+    """Check of a number in [low, high]; `why` completes the message."""
+    return partial(check_range, low=low, high=high, why=why)
+
+
+def positive(why: str) -> Check:
+    """Check of a number above 0; `why` completes the message."""
+    return partial(check_positive, why=why)
+
+
+def counting(why: str) -> Check:
+    """Check of an integer of at least 0; `why` completes the message."""
+    return partial(check_count, why=why)
+
+
+Discount: TypeAlias = Annotated[float, within(0, 1, "it discounts later rewards")]
+Epsilon: TypeAlias = Annotated[float, nonnegative("it is added to a standard deviation")]
+Similarity: TypeAlias = Annotated[float, check_similarity]
+Text: TypeAlias = Annotated[str, check_text]
+Weight: TypeAlias = Annotated[float, nonnegative("it weights an advantage")]
+
+
+class Options:
+    """Base of frozen dataclasses of options, which checks them when one is made.
+
+    A field annotated with `Literal` takes one of its strings. A field annotated with
+    `Annotated[type, check]` takes what `check(name, value)` does not refuse.
+
+    Raises:
+        ValueError: An option is out of range.
+        TypeError: An option has another type.
+    """
+
+    _checks: ClassVar[list[tuple[str, Check]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._checks = _find_checks(cls)
+
+    def __post_init__(self) -> None:
+        for name, check in self._checks:
+            check(name, getattr(self, name))
+
+
+def _find_checks(options: type) -> list[tuple[str, Check]]:
+    """Name and check of each field that has one."""
+    found: list[tuple[str, Check]] = []
+    for name, kind in get_type_hints(options, include_extras=True).items():
+        if get_origin(kind) is Literal:
+            found.append((name, partial(check_choice, allowed=get_args(kind))))
+        found += [(name, check) for check in getattr(kind, "__metadata__", ())]
+    return found

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from credit import anchors
-from credit.gigpo import GiGPO
+from credit.methods.gigpo import GiGPO
 from tests.credit.batches import batch
 
 TEXT = st.text(alphabet="ab c", max_size=30)

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import credit
-from credit import decomposers, intervals, segments, stapo
-from credit.fidelity import compare
-from credit.records import TurnRecord, token_advantages
+from agent_envs_lab import intervals
+from agent_envs_lab.fidelity import compare, fidelity
+from credit import stats
+from credit.methods import has, stapo
+from credit.rows import TurnRecord, token_advantages
 from tests.credit.batches import batch
 
 HALF = 0.5**0.5
@@ -328,7 +330,7 @@ def test_lost_progress_in_has():  # gains 0.5 and -0.5 over the group: +-1/sqrt(
 def test_a_projection_spreads_the_excess_over_the_turns():
     # 1 + 1 = 2 is 1 above R = 1: 1/2 less each; 0.5 is 0.5 above R = 0
     turns = batch([2, 1], [1.0, 0.0], [0, 0])
-    assert decomposers.project([1.0, 1.0, 0.5], turns) == pytest.approx([0.5, 0.5, 0.0])
+    assert has.project([1.0, 1.0, 0.5], turns) == pytest.approx([0.5, 0.5, 0.0])
 
 
 def test_long_trajectories_weigh_more_in_the_mean_of_empg():
@@ -398,13 +400,13 @@ def test_fences_of_five_values():  # quartiles 1 and 3: 1 - 1.5 (2) and 3 + 1.5 
 
 
 def test_returns_of_rows_that_are_not_sorted():  # 1 + 0.5 (4), 2, 4
-    found = segments.discounted_returns([1.0, 2.0, 4.0], [0, 1, 0], 0.5)
+    found = stats.discounted_returns([1.0, 2.0, 4.0], [0, 1, 0], 0.5)
     assert found == pytest.approx([3.0, 2.0, 4.0])
 
 
 def test_segments_of_unequal_sizes():
     # 1, 3, 5: mean 3, others 4, 3, 2; 10, 20: others 20, 10; 7 alone
-    found = segments.leave_one_out([1.0, 10.0, 3.0, 7.0, 5.0, 20.0], [0, 1, 0, 2, 0, 1])
+    found = stats.leave_one_out([1.0, 10.0, 3.0, 7.0, 5.0, 20.0], [0, 1, 0, 2, 0, 1])
     assert found == pytest.approx([-3.0, -10.0, 0.0, 0.0, 3.0, 10.0])
 
 
@@ -420,7 +422,7 @@ TRUTH = {"truth": [1.0, -1.0, 0.0, 0.0], "group": [0, 0, 1, 1]}
 def test_scores_by_hand():
     # x = 2, -1, 1, 0: mean 1/2, variance 5/4; truth: mean 0, variance 1/2; covariance 3/4:
     # 0.75 / sqrt(0.625). Two null turns have 1 of 4 of the size. Both clear signs are right
-    found = credit.fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
+    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
     assert found.pearson.value == pytest.approx(0.948683, abs=1e-6)
     assert found.null_share.value == pytest.approx(0.25)
     assert found.sign.value == pytest.approx(1.0)
@@ -428,13 +430,13 @@ def test_scores_by_hand():
 
 def test_ranks_by_hand():
     # ranks of x 3, 0, 2, 1, of the truth 3, 0, 1.5, 1.5: covariance 9/8, variances 5/4 and 9/8
-    found = credit.fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
+    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
     assert found.spearman.value == pytest.approx((9 / 8) / (5 / 4 * 9 / 8) ** 0.5)
 
 
 def test_the_error_of_the_truth_is_taken_out_by_hand():
     # variance 1/2 of which 1/4 is error: reliability 1/2, so 0.948683 / sqrt(1/2)
-    found = credit.fidelity([2.0, -1.0, 1.0, 0.0], error=[0.5] * 4, **TRUTH)
+    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.5] * 4, **TRUTH)
     assert found.reliability == pytest.approx(0.5)
     assert found.pearson.value == pytest.approx(0.948683 * 2**0.5, abs=1e-5)
 
@@ -473,15 +475,15 @@ def test_equal_rows_count_once_in_a_group():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda turns, x: segments.center(x, [0, 0]),
-        lambda turns, x: segments.standardize(x, [0, 0]),
-        lambda turns, x: segments.leave_one_out(x, [0, 0]),
-        lambda turns, x: decomposers.project(x, turns),
+        lambda turns, x: stats.center(x, [0, 0]),
+        lambda turns, x: stats.standardize(x, [0, 0]),
+        lambda turns, x: stats.leave_one_out(x, [0, 0]),
+        lambda turns, x: has.project(x, turns),
         lambda turns, x: stapo.fences(x),
         lambda turns, x: stapo.normalized_entropy(x, [0, 0]),
         lambda turns, x: credit.IStar().advantage(turns, x),
         lambda turns, x: credit.Prime().advantage(turns, x, [0, 1]),
-        lambda turns, x: credit.fidelity(x, [1.0, -1.0], [0.0, 0.0], [0, 1]),
+        lambda turns, x: fidelity(x, [1.0, -1.0], [0.0, 0.0], [0, 1]),
         lambda turns, x: credit.estimate(lambda _: x, turns),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit.empg import EMPG, min_max
+from credit.methods.empg import EMPG, min_max
 from tests.credit.batches import batch, batches
 
 

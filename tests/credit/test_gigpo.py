@@ -8,7 +8,7 @@ from hypothesis import given
 
 import credit
 from credit import anchors
-from credit.gigpo import GiGPO, returns_to_go
+from credit.methods.gigpo import GiGPO, returns_to_go
 from tests.credit.batches import batch, batches
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credit
-from credit import decomposers
-from credit.decomposers import Progressive, project
-from credit.has import HAS
+from credit.methods import has
+from credit.methods.has import HAS, Progressive, project
 from tests.credit.batches import batch, batches
 
 HALF = 0.5**0.5
@@ -115,8 +114,8 @@ def test_credit_is_checked(given_credit, message):
         ({"alpha": np.nan}, "got nan"),
         ({"normalize": "turn"}, "normalize must be one of position, anchor, group"),
         ({"decomposer": "progresive"}, "unknown decomposer 'progresive'; did you mean 'progre"),
-        ({"decomposer": "judge"}, "more than a name: pass credit.judge.Judge"),
-        ({"decomposer": "turnrd"}, "more than a name: pass credit.turnrd.TurnRDDecomposer"),
+        ({"decomposer": "judge"}, "more than a name: pass credit.Judge"),
+        ({"decomposer": "turnrd"}, "more than a name: pass methods.turnrd.TurnRDDecomposer"),
     ],
 )
 def test_options_out_of_range(options, message):
@@ -131,4 +130,4 @@ def test_a_decomposer_is_callable():
 
 def test_projection_needs_a_bound():
     with pytest.raises(ValueError, match="clip must be positive"):
-        decomposers.project([1.0], batch([1], [1.0], [0]), clip=0.0)
+        has.project([1.0], batch([1], [1.0], [0]), clip=0.0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from credit import implicit
+from credit.methods import istar
 from tests.credit.batches import batch, batches
 
 torch.set_num_threads(1)
@@ -18,34 +18,34 @@ torch.set_num_threads(1)
 def test_rewards():  # turn 0: 0.5 * (1 + 2); turn 1 has no token; turn 2: 0.5 * -1
     new, old = torch.tensor([0.0, 0.0, -3.0]), torch.tensor([-1.0, -2.0, -2.0])
     turn = torch.tensor([0, 0, 2])
-    assert implicit.rewards(new, old, turn, 3, beta=0.5).tolist() == pytest.approx([1.5, 0, -0.5])
-    assert implicit.rewards(new, old, turn, 3).tolist() == pytest.approx([0.15, 0, -0.05])
+    assert istar.turn_rewards(new, old, turn, 3, beta=0.5).tolist() == pytest.approx([1.5, 0, -0.5])
+    assert istar.turn_rewards(new, old, turn, 3).tolist() == pytest.approx([0.15, 0, -0.05])
 
 
 def test_tokens_sum_to_the_trajectory():
     torch.manual_seed(0)
     new, old = torch.randn(12), torch.randn(12)
-    tokens = implicit.token_rewards(new, old, beta=0.1)
+    tokens = istar.token_rewards(new, old, beta=0.1)
     whole = 0.1 * (new.sum() - old.sum())
     assert tokens.sum().item() == pytest.approx(whole.item(), abs=1e-6)
-    turns = implicit.rewards(new, old, torch.arange(12) // 3, 4, beta=0.1)
+    turns = istar.turn_rewards(new, old, torch.arange(12) // 3, 4, beta=0.1)
     assert turns.sum().item() == pytest.approx(whole.item(), abs=1e-6)
 
 
 def test_equal_models_give_no_reward():
     same = torch.randn(5)
-    assert implicit.rewards(same, same, torch.arange(5), 5).tolist() == [0] * 5
+    assert istar.turn_rewards(same, same, torch.arange(5), 5).tolist() == [0] * 5
 
 
 def test_pairs():  # in group 7, trajectories 0 and 3 succeed and 2 fails; group 4 has only 1
     turns = batch([1] * 4, [1.0, 1.0, 0.0, 0.5], [7, 4, 7, 7])
-    assert sorted(implicit.preference_pairs(turns).tolist()) == [[0, 2], [3, 2]]
-    assert implicit.preference_pairs(turns, threshold=0.5).tolist() == [[0, 2], [0, 3]]
+    assert sorted(istar.preference_pairs(turns).tolist()) == [[0, 2], [3, 2]]
+    assert istar.preference_pairs(turns, threshold=0.5).tolist() == [[0, 2], [0, 3]]
 
 
 @given(batches())
 def test_pairs_are_all_those_of_a_group(turns):
-    pairs = implicit.preference_pairs(turns)
+    pairs = istar.preference_pairs(turns)
     better, worse = pairs[:, 0], pairs[:, 1]
     assert (turns.outcome[better] > 0).all()
     assert (turns.outcome[worse] <= 0).all()
@@ -59,25 +59,25 @@ def test_pairs_are_all_those_of_a_group(turns):
 
 def test_dpo_loss():  # differences log 3 and 0: -log σ(log 3) = -log 3/4, and -log 1/2
     returns = torch.tensor([math.log(3), 0.0, 0.0])
-    loss = implicit.dpo_loss(returns, np.array([[0, 1], [1, 2]]))
+    loss = istar.dpo_loss(returns, np.array([[0, 1], [1, 2]]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
 
 
 def test_dpo_without_pairs_has_no_gradient():
     returns = torch.ones(2, requires_grad=True)
-    loss = implicit.dpo_loss(returns, np.zeros((0, 2), dtype=int))
+    loss = istar.dpo_loss(returns, np.zeros((0, 2), dtype=int))
     loss.backward()
     assert (loss.item(), returns.grad.tolist()) == (0, [0, 0])
 
 
 def test_prime_loss():  # σ(log 3) = 3/4 for a success: -log 3/4; σ(0) = 1/2 for a failure: -log 1/2
-    loss = implicit.prime_loss(torch.tensor([math.log(3), 0.0]), torch.tensor([1.0, 0.0]))
+    loss = istar.prime_loss(torch.tensor([math.log(3), 0.0]), torch.tensor([1.0, 0.0]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
 
 
 def test_a_step_on_the_dpo_loss_prefers_the_better():  # slope -σ(0) = -1/2 of the better one
     returns = torch.zeros(2, requires_grad=True)
-    implicit.dpo_loss(returns, np.array([[0, 1]])).backward()
+    istar.dpo_loss(returns, np.array([[0, 1]])).backward()
     assert returns.grad.tolist() == pytest.approx([-0.5, 0.5])
 
 
@@ -87,8 +87,8 @@ def test_gradients():
     old, owner = torch.randn(6, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 2, 2])
 
     def losses(x):
-        returns = implicit.rewards(x, old, owner, 3)
-        return implicit.dpo_loss(returns, np.array([[0, 1], [2, 1]])) + implicit.prime_loss(
+        returns = istar.turn_rewards(x, old, owner, 3)
+        return istar.dpo_loss(returns, np.array([[0, 1], [2, 1]])) + istar.prime_loss(
             returns, torch.tensor([1, 0, 1])
         )
 
@@ -98,12 +98,12 @@ def test_gradients():
 def test_half_precision():
     new = torch.full((3000,), -1.0, dtype=torch.bfloat16)
     owner = torch.zeros(3000, dtype=torch.long)
-    total = implicit.rewards(new, torch.zeros_like(new), owner, 1, beta=1.0)
+    total = istar.turn_rewards(new, torch.zeros_like(new), owner, 1, beta=1.0)
     assert total.item() == pytest.approx(-3000)
 
 
 def test_refusals():
     with pytest.raises(ValueError, match=r"outcome must be 0 or 1 .*, got 0\.5"):
-        implicit.prime_loss(torch.zeros(2), torch.tensor([1.0, 0.5]))
+        istar.prime_loss(torch.zeros(2), torch.tensor([1.0, 0.5]))
     with pytest.raises(ValueError, match="beta must be positive"):
-        implicit.token_rewards(torch.zeros(1), torch.zeros(1), beta=0)
+        istar.token_rewards(torch.zeros(1), torch.zeros(1), beta=0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit.istar import IStar, Prime
+from credit.methods.istar import IStar, Prime
 from tests.credit.batches import batch, batches
 
 HALF = 0.5**0.5

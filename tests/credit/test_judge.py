@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from credit.has import HAS
-from credit.judge import Judge, JudgeError
+from credit.methods.has import HAS, Judge, JudgeError
 from tests.credit.batches import batch
 
 

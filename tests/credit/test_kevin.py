@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit import segments
+from credit import stats
 from tests.credit.batches import batch, batches
 
 # scores 0, .8, 1.3 and .8, 0, 0; .4 * .8 + .16 * 1.3 = .528, .8 + .4 * 1.3 = 1.32
@@ -20,7 +20,7 @@ def test_sums():  # mean .658, deviation .592: (.528 - .658) / .592 = -.220
 
 
 def test_maxima():  # .4 * .8 = .32 is above .16 * 1.3 = .208
-    found = segments.standardize([0.32, 0.8, 1.3, 0.8, 0, 0], [0] * 6)
+    found = stats.standardize([0.32, 0.8, 1.3, 0.8, 0, 0], [0] * 6)
     assert credit.Kevin(returns="max")(TWO).tolist() == pytest.approx(found)
 
 

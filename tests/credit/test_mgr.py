@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 import credit
-from credit.mgr import MGR, combine
+from credit.methods.mgr import MGR, combine
 from tests.credit.batches import batch, batches
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit.multi_turn import MTGRPO, MTRLOO
+from credit.methods.mt_grpo import MTGRPO, MTRLOO
 from tests.credit.batches import batch, batches
 
 # two turns each; R^T = 0.7, 0.2 on the first turns; R^O = 1.9, 0.5. Two values standardize to

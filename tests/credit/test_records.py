@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credit
-from credit.records import VERSION, TurnRecord, rows_of, spans_of, token_advantages
+from credit.rows import VERSION, TurnRecord, rows_of, spans_of, token_advantages
 from tests.credit.batches import batches
 
 PLAIN = {"task_id": "t", "goal": "a mug", "step": 0, "action": "go", "anchor": "s0", "valid": True}

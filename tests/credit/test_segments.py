@@ -8,46 +8,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from credit import segments
+from credit import stats
 
 LENGTH = st.shared(st.integers(0, 60), key="length")
 VALUES = arrays(np.float64, LENGTH, elements=st.floats(-1e3, 1e3))
 IDS = arrays(np.int64, LENGTH, elements=st.integers(-3, 3))
-CENTRED = [segments.center, segments.standardize, segments.leave_one_out]
+CENTRED = [stats.center, stats.standardize, stats.leave_one_out]
 
 
 def test_worked_numbers():  # segment 5: 1, 2, 6, mean 3; segment 9: 4 alone
     x, ids = [1.0, 4.0, 2.0, 6.0], [5, 9, 5, 5]
-    assert segments.center(x, ids) == pytest.approx([-2, 0, -1, 3])
+    assert stats.center(x, ids) == pytest.approx([-2, 0, -1, 3])
     # squared deviations 4 + 1 + 9 = 14 over 3 - 1: std sqrt(7)
-    assert segments.standardize(x, ids, eps=0.0) == pytest.approx(
+    assert stats.standardize(x, ids, eps=0.0) == pytest.approx(
         np.array([-2, 0, -1, 3]) / np.r_[7**0.5, 1, 7**0.5, 7**0.5]
     )
     # 1 - (2 + 6) / 2, then 2 - (1 + 6) / 2 and 6 - (1 + 2) / 2
-    assert segments.leave_one_out(x, ids) == pytest.approx([-3, 0, -1.5, 4.5])
-    assert segments.count(ids).tolist() == [3, 1, 3, 3]
-    assert segments.rank_position(ids).tolist() == [0, 0, 1, 2]
+    assert stats.leave_one_out(x, ids) == pytest.approx([-3, 0, -1.5, 4.5])
+    assert stats.count(ids).tolist() == [3, 1, 3, 3]
+    assert stats.rank_position(ids).tolist() == [0, 0, 1, 2]
 
 
 def test_eps_is_added_to_the_deviation():  # 0 and 2: deviation sqrt(2), 1 / (sqrt(2) + eps)
-    assert segments.standardize([0.0, 2.0], [0, 0], eps=1.0)[1] == pytest.approx(1 / (2**0.5 + 1))
-    plain = segments.standardize([0.0, 2.0], [0, 0])[1]
+    assert stats.standardize([0.0, 2.0], [0, 0], eps=1.0)[1] == pytest.approx(1 / (2**0.5 + 1))
+    plain = stats.standardize([0.0, 2.0], [0, 0])[1]
     assert plain == pytest.approx(1 / (2**0.5 + 1e-6), rel=1e-9)
 
 
 def test_discounted_returns():  # gamma 0.5; segment 7: 2 + 3 / 2, 1 + 4 / 2, 4; segment 3: 8
     x, ids = [2.0, 8.0, 1.0, 4.0], [7, 3, 7, 7]
-    assert segments.discounted_returns(x, ids, 0.5) == pytest.approx([3.5, 8, 3, 4])
+    assert stats.discounted_returns(x, ids, 0.5) == pytest.approx([3.5, 8, 3, 4])
 
 
 def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
-    assert segments.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
+    assert stats.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
 
 
 def test_values_that_differ_by_rounding_are_equal():
     x, ids = [0.3, 0.1 + 0.2, 1.0, 1.0 + 1e-9, 0.0, 0.0, 5.0], [0, 0, 1, 1, 2, 2, 3]
-    assert segments.varied(x, ids).tolist() == [False, False, True, True, False, False, False]
-    standard = segments.standardize(x, ids, eps=0)
+    assert stats.is_varied(x, ids).tolist() == [False, False, True, True, False, False, False]
+    standard = stats.standardize(x, ids, eps=0)
     assert standard == pytest.approx([0, 0, -(0.5**0.5), 0.5**0.5, 0, 0, 0])
 
 
@@ -79,10 +79,10 @@ def test_sums_to_zero_within_segments(x, ids):
 @given(VALUES, IDS, st.randoms(use_true_random=False))
 def test_order_of_rows_does_not_matter(x, ids, random):
     order = np.array(random.sample(range(len(x)), len(x)), dtype=int)
-    for function in (segments.center, segments.leave_one_out):
+    for function in (stats.center, stats.leave_one_out):
         assert function(x[order], ids[order]) == pytest.approx(function(x, ids)[order], abs=1e-9)
 
 
 def test_ids_of_pairs():
-    assert segments.make_ids([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
-    assert segments.make_ids([2, 2, 2], ["b", "a", "b"]).tolist() == [0, 1, 0]
+    assert stats.make_ids([0, 0, 1, 1], ["a", "b", "a", "b"]).tolist() == [0, 1, 2, 3]
+    assert stats.make_ids([2, 2, 2], ["b", "a", "b"]).tolist() == [0, 1, 0]

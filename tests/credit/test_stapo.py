@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credit
-from credit.stapo import STAPO, fences, normalized_entropy, outliers
+from credit.methods.stapo import STAPO, fences, normalized_entropy, outliers
 from tests.credit.batches import batch, batches
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from credit import stapo
-from credit.stapo import STAPO
+from credit.methods import stapo
+from credit.methods.stapo import STAPO
 from tests.credit.batches import batch
 
 torch.set_num_threads(1)

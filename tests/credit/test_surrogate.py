@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from credit import surrogate, tokens
+from credit import losses
 
 torch.set_num_threads(1)
 LOG2 = math.log(2)
@@ -16,10 +16,10 @@ LOG2 = math.log(2)
 def test_ratio_of_tokens_turns_and_sequences():
     # ratios 2, 8 | 1: geometric means sqrt(2 * 8) = 4 | 1 of the turns
     new, old = torch.tensor([LOG2, 3 * LOG2, 0.0]), torch.zeros(3)
-    assert surrogate.ratio(new, old).tolist() == pytest.approx([2, 8, 1])
+    assert losses.importance_ratio(new, old).tolist() == pytest.approx([2, 8, 1])
     turn = torch.tensor([0, 0, 1])
-    assert surrogate.ratio(new, old, turn).tolist() == pytest.approx([4, 4, 1])
-    whole = surrogate.ratio(new, old, torch.zeros(3, dtype=torch.long))
+    assert losses.importance_ratio(new, old, turn).tolist() == pytest.approx([4, 4, 1])
+    whole = losses.importance_ratio(new, old, torch.zeros(3, dtype=torch.long))
     assert whole.tolist() == pytest.approx([2 ** (4 / 3)] * 3)  # (2 * 8 * 1)^(1/3)
 
 
@@ -34,14 +34,16 @@ def test_ratio_of_tokens_turns_and_sequences():
     ],
 )
 def test_clipped(ratio, advantage, expected):
-    gain = surrogate.clipped(torch.tensor(ratio), torch.tensor(advantage), low=0.2, high=0.28)
+    gain = losses.clipped_surrogate(
+        torch.tensor(ratio), torch.tensor(advantage), low=0.2, high=0.28
+    )
     assert gain.item() == pytest.approx(expected)
 
 
 def test_no_gradient_where_clipped():  # the slope of e^x at 0.05 is e^0.05
     logprobs = torch.tensor([0.5, 0.05, -0.5], requires_grad=True)
-    ratio = surrogate.ratio(logprobs, torch.zeros(3))
-    surrogate.clipped(ratio, torch.tensor([1.0, 1.0, -1.0])).sum().backward()
+    ratio = losses.importance_ratio(logprobs, torch.zeros(3))
+    losses.clipped_surrogate(ratio, torch.tensor([1.0, 1.0, -1.0])).sum().backward()
     assert logprobs.grad.tolist() == pytest.approx([0, math.exp(0.05), 0])
 
 
@@ -52,57 +54,60 @@ def test_gradients():
     torch.manual_seed(0)
     for ids in (None, segment):
         assert torch.autograd.gradcheck(
-            lambda x, ids=ids: surrogate.clipped(surrogate.ratio(x, old, ids), advantage), new
+            lambda x, ids=ids: losses.clipped_surrogate(
+                losses.importance_ratio(x, old, ids), advantage
+            ),
+            new,
         )
     logits = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(surrogate.entropy, logits)
+    assert torch.autograd.gradcheck(losses.entropy, logits)
     mask = torch.tensor([[1, 1, 0, 1], [0, 1, 0, 0]])
-    for mean in (surrogate.token_mean, surrogate.sequence_mean):
+    for mean in (losses.masked_mean, losses.sequence_mean):
         assert torch.autograd.gradcheck(lambda x, mean=mean: mean(x, mask), logits)
     target, before = (torch.randn(2, 4, dtype=torch.float64) for _ in range(2))
-    assert torch.autograd.gradcheck(lambda v: surrogate.value_loss(v, target, before), logits)
+    assert torch.autograd.gradcheck(lambda v: losses.value_loss(v, target, before), logits)
 
 
 def test_aggregation():  # rows of 3 and 1 tokens: (1 + 2 + 3 + 8) / 4, and (2 + 8) / 2
     x = torch.tensor([[1.0, 2.0, 3.0], [8.0, torch.nan, torch.nan], [torch.nan] * 3])
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [0, 0, 0]])
-    assert surrogate.token_mean(x, mask).item() == pytest.approx(3.5)
-    assert surrogate.sequence_mean(x, mask).item() == pytest.approx(5.0)
-    assert surrogate.sequence_mean(x[:1]).item() == pytest.approx(2.0)
+    assert losses.masked_mean(x, mask).item() == pytest.approx(3.5)
+    assert losses.sequence_mean(x, mask).item() == pytest.approx(5.0)
+    assert losses.sequence_mean(x[:1]).item() == pytest.approx(2.0)
 
 
 def test_entropy():  # uniform over 4 tokens: log 4; over 2 of 4: log 2
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0, 0, -torch.inf, -torch.inf]])
-    assert surrogate.entropy(logits).tolist() == pytest.approx([2 * LOG2, LOG2])
+    assert losses.entropy(logits).tolist() == pytest.approx([2 * LOG2, LOG2])
 
 
 def test_value_loss():  # errors 1 and, clipped to 0.5 + 0.2, 0.7: half the larger square
     value, target, old = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
-    assert surrogate.value_loss(value, target).item() == pytest.approx(0.5)
-    assert surrogate.value_loss(value, target, old).item() == pytest.approx(0.5)
+    assert losses.value_loss(value, target).item() == pytest.approx(0.5)
+    assert losses.value_loss(value, target, old).item() == pytest.approx(0.5)
     # 0.1 is 0.4 away from the old value 0.5: clipped to 0.3, which has the larger error
-    far = surrogate.value_loss(torch.tensor(0.1), target, old)
+    far = losses.value_loss(torch.tensor(0.1), target, old)
     assert far.item() == pytest.approx(0.3**2 / 2)
 
 
 @pytest.mark.parametrize("options", [{"low": 1.5}, {"low": -0.1}, {"high": -0.1}])
 def test_clip_ranges(options):
     with pytest.raises(ValueError, match="must lie in"):
-        surrogate.clipped(torch.ones(1), torch.ones(1), **options)
+        losses.clipped_surrogate(torch.ones(1), torch.ones(1), **options)
 
 
 def test_half_precision_is_summed_in_float32():
     x = torch.full((4096,), 1.001, dtype=torch.bfloat16)  # a sum in bfloat16 stays at 256
     segment = torch.zeros(4096, dtype=torch.long)
-    assert tokens.segment_sum(x, segment, 1).item() == pytest.approx(4096 * x[0].item(), rel=1e-5)
-    assert tokens.masked_mean(x).dtype == torch.float32
-    ratio = surrogate.ratio(x[:8], torch.zeros(8, dtype=torch.bfloat16), segment[:8])
+    assert losses.segment_sum(x, segment, 1).item() == pytest.approx(4096 * x[0].item(), rel=1e-5)
+    assert losses.masked_mean(x).dtype == torch.float32
+    ratio = losses.importance_ratio(x[:8], torch.zeros(8, dtype=torch.bfloat16), segment[:8])
     assert ratio.dtype == torch.float32
 
 
 def test_segments():  # segment 0 has 1 and 2, segment 1 no token, segment 2 has 4
     x, segment = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 2, 0])
-    assert tokens.segment_sum(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
-    assert tokens.segment_mean(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
+    assert losses.segment_sum(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
+    assert losses.segment_mean(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
     with pytest.raises(ValueError, match=r"x and segment .* got \(3,\) and \(2,\)"):
-        tokens.segment_sum(x, segment[:2], 3)
+        losses.segment_sum(x, segment[:2], 3)

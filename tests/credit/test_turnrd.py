@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from credit import turnrd
-from credit.has import HAS
-from credit.turnrd import TurnRD, TurnRDDecomposer, TurnRDLoss, TurnRDOutput
+from credit.methods import turnrd
+from credit.methods.has import HAS
+from credit.methods.turnrd import TurnRD, TurnRDDecomposer, TurnRDLoss, TurnRDOutput
 from tests.credit.batches import batch
 
 torch.set_num_threads(1)

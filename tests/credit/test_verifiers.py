@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from credit import verifiers
-from credit.verifiers import Exchange
+from credit import rewards
+from credit.rewards import Exchange
 
 CALL = """<reasoning>Who was it?</reasoning>
 <tool>{"name": "wiki_search", "args": {"query": "killer clown"}}</tool>"""
@@ -14,7 +14,7 @@ INFO = {"answers": ["john wayne gacy ", "Pogo", ""]}
 
 
 def score(name, reply="", observation="", info=INFO):
-    return verifiers.from_name(name)(Exchange(reply, observation, info))
+    return rewards.find_verifier(name)(Exchange(reply, observation, info))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_xml_usage(reply, expected):
 
 def test_the_papers_weights():  # Fig. 2 and §3.2: turn rewards up to 0.7, outcomes up to 1.9
     turn = ("tool_execution", "result_has_answer")
-    assert sum(verifiers.PAPER_WEIGHTS[name] for name in turn) == pytest.approx(0.7)
-    assert sum(
-        w for name, w in verifiers.PAPER_WEIGHTS.items() if name not in turn
-    ) == pytest.approx(1.9)
-    assert verifiers.PAPER_WEIGHTS.keys() == verifiers.VERIFIERS.keys()
+    assert sum(rewards.PAPER_WEIGHTS[name] for name in turn) == pytest.approx(0.7)
+    assert sum(w for name, w in rewards.PAPER_WEIGHTS.items() if name not in turn) == pytest.approx(
+        1.9
+    )
+    assert rewards.PAPER_WEIGHTS.keys() == rewards.VERIFIERS.keys()
 
 
 def test_accepted_answers_are_required():
@@ -110,11 +110,11 @@ def test_accepted_answers_are_required():
 
 def test_unknown_names():
     with pytest.raises(ValueError, match="unknown verifier 'xml'; did you mean 'xml_"):
-        verifiers.from_name("xml")
+        rewards.find_verifier("xml")
 
 
 def test_a_share_that_was_rounded():
-    assert verifiers.score("mine:share", lambda turn: 1 + 1e-9, None) == 1.0
-    assert verifiers.score("mine:share", lambda turn: -1e-9, None) == 0.0
+    assert rewards.score_turn("mine:share", lambda turn: 1 + 1e-9, None) == 1.0
+    assert rewards.score_turn("mine:share", lambda turn: -1e-9, None) == 0.0
     with pytest.raises(ValueError, match=r"must return a number in \[0, 1\], got 1.1"):
-        verifiers.score("mine:share", lambda turn: 1.1, None)
+        rewards.score_turn("mine:share", lambda turn: 1.1, None)

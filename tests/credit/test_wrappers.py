@@ -10,8 +10,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from credit.mgr import MGR
-from credit.wrappers import (
+from credit.methods.mgr import MGR
+from credit.rewards import (
     InvalidPenalty,
     ProgressReward,
     RepetitionPenalty,

@@ -10,7 +10,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from credit import benchmark
+from agent_envs_lab import benchmark
 from tools.site import environments, measured, methods, picture
 from tools.site.check import problems
 from tools.site.html import clipped, markdown, plain, table

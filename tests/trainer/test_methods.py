@@ -16,22 +16,22 @@ import torch
 
 import credit
 from agent_envs.endpoint import EndpointError
-from credit import implicit
-from credit.judge import JudgeError
+from credit.methods import istar
+from credit.methods.has import JudgeError
 from trainer import recipe
-from trainer.adapters import FULL, LoRA
-from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
-from trainer.checks import RunError
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.learn.batch import Row, collate, make_rows
+from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.policy import Policy
+from trainer.model.lora import FULL, LoRA
+from trainer.model.policy import Policy
 from trainer.recipes import RecipeError
+from trainer.run.checks import RunError
 from trainer.train import train
-from trainer.update import Update, token_logprobs
 
 from .conftest import (
     METHODS,
@@ -271,10 +271,10 @@ def test_the_step_follows_the_gradient_of_the_preference_loss(context, tmp_path)
     batch = collate(rollout.rows)
     with torch.enable_grad():
         told = token_logprobs(method.learner.model, batch)
-        rewards = implicit.rewards(told, batch.logprobs, batch.turn, len(rollout.turns))
+        rewards = istar.turn_rewards(told, batch.logprobs, batch.turn, len(rollout.turns))
         owner = torch.from_numpy(rollout.turns.trajectory.copy())
         returns = torch.zeros(4, dtype=rewards.dtype).index_add(0, owner, rewards)
-        loss = implicit.dpo_loss(returns, implicit.preference_pairs(rollout.turns))
+        loss = istar.dpo_loss(returns, istar.preference_pairs(rollout.turns))
     expected = torch.autograd.grad(loss, method.learner.model.parameters())
     seen = []
     method.learner.options = replace(method.learner.options, grad_norm=1e9)
@@ -457,7 +457,7 @@ def test_dpo_follows_the_gradient_of_its_loss(tmp_path):
         reference = token_logprobs(policy, batch)
     told = token_logprobs(policy, batch)
     returns = torch.zeros(4).index_add(0, batch.row, 0.5 * (told - reference))
-    loss = implicit.dpo_loss(returns, implicit.preference_pairs(rollout.turns))
+    loss = istar.dpo_loss(returns, istar.preference_pairs(rollout.turns))
     expected = torch.autograd.grad(loss, policy.parameters())
     made = method.credit(rollout)
     assert made.figures["dpo_loss"] == pytest.approx(loss.item(), rel=1e-4)

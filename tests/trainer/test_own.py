@@ -12,13 +12,15 @@ import gymnasium as gym
 import pytest
 
 from tests.credit.batches import batch
-from trainer import episodes, evaluate, metrics, recipe
-from trainer.actor import Task
+from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
-from trainer.sampling import Decoding
-from trainer.sft import demonstrate, require_expert
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.sft import demonstrate, require_expert
+from trainer.play import records as episodes
+from trainer.play.actor import Task
+from trainer.run import evaluate, metrics
 from trainer.train import train
 
 from .conftest import quiet
@@ -124,9 +126,9 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
             "prompt.template='mine:PROMPT' is not read with prompt.context=",
         ),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
-        ("env.wrappers={'credit.wrappers:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
+        ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         (
-            "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'mine:x'=1}}}",
+            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'mine:x'=1}}}",
             "mine has no 'x'",
         ),
     ],
@@ -321,8 +323,8 @@ def parts(folder, monkeypatch):
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: OSError: wboom ("),
         ("prompt.template=failing:T", "prompt.template names 'failing:T', but the module failing"),
         (
-            "env.wrappers={'credit.wrappers:TurnVerifier'={weights={'failing:x'=1}}}",
-            "env.wrappers credit.wrappers:TurnVerifier: verifier failing:x: the module failing",
+            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
+            "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: the module failing",
         ),
     ],
 )

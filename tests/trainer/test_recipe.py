@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from agent_envs.experts import experts_of
 from agent_envs.imports import takes
-from trainer import environments, recipe, recipes
+from trainer import recipe, recipes
 from trainer.build import make_method
-from trainer.environments import make_env
+from trainer.play import environments
+from trainer.play.environments import make_env
 from trainer.recipes import RecipeError
 
 
@@ -348,7 +349,7 @@ def test_tables_may_lie_apart_and_a_wrapper_needs_no_options(tmp_path):
     assert loaded.env.wrappers == {"a:B": {}}
 
 
-@pytest.mark.parametrize("key", ["a:B", "credit.wrappers:TurnVerifier", 'say "x"'])
+@pytest.mark.parametrize("key", ["a:B", "credit.rewards:TurnVerifier", 'say "x"'])
 def test_an_option_of_a_wrapper_is_set_by_the_key_that_is_shown(tmp_path, key):
     text = tomlkit.dumps({"env": {"wrappers": {key: {"weights": {"mine.own:f": 0.1, "g": 2}}}}})
     path = written(tmp_path, PARTS + text)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from credit import kl
-from trainer.adapters import FULL, LoRA
-from trainer.batch import collate, credited, make_rows
-from trainer.learner import NotFiniteError
-from trainer.policy import Policy
-from trainer.update import Update, token_logprobs, token_logprobs_and_entropies
+from credit import losses
+from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.learner import NotFiniteError
+from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
+from trainer.model.lora import FULL, LoRA
+from trainer.model.policy import Policy
 
 from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
 
@@ -155,7 +155,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
             logprobs, entropies = token_logprobs_and_entropies(policy, batch)
             with policy.as_reference():
                 reference = token_logprobs(policy, batch)
-        return entropies.mean().item(), kl.k3(logprobs, reference).mean().item()
+        return entropies.mean().item(), losses.k3(logprobs, reference).mean().item()
 
     plain = after()
     assert after(entropy=1.0)[0] > plain[0] + 0.05

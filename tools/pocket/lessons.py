@@ -35,7 +35,7 @@ from agent_envs.webshop.shop import Shop
 from tools.alfworld.generate import generate_game
 from tools.pocket import slips
 from tools.pocket.slips import Shown
-from trainer.integrations.episode import INSTRUCTION
+from trainer.play.episode import INSTRUCTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -276,7 +276,7 @@ def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
     proposed = env.talk.standing[1 - env.next]
     if env.talk.taken is not None:
-        return Act("leave").written(), own
+        return Act("leave").to_json(), own
     if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
         return "Agreed.", own
     hoped = int(_PRICE.findall(env.goal)[1][1:])

@@ -23,7 +23,7 @@ import numpy as np
 from agent_envs.sokoban.board import SYMBOLS
 from agent_envs.webshop.pages import SEPARATOR
 from tools.pocket import lessons
-from trainer.chat import Chat
+from trainer.model.chat import Chat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import credit
-from credit import benchmark
-from credit.truth import Truth
+from agent_envs_lab import benchmark
+from agent_envs_lab.truth import Truth
 from tools.site import measured
 from tools.site.html import bar, code, plain, table
 from tools.site.picture import EPISODES, SHIPPED
 
 if TYPE_CHECKING:
-    from credit.segments import Array
+    from credit.stats import Array
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "src" / "trainer" / "recipes" / "methods"
@@ -41,7 +41,7 @@ class Method:
 
     def estimators(self) -> dict[str, credit.Estimator]:
         """Estimators of this section by row of the benchmark; without one, those of its names."""
-        ranked = benchmark.methods()
+        ranked = benchmark.make_methods()
         rows = {row: ranked[row] for row in ranked if row.partition(",")[0] in self.names}
         return rows or {name: credit.make(name) for name in self.names}
 
@@ -74,7 +74,7 @@ def scores(files: dict[str, Truth]) -> dict[str, dict[str, tuple[str, str, str]]
     """By method and truth: the correlation, or why there is none, and the difference to GRPO."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     for name, truth in files.items():
-        ranked = benchmark.scored(truth, benchmark.methods())
+        ranked = benchmark.score_estimators(truth, benchmark.make_methods())
         for row, why in ranked.left.items():
             reason = why.partition(" because ")[0]
             found.setdefault(row, {})[name] = (f"not scored: {reason}", "", "")
@@ -91,9 +91,9 @@ def fidelity(method: Method, found: dict[str, dict[str, tuple[str, str, str]]]) 
     rows = [row for row in found if row.partition(",")[0] in method.names]
     if not rows:
         return (
-            "Not ranked: `credit.benchmark` ranks methods that read the columns of the truths that "
-            "ship, and none of this section is among them. `python -m credit.benchmark NAME` adds "
-            "a method that can read them.\n"
+            "Not ranked: `agent_envs_lab.benchmark` ranks methods that read the columns of the "
+            "truths that ship, and none of this section is among them. "
+            "`python -m agent_envs_lab.benchmark NAME` adds a method that can read them.\n"
         )
     about = (
         "Correlation with the true advantage of a turn on the truths that ship "
@@ -135,10 +135,10 @@ def bias(method: Method) -> str:
 
 def worked(method: Method, truth: Truth) -> str:
     """The section with what the method credits in two episodes of one task."""
-    found, lacking, failed = benchmark.advantages(truth, method.estimators())
+    found, lacking, failed = benchmark.estimate_advantages(truth, method.estimators())
     left = lacking
     if lacking:
-        found, left, failed = benchmark.advantages(completed(truth), method.estimators())
+        found, left, failed = benchmark.estimate_advantages(completed(truth), method.estimators())
     found.pop(benchmark.CRITIC)
     if left or failed:
         raise ValueError(f"no worked episode of {method.title}: {left | failed}")
@@ -146,8 +146,9 @@ def worked(method: Method, truth: Truth) -> str:
     goal = truth.turns.goal[EPISODES[0]]
     about = (
         f"Two rollouts of one household task, “{goal}” (of eight; the pocket policy, from "
-        "`credit/truths`). The first number is the true advantage of the turn, measured by going "
-        "on from copies of its state, with its standard error. Bars have one scale in a column."
+        "`agent_envs_lab/truths`). The first number is the true advantage of the turn, measured by "
+        "going on from copies of its state, with its standard error. Bars have one scale in "
+        "a column."
     )
     if lacking:
         about += (

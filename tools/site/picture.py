@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import credit
-from credit import benchmark
-from credit.truth import Truth
+from agent_envs_lab import benchmark
+from agent_envs_lab.truth import Truth
 from tools.site.html import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from credit.segments import Array
+    from credit.stats import Array
 
 SHIPPED = "alfworld_start"
 EPISODES = (110, 107)
@@ -61,7 +61,7 @@ def draw(truth: Truth) -> str:
     """The picture as SVG."""
     turns = truth.turns
     rows = [row for row in range(len(turns)) if turns.trajectory[row] == EPISODES[0]]
-    found, *_ = benchmark.advantages(truth, {name: credit.make(name) for name in READS})
+    found, *_ = benchmark.estimate_advantages(truth, {name: credit.make(name) for name in READS})
     columns = {TRUE: truth.advantage, **{name: found[name] for name in READS}}
     height = TOP + ROW * len(rows) + 10
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'

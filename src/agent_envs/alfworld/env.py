@@ -118,7 +118,6 @@ class AlfWorld(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.alfworld.experts"
-    audits = "agent_envs.alfworld.audits"
     world: World
 
     def __init__(

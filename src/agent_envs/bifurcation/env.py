@@ -86,7 +86,6 @@ class Bifurcation(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.bifurcation.experts"
-    audits = "agent_envs.bifurcation.audits"
 
     def __init__(
         self,

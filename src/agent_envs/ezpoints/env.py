@@ -106,7 +106,6 @@ class EZPoints(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = TEMPLATE
     experts = "agent_envs.ezpoints.experts"
-    audits = "agent_envs.ezpoints.audits"
 
     def __init__(
         self,

@@ -123,7 +123,6 @@ class Sokoban(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = WRITTEN
     experts = "agent_envs.sokoban.experts"
-    audits = "agent_envs.sokoban.audits"
 
     def __init__(
         self,

@@ -40,31 +40,31 @@ class Act(NamedTuple):
         """Whether fields say what the act offers or accepts, so that its words are not read."""
         return self.offer is not None or self.accept is not None
 
-    def told(self, name: str, terms: str = "") -> str:
+    def render(self, name: str, terms: str = "") -> str:
         """The displayed text of the act; quotation marks in it cannot end the quoted line.
 
         terms: the act's offer in words.
         """
         if self.kind == "speak":
             said = self.argument.replace('"', "'")
-            return f'{name} said: "{said}"{self._bound(terms)}'
+            return f'{name} said: "{said}"{self._render_fields(terms)}'
         if self.kind in WITH_ARGUMENT:
             return f"{name} [{self.kind}] {self.argument}"
         return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
 
-    def _bound(self, terms: str) -> str:
+    def _render_fields(self, terms: str) -> str:
         if self.worded or not self.structured:
             return ""
         if self.offer is not None:
             return f" [offers: {terms}]"
         return " [accepts the offer]" if self.accept else " [does not accept]"
 
-    def written(self, game: Game | None = None, side: int = 0) -> str:
+    def to_json(self, game: Game | None = None, side: int = 0) -> str:
         """The act as JSON for `read`; an offer needs the game and the side that makes it."""
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers
-            fields["offer"] = game.wordings[side].offer(self.offer)
+            fields["offer"] = game.wordings[side].write_offer(self.offer)
         if self.accept is not None:
             fields["accept"] = self.accept
         return json.dumps(fields, ensure_ascii=False)
@@ -75,7 +75,7 @@ def speak(text: str) -> Act:
     return Act("speak", text)
 
 
-def read(text: str, game: Game | None = None, side: int = 0) -> Act:
+def parse_act(text: str, game: Game | None = None, side: int = 0) -> Act:
     """The act of a text: JSON if it begins with a brace, else a spoken line.
 
     The displayed forms of acts (`[action] ...`, `left the conversation`) are accepted as these
@@ -86,15 +86,15 @@ def read(text: str, game: Game | None = None, side: int = 0) -> Act:
     """
     text = text.strip()
     if text.startswith("{"):
-        return _from_json(text, game, side)
+        return _parse_json(text, game, side)
     marked = _MARKED.fullmatch(text)
     if marked:
-        return checked({"action_type": marked[1], "argument": marked[2]})
+        return parse_fields({"action_type": marked[1], "argument": marked[2]})
     silent = {LEFT: "leave", NOTHING: "none"}.get(text.lower().rstrip("."))
-    return Act(silent) if silent else checked({"action_type": "speak", "argument": text})
+    return Act(silent) if silent else parse_fields({"action_type": "speak", "argument": text})
 
 
-def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
+def parse_fields(fields: object, game: Game | None = None, side: int = 0) -> Act:
     """The act of JSON fields, on one line: a second line could look like the other's act.
 
     Raises:
@@ -105,20 +105,20 @@ def checked(fields: object, game: Game | None = None, side: int = 0) -> Act:
     kind = fields["action_type"]
     if kind not in KINDS:
         raise ValueError(f"{kind!r:.60} is no kind of act. {HOW}")
-    argument = _argument(fields.get("argument", ""))
+    argument = _join_lines(fields.get("argument", ""))
     if kind in WITH_ARGUMENT and not argument:
         raise ValueError(f"To {kind} needs an argument, which is empty. {HOW}")
-    return _binding(Act(str(kind), argument), fields, game, side)
+    return _add_fields(Act(str(kind), argument), fields, game, side)
 
 
-def _argument(given: object) -> str:
+def _join_lines(given: object) -> str:
     """An argument on one line."""
     if isinstance(given, str):
         return " ".join(given.split())
     raise ValueError(f"The argument must be text, got {given!r:.60}. {HOW}")
 
 
-def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:
+def _add_fields(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> Act:
     """The act with its offer and acceptance, if it has these fields."""
     offer, accept = fields.get("offer"), fields.get("accept")
     if offer is None and accept is None:
@@ -129,15 +129,15 @@ def _binding(act: Act, fields: dict[str, Any], game: Game | None, side: int) -> 
         raise ValueError(f"Only who speaks offers or accepts, and this is {act.kind!r}.")
     if accept is not None and not isinstance(accept, bool):
         raise ValueError(f"accept is true or false, got {accept!r:.60}.")
-    deal = None if offer is None else game.wordings[side].offered(offer)
+    deal = None if offer is None else game.wordings[side].read_offer(offer)
     return act._replace(offer=deal, accept=accept)
 
 
-def _from_json(text: str, game: Game | None, side: int) -> Act:
+def _parse_json(text: str, game: Game | None, side: int) -> Act:
     try:
         fields = json.loads(text, object_pairs_hook=unique)
     except RepeatedKeyError as error:
         raise ValueError(f"In this JSON {error}: {text[:60]!r}. {HOW}") from None
     except (ValueError, RecursionError):
         raise ValueError(f"This is no JSON: {text[:60]!r}. {HOW}") from None
-    return checked(fields, game, side)
+    return parse_fields(fields, game, side)

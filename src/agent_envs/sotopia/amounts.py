@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.sotopia.indexed import compiled
-from agent_envs.sotopia.lexicon import Lexicon
-from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, no_offer
-from agent_envs.sotopia.subjects import TEXTS
+from agent_envs.sotopia.patterns import Lexicon, compile_pattern
+from agent_envs.sotopia.scene import TEXTS, Game, Scene, draw_characters, offer_error
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,7 +23,7 @@ _FIGURE = re.compile(
 )
 _LEXICON = Lexicon("amounts")
 _MOVES, _SHARE, _BEFORE, _NO_AMOUNT = (
-    compiled(_LEXICON.plain(name), any_case=True)
+    compile_pattern(_LEXICON.plain(name), any_case=True)
     for name in ("moves", "share", "before", "no_amount")
 )
 _RANGE, _UNITS, _BEHIND = (
@@ -40,14 +37,13 @@ _HIGHEST = 10_000_000
 
 
 @dataclass(frozen=True)
-class Amount:
+class Amount(Game):
     """One amount; each side wants it as far as possible from its own limit, towards the other's.
 
     limits: the limits of sides 0 and 1. unit: the text after an amount.
     gains: whether each side's own money is involved. name: field name of the amount in an offer.
     """
 
-    asks: ClassVar[bool] = False
     limits: tuple[int, int]
     unit: str = ""
     gains: tuple[bool, bool] = (True, True)
@@ -64,7 +60,7 @@ class Amount:
         """Both sides state amounts alike."""
         return self, self
 
-    def read(self, text: str) -> Deal | None:
+    def read_deal(self, text: str) -> Deal | None:
         """The last amount of dollars, else the last number at a place where only an amount can be.
 
         Counts, measures, dates and ordinals are not amounts, and neither are shares, ranges,
@@ -72,12 +68,12 @@ class Amount:
         or $1.000.
         """
         text = _MOVES.sub("go ", text)
-        found = [match for match in _FIGURE.finditer(text) if self._amounts(text, match)]
+        found = [match for match in _FIGURE.finditer(text) if self._is_amount(text, match)]
         marked = [match for match in found if match["marked"] or match["named"]] or found
-        amount = _dollars(marked[-1]) if marked and not _RANGE.search(text) else None
+        amount = _round_dollars(marked[-1]) if marked and not _RANGE.search(text) else None
         return (amount,) if amount is not None and amount < _HIGHEST else None
 
-    def _amounts(self, text: str, figure: re.Match[str]) -> bool:
+    def _is_amount(self, text: str, figure: re.Match[str]) -> bool:
         """Whether a figure is an amount that may be offered."""
         before, behind = text[: figure.start()], text[figure.end() :]
         if figure["minus"] or figure["below"] or _SHARE.search(before) or _UNITS.match(behind):
@@ -91,22 +87,22 @@ class Amount:
         clear = _BEFORE.search(before) and not _NO_AMOUNT.search(before)
         return bool(clear and _BEHIND.match(behind) and _PLAIN.fullmatch(figure["number"]))
 
-    def tell(self, deal: Deal) -> str:
+    def propose(self, deal: Deal) -> str:
         """`$45`, and for a donation `$45 a month`."""
         return f"${deal[0]}{self.unit}"
 
-    terms = tell
+    describe = propose
 
     @property
     def form(self) -> str:
         """`{"price": <whole dollars>}`."""
         return f'{{"{self.name}": <whole dollars>}}'
 
-    def offer(self, deal: Deal) -> dict[str, Any]:
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
         """`{"price": 45}`."""
         return {self.name: deal[0]}
 
-    def offered(self, offer: object) -> Deal:
+    def read_offer(self, offer: object) -> Deal:
         """The amount, from 0 to ten million.
 
         Raises:
@@ -114,7 +110,7 @@ class Amount:
         """
         amount = offer.get(self.name) if isinstance(offer, dict) and len(offer) == 1 else None
         if type(amount) is not int or not 0 <= amount < _HIGHEST:
-            raise no_offer(self.form, offer)
+            raise offer_error(self.form, offer)
         return (amount,)
 
     def value(self, deal: Deal, side: int) -> float:
@@ -122,11 +118,7 @@ class Amount:
         own, other = self.limits[side], self.limits[1 - side]
         return (deal[0] - own) / ((1 - _SLACK) * (other - own))
 
-    def values(self, side: int) -> list[float]:
-        """The value of each deal."""
-        return [self.value(deal, side) for deal in self.deals]
-
-    def inferred(self, hoped: int, side: int) -> Amount:
+    def infer_game(self, hoped: int, side: int) -> Amount:
         """The game as a side can infer it from its own limit and target."""
         own = self.limits[side]
         other = round(own + (hoped - own) / (1 - _SLACK))
@@ -141,7 +133,7 @@ class Amount:
         return -min(1.0, deal[0] / max(self.limits[side], 1))
 
 
-def _dollars(match: re.Match[str]) -> int | None:
+def _round_dollars(match: re.Match[str]) -> int | None:
     """`80`, `80.50`, `1,200`, `1.2k` as whole dollars."""
     plain = _PLAIN.fullmatch(match["number"])
     if plain is None:
@@ -150,7 +142,7 @@ def _dollars(match: re.Match[str]) -> int | None:
     return int(exact * 1000 + 0.5) if match["thousand"] else int(exact)
 
 
-def bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
+def draw_bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A used thing for sale; side 0 buys, side 1 sells."""
     texts = TEXTS["bargain"]
     thing, base, why_sold, why_wanted = texts["goods"][number]
@@ -170,7 +162,7 @@ def bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> S
             f"rather keep it, and ${ask} would be a splendid price.</extra_info>"),
         ),
         relationship=rng.choice((0, 1, 2)),
-        characters=pair(rng, temper),
+        characters=draw_characters(rng, temper),
         facts=(
             (f"I want it because {why_wanted}.", fault, "I pay in cash since I brought some."),
             (f"I am selling it because {why_sold}.", rival, "It is like new since I cared for it."),
@@ -182,7 +174,7 @@ def bargain(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> S
     )  # fmt: skip
 
 
-def donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
+def draw_donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A collection; side 0 asks for a monthly donation, side 1 gives."""
     texts = TEXTS["donation"]
     cause, base, does, did = texts["causes"][number]
@@ -203,7 +195,7 @@ def donation(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
             f"a month at the very most and would like to get away with ${wish}.</extra_info>"),
         ),
         relationship=rng.choice((0, 2, 3)),
-        characters=pair(rng, temper),
+        characters=draw_characters(rng, temper),
         facts=(
             (f"Every dollar counts because {does}.", f"It works, I say so because {did}.",
              "You can stop any time since there is no contract."),

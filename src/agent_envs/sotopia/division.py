@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from operator import mul
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable, no_offer
-from agent_envs.sotopia.subjects import TEXTS
+from agent_envs.sotopia.scene import (
+    TEXTS,
+    Game,
+    Scene,
+    draw_characters,
+    find_best_value,
+    offer_error,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -46,7 +51,7 @@ class Thing(NamedTuple):
     many: str
     total: int
 
-    def listed(self, count: int) -> str:
+    def name_count(self, count: int) -> str:
         """`2 lamps`, `1 lamp`."""
         return f"{count} {self.one if count == 1 else self.many}"
 
@@ -58,20 +63,20 @@ class Keeping:
     things: tuple[Thing, ...]
     side: int
 
-    def _turned(self, counts: Deal) -> Deal:
+    def _swap(self, counts: Deal) -> Deal:
         """What the side gets by a deal; or the deal, by what the side gets."""
         if self.side == 0:
             return counts
         return tuple([thing.total - n for thing, n in zip(self.things, counts, strict=True)])
 
-    def read(self, text: str) -> Deal | None:
+    def read_deal(self, text: str) -> Deal | None:
         """The division by the line's last mention of each thing; the rest goes to the other.
 
         None if the line assigns nothing, or counts do not match the things.
         """
         if _BELOW.search(text):
             return None
-        shares = self._shares(text)
+        shares = self._read_shares(text)
         if not any(shares):
             return None
         mine, yours = shares
@@ -84,9 +89,9 @@ class Keeping:
             if not 0 <= own <= thing.total or (other or 0) + own > thing.total:
                 return None
             got.append(own)
-        return self._turned(tuple(got))
+        return self._swap(tuple(got))
 
-    def _shares(self, text: str) -> tuple[dict[int, int], dict[int, int]]:
+    def _read_shares(self, text: str) -> tuple[dict[int, int], dict[int, int]]:
         """Counts of things for the speaker and the listener, as stated."""
         mine: dict[int, int] = {}
         yours: dict[int, int] = {}
@@ -95,12 +100,12 @@ class Keeping:
             gets = _SHARED if person.lower() in ("my", "your") else _GIVES
             if gets.match(person[1:] + part if person[:1] in "iI" else part):
                 whose = yours if person.lower().startswith("you") else mine
-                whose.update(self._counts(part))
+                whose.update(self._read_counts(part))
         return mine, yours
 
-    def _counts(self, text: str) -> dict[int, int]:
+    def _read_counts(self, text: str) -> dict[int, int]:
         counts = {}
-        for count, name in _counted(self._names).findall(text.lower()):
+        for count, name in _compile_counts(self._names).findall(text.lower()):
             place = next(i for i, t in enumerate(self.things) if name in (t.one, t.many))
             thing = self.things[place]
             number = min(_MANY[count], thing.total) if count in _MANY else _number(count)
@@ -113,20 +118,20 @@ class Keeping:
     def _names(self) -> tuple[str, ...]:
         return tuple(name for thing in self.things for name in (thing.many, thing.one))
 
-    def tell(self, deal: Deal) -> str:
+    def propose(self, deal: Deal) -> str:
         """`I keep 2 lamps and 1 rug, you get 1 vase`."""
-        kept = self._turned(deal)
+        kept = self._swap(deal)
         rest = tuple(t.total - n for t, n in zip(self.things, kept, strict=True))
-        mine, yours = self._listed(kept), self._listed(rest)
+        mine, yours = self._list_things(kept), self._list_things(rest)
         if not mine:
             return f"you get {yours}"
         return f"I keep {mine}, you get {yours}" if yours else f"I keep {mine}"
 
-    terms = tell
+    describe = propose
 
-    def offer(self, deal: Deal) -> dict[str, Any]:
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
         """`{"keep": {"lamp": 2}}`: what the speaker keeps; the rest goes to the other."""
-        kept = zip(self.things, self._turned(deal), strict=True)
+        kept = zip(self.things, self._swap(deal), strict=True)
         return {"keep": {thing.one: number for thing, number in kept}}
 
     @property
@@ -135,7 +140,7 @@ class Keeping:
         counts = ", ".join(f'"{thing.one}": <0 to {thing.total}>' for thing in self.things)
         return f'{{"keep": {{{counts}}}}}'
 
-    def offered(self, offer: object) -> Deal:
+    def read_offer(self, offer: object) -> Deal:
         """The division; things that are not named go to the other.
 
         Raises:
@@ -144,28 +149,27 @@ class Keeping:
         kept = offer.get("keep") if isinstance(offer, dict) and len(offer) == 1 else None
         counts = dict.fromkeys(self.things, 0)
         if not isinstance(kept, dict):
-            raise no_offer(self.form, offer)
+            raise offer_error(self.form, offer)
         for name, number in kept.items():
             thing = next((t for t in self.things if name in (t.one, t.many)), None)
             if thing is None or type(number) is not int or not 0 <= number <= thing.total:
-                raise no_offer(self.form, offer)
+                raise offer_error(self.form, offer)
             counts[thing] = number
-        return self._turned(tuple(counts.values()))
+        return self._swap(tuple(counts.values()))
 
-    def _listed(self, share: Deal) -> str:
-        parts = [t.listed(n) for t, n in zip(self.things, share, strict=True) if n]
+    def _list_things(self, share: Deal) -> str:
+        parts = [t.name_count(n) for t, n in zip(self.things, share, strict=True) if n]
         return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 @dataclass(frozen=True)
-class Division:
+class Division(Game):
     """A deal is how many of each thing side 0 gets; side 1 gets the rest.
 
     worth: points of each thing, for each side. least, hoped: limit and target of each side in
     points.
     """
 
-    asks: ClassVar[bool] = False
     things: tuple[Thing, ...]
     worth: tuple[tuple[int, ...], tuple[int, ...]]
     least: tuple[int, int]
@@ -215,7 +219,7 @@ class Division:
 
 
 @lru_cache(maxsize=256)
-def _counted(names: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_counts(names: tuple[str, ...]) -> re.Pattern[str]:
     """A number followed by one of these names."""
     counts = "|".join((*_NUMBERS, *_MANY))
     known = "|".join(map(re.escape, names))
@@ -230,19 +234,19 @@ _TEXTS = TEXTS["divide"]
 _LEAST, _HOPED = 0.25, 0.85  # of all points
 
 
-def divide(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
+def draw_division(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """Three kinds of things for two people who value them differently."""
     occasion, things = _TEXTS["occasions"][number]
     names = [(name, _TEXTS["plurals"].get(name, f"{name}s")) for name in things.split()]
-    game = _drawn(names, tight, rng)
-    first, second, third = (thing.listed(thing.total) for thing in game.things)
+    game = _draw_game(names, tight, rng)
+    first, second, third = (thing.name_count(thing.total) for thing in game.things)
     return Scene(
         codename=f"divide_{things.replace(' ', '_')}",
         scenario=f"{occasion} and have to divide {first}, {second} and {third}.",
-        goals=(_goal(game, 0), _goal(game, 1)),
+        goals=(_write_goal(game, 0), _write_goal(game, 1)),
         relationship=5 if "siblings" in occasion or "cousins" in occasion else 3,
-        characters=pair(rng, temper),
-        facts=(_facts(game, 0, rng), _facts(game, 1, rng)),
+        characters=draw_characters(rng, temper),
+        facts=(_write_facts(game, 0, rng), _write_facts(game, 1, rng)),
         game=game,
         family="divide",
         temper=temper,
@@ -250,7 +254,7 @@ def divide(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
     )
 
 
-def _drawn(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
+def _draw_game(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
     """Random counts and points, such that both sides can do well (in tight scenes only just)."""
     low, high = (0.68, 0.86) if tight else (0.86, 9.0)
     while True:
@@ -260,11 +264,11 @@ def _drawn(names: list[tuple[str, str]], tight: bool, rng: Random) -> Division:
         least = tuple(round(_LEAST * total) for total in totals)
         hoped = tuple(round(_HOPED * total) for total in totals)
         game = Division(things, (worths[0], worths[1]), (least[0], least[1]), (hoped[0], hoped[1]))
-        if all(low <= attainable(game, side) < high for side in (0, 1)):
+        if all(low <= find_best_value(game, side) < high for side in (0, 1)):
             return game
 
 
-def _goal(game: Division, side: int) -> str:
+def _write_goal(game: Division, side: int) -> str:
     worth = ", ".join(f"{t.one} {w}" for t, w in zip(game.things, game.worth[side], strict=True))
     return (
         "Get the things that are worth most to you. <extra_info>Your points for one of each: "
@@ -273,7 +277,7 @@ def _goal(game: Division, side: int) -> str:
     )
 
 
-def _facts(game: Division, side: int, rng: Random) -> tuple[str, ...]:
+def _write_facts(game: Division, side: int, rng: Random) -> tuple[str, ...]:
     order = sorted(range(len(game.things)), key=lambda i: -game.worth[side][i])
     first, last = game.things[order[0]], game.things[order[-1]]
     return (

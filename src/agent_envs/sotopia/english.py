@@ -10,10 +10,9 @@ import re
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from agent_envs.sotopia.indexed import compiled, indexed
-from agent_envs.sotopia.phrases import may_have, words_of
+from agent_envs.sotopia.patterns import can_have, compile_pattern, index_pattern, split_words
 
-_any = partial(indexed, any_case=True)
+_index = partial(index_pattern, any_case=True)
 _PRONOUNS = "i you we they he she it that there who"
 _IS = (
     "it that he she there here what who where how when why this everything nothing one monday "
@@ -21,7 +20,7 @@ _IS = (
 )
 
 
-def _behind(words: str, ending: str) -> str:
+def _match_behind(words: str, ending: str) -> str:
     """A pattern of an ending behind one of the words; it begins with the ending, for speed."""
     known = "|".join(rf"(?<=\b{word}{ending})" for word in words.split())
     return rf"{ending}\b(?:{known})"
@@ -41,12 +40,12 @@ _CONTRACTED = tuple(  # by letters that the case-folded line must contain
         ("n't", r"\bain't\b", "is not"),
         ("n't", r"n(?<=\w\w)'t\b", " not"),
         ("let's", r"\blet's\b", "let us"),
-        ("'ll", _behind(f"{_PRONOUNS} this", "'ll"), " will"),
-        ("'d", _behind(f"{_PRONOUNS} what how", "'d"), " would"),
+        ("'ll", _match_behind(f"{_PRONOUNS} this", "'ll"), " will"),
+        ("'d", _match_behind(f"{_PRONOUNS} what how", "'d"), " would"),
         ("'ve", r"\b(\w+)'ve\b", r"\1 have"),
         ("'re", r"\b(\w+)'re\b", r"\1 are"),
         ("'m", r"\bi'm\b", "I am"),
-        ("'s", _behind(_IS, "'s"), " is"),
+        ("'s", _match_behind(_IS, "'s"), " is"),
         ("'s", _IS_TOO, " is"),
         ("y'all", r"\by'all\b", "you all"),
     )
@@ -62,7 +61,7 @@ _SPOKEN = {
     "lets": "let us", "youre": "you are", "its a deal": "it is a deal", "its yours": "it is yours",
 }  # fmt: skip
 _SPOKEN_WORDS = frozenset(max(re.findall("[a-z]+", one), key=len) for one in _SPOKEN)
-_SPEAKING = compiled(
+_SPEAKING = compile_pattern(
     rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", any_case=True
 )
 _ONES = {
@@ -79,7 +78,7 @@ _VALUES = _ONES | _TENS | _SCALES
 _DIGITS = range(1, 10)
 _NUMBER = "|".join(_VALUES)
 _NUMBER_WORDS = frozenset(_VALUES) - {"one"}
-_NUMBERS = compiled(
+_NUMBERS = compile_pattern(
     rf"\b(?:an?\s+(?=hundred|thousand"
     rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
     any_case=True,
@@ -88,10 +87,10 @@ _SENTENCE = re.compile(  # begins with a set of signs, which `re` finds fast
     r"[\"')\]\s—:](?:(?<=[.!?;…]\s)\s*|(?<=[.!?;…][\"')\]])[\"')\]]*\s+|(?<=\s)\s*[–—-]+\s+"
     r"|(?<=—)|(?<=\n)|(?<=:)\s+(?!\d))"
 )
-_SUBJECT = _any(
+_SUBJECT = _index(
     "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
 )
-_LINKED = _any(
+_LINKED = _index(
     "but|because|unless|though|although|provided|as long as|so long as|however|yet|if|since"
     "|except that|only if"
 )
@@ -102,14 +101,14 @@ _CLAUSE = re.compile(  # begins with a set of signs, which `re` finds fast
     re.IGNORECASE,
 )
 _JOINS = frozenset({"and", "so", "or", "then"})
-_LINK = _any(
+_LINK = _index(
     "but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
     "|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
     "|except(?: that)?|as"
 )
 _LINKS = re.compile(rf"({_LINK})\b[\s,]*", re.IGNORECASE)
-_BEFORE = _any(r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+")
-_QUESTION = _any(
+_BEFORE = _index(r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+")
+_QUESTION = _index(
     r"(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
@@ -117,7 +116,7 @@ _QUESTION = _any(
     r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b"
 )
 _ASKING = re.compile(rf"(?:{_BEFORE})*(?:{_QUESTION})", re.IGNORECASE)
-_TAG = compiled(
+_TAG = compile_pattern(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"
     r"|how does that sound|how about it|does that work(?: for you)?|how is that(?: for .*)?"
@@ -156,34 +155,34 @@ class Clause(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def clauses(line: str) -> tuple[Clause, ...]:
+def split_clauses(line: str) -> tuple[Clause, ...]:
     """The clauses of a line, in order."""
     found: list[Clause] = []
-    for sentence in _SENTENCE.split(written_out(line)):
+    for sentence in _SENTENCE.split(write_out(line)):
         asked = sentence.rstrip("\"'”’) ").endswith("?")
-        found += _clauses(sentence.strip(), asked=asked)
+        found += _split_sentence(sentence.strip(), asked=asked)
     return tuple(found)
 
 
 @lru_cache(maxsize=8192)
-def forms(line: str) -> tuple[Clause, ...]:
+def normalize_clauses(line: str) -> tuple[Clause, ...]:
     """The `form` of each clause of a line."""
-    return tuple([clause.form for clause in clauses(line)])
+    return tuple([clause.form for clause in split_clauses(line)])
 
 
-def inquires(line: str) -> bool:
+def has_question(line: str) -> bool:
     """Whether a line is a question; a question mark after "please" does not count."""
     return any(
         _ASKING.match(clause.text)
         or (len(clause.text.split()) <= _FRAGMENT and not _TAG.fullmatch(clause.text))
-        for clause in clauses(line)
+        for clause in split_clauses(line)
         if clause.question
     )
 
 
-def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
+def _split_sentence(sentence: str, *, asked: bool) -> list[Clause]:
     """The clauses of a sentence; a question tag at its end makes it a question."""
-    bare = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _parts(sentence)]
+    bare = [(part.strip(" ,.!?;:\"'“”()…*"), word) for part, word in _split_parts(sentence)]
     cut = [one for one in bare if one[0]]
     found: list[Clause] = []
     for place, (spelt, joined) in enumerate(cut):
@@ -196,7 +195,7 @@ def _clauses(sentence: str, *, asked: bool) -> list[Clause]:
     return found
 
 
-def _parts(sentence: str) -> list[tuple[str, str]]:
+def _split_parts(sentence: str) -> list[tuple[str, str]]:
     """A sentence split at connectors and commas, with the "and", "so" or "or" before each part."""
     parts, start, word = [], 0, ""
     for cut in _CLAUSE.finditer(sentence):
@@ -207,7 +206,7 @@ def _parts(sentence: str) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=8192)
-def written_out(line: str) -> str:
+def write_out(line: str) -> str:
     """A line with contractions expanded and number words as digits."""
     line = line.replace("’", "'").replace("…", "... ").replace("“", '"').replace("”", '"')
     if "'" in line:
@@ -215,19 +214,19 @@ def written_out(line: str) -> str:
         for letters, pattern, full in _CONTRACTED:
             if letters in folded:
                 line = pattern.sub(full, line)
-    words = words_of(line)
-    if may_have(_SPOKEN_WORDS, words):
+    words = split_words(line)
+    if can_have(_SPOKEN_WORDS, words):
         line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
-        words = words_of(line)
-    return _NUMBERS.sub(_digits, line) if _counts(words) else line
+        words = split_words(line)
+    return _NUMBERS.sub(_write_digits, line) if _has_numbers(words) else line
 
 
-def _counts(words: list[str] | None) -> bool:
+def _has_numbers(words: list[str] | None) -> bool:
     """Whether a line with these words may have numbers in words; a single "one" is kept."""
-    return may_have(_NUMBER_WORDS, words) or (words is not None and words.count("one") > 1)
+    return can_have(_NUMBER_WORDS, words) or (words is not None and words.count("one") > 1)
 
 
-def _digits(found: re.Match[str]) -> str:
+def _write_digits(found: re.Match[str]) -> str:
     """The digits of number words; a single "one" may be a pronoun and is kept."""
     words = [w for w in re.split(r"[\s-]+", found[0].lower()) if w not in ("and", "a", "an")]
     if words == ["one"] or (words[0] in _SCALES and len(words) == 1 and " " not in found[0]):
@@ -239,14 +238,14 @@ def _digits(found: re.Match[str]) -> str:
             if word != "hundred":
                 total, part = total + part, 0
         else:
-            joined = _joined(part, word)
+            joined = _join_number(part, word)
             if joined is None:
                 return " ".join(str(_VALUES[word]) for word in words)  # two numbers side by side
             part = joined
     return str(total + part)
 
 
-def _joined(part: int, word: str) -> int | None:
+def _join_number(part: int, word: str) -> int | None:
     """The number so far with a word below a hundred; None if the word begins another number."""
     number = _VALUES[word]
     if word in _TENS:  # "one fifty" means 150, "two twenty" means 220

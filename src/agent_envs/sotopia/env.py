@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
-from agent_envs.sotopia.acts import read
+from agent_envs.sotopia.acts import parse_act
 from agent_envs.sotopia.models import open_judge, open_partner
 from agent_envs.sotopia.prompt import TEMPLATE
 from agent_envs.sotopia.published import open_published
-from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, facts_told
+from agent_envs.sotopia.rules import RANGES, JudgeError, Verdict, find_told_facts
 from agent_envs.sotopia.talk import Talk
 
 if TYPE_CHECKING:
@@ -143,7 +143,6 @@ class Sotopia(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.sotopia.experts"
-    audits = "agent_envs.sotopia.audits"
 
     def __init__(
         self,
@@ -173,110 +172,110 @@ class Sotopia(AgentEnv):
         )
         turns = ACTS // (1 if self.external else 2) if max_turns is None else max_turns
         super().__init__(panel, max_turns=turns, render_mode=render_mode)
-        self.reward, self.weights = reward, _weights(weights or {})
+        self.reward, self.weights = reward, _read_weights(weights or {})
         self.graded = reward != "success"
         self.flags_errors = on_judge_error == "flag"
-        self._check(panel.task_ids[0])
+        self._check_scene(panel.task_ids[0])
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The scene of a task, up to the agent's first act."""
-        scene, self.side = self._scene(task_id)
+        scene, self.side = self._open_scene(task_id)
         self.talk = Talk(scene, ahead=self.max_turns * (1 if self.external else 2))
         self.speaker: Speaker | None = None
         if self.partner is not None:
             self.speaker = self.partner.begin(scene, 1 - self.side, self.np_random)
         self.next = 0 if self.external else self.side
         if self.speaker and self.side == 1:
-            self._answer()
-        return scene.goal(self.next), self._turn(self._opening(), first=True)
+            self._let_partner_act()
+        return scene.goal(self.next), self._report(self._render_opening(), first=True)
 
     def act(self, action: str) -> Turn:
         """One act, and the other's answer."""
         side, game = self.next, self.talk.scene.game
         try:
-            act = read(action, game, side)
+            act = parse_act(action, game, side)
         except ValueError as error:
             return self.reject("format", str(error))
-        wrong = self.talk.impossible(side, act)
+        wrong = self.talk.find_obstacle(side, act)
         if wrong:
             return self.reject("refused", wrong)
-        repeated = self.talk.repeats(side, act)
-        self.talk = self._clocked(self.max_turns - self.turn).after(side, act)
+        repeated = self.talk.is_repetition(side, act)
+        self.talk = self._count_turns(self.max_turns - self.turn).after(side, act)
         if self.external:
             self.next = 1 - side
             self.goal = self.talk.scene.goal(self.next)
-        elif not self.talk.ended and not (self.side == 1 and self._last()):
-            self._answer()
-        return self._turn(self._seen(side), "refused" if repeated else "")
+        elif not self.talk.ended and not (self.side == 1 and self._is_last_turn()):
+            self._let_partner_act()
+        return self._report(self._render_latest(side), "refused" if repeated else "")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn that the other does not notice."""
-        self.talk = self._clocked(self.max_turns - self.turn - 1)
-        return self._turn(self._noted(notice), reason)
+        self.talk = self._count_turns(self.max_turns - self.turn - 1)
+        return self._report(self._add_notice(notice), reason)
 
-    def _clocked(self, turns: int) -> Talk:
+    def _count_turns(self, turns: int) -> Talk:
         """The talk at the caller's turn, with `turns` turns left."""
         ahead = max(0, turns if self.external else 2 * turns - (self.side == 1))
         return self.talk if self.talk.ahead == ahead else self.talk._replace(ahead=ahead)
 
-    def _scene(self, task_id: str) -> tuple[Scene, int]:
+    def _open_scene(self, task_id: str) -> tuple[Scene, int]:
         name, _, side = task_id.rpartition("-")
         if self.published is not None:
             return self.published.scenes[name], int(side)
         family, _, number = name.rpartition("-")
-        return families.scene(family, int(number)), int(side)
+        return families.draw_scene(family, int(number)), int(side)
 
-    def _check(self, task_id: str) -> None:
+    def _check_scene(self, task_id: str) -> None:
         """Refuse a judge or a partner that does not support the scenes, before the first one."""
-        scene, _ = self._scene(task_id)
+        scene, _ = self._open_scene(task_id)
         if self.judge is not None:
             self.judge.check(scene)
         if self.partner is not None:
             self.partner.check(scene)
 
-    def _answer(self) -> None:
+    def _let_partner_act(self) -> None:
         assert self.speaker is not None  # noqa: S101  only called if there is one
         act: Act = self.speaker.reply(self.talk)
-        wrong = self.talk.impossible(1 - self.side, act)
+        wrong = self.talk.find_obstacle(1 - self.side, act)
         if wrong:
             raise ValueError(f"the partner {self.partner!r} did what is not possible: {wrong}")
         self.talk = self.talk.after(1 - self.side, act)
 
-    def _last(self) -> bool:
+    def _is_last_turn(self) -> bool:
         return self.turn + 1 >= self.max_turns
 
-    def _opening(self) -> str:
+    def _render_opening(self) -> str:
         return "\n".join([self.talk.scene.background(self.next), *self.talk.script(self.next)])
 
-    def _seen(self, side: int) -> str:
+    def _render_latest(self, side: int) -> str:
         """The observation of the side to act: the other's act; in self-chat first everything."""
         if self.external and len(self.talk.said) == 1:
-            return self._opening()
+            return self._render_opening()
         latest = self.talk.said[-1]
         if not self.external and latest.side == side:
             return "The conversation is over."
-        return self._noted(self.talk.told(latest, 1 - latest.side))
+        return self._add_notice(self.talk.render(latest, 1 - latest.side))
 
-    def _noted(self, text: str) -> str:
+    def _add_notice(self, text: str) -> str:
         """A text, followed by the notice of terms that can still be withdrawn."""
         notice = self.talk.notice(self.next)
         return f"{text}\n{notice}" if notice else text
 
-    def _turn(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
+    def _report(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
         ended = self.talk.ended
-        over = ended or (not first and self._last())
+        over = ended or (not first and self._is_last_turn())
         live = self.judge is not None and self.judge.live
-        verdict, error = self._judged(self.side, wanted=over or live)
-        others, failed = self._partners(error, over=over, live=live)
+        verdict, error = self._judge(self.side, wanted=over or live)
+        others, failed = self._report_partner(error, over=over, live=live)
         goal = verdict.scores.get("goal", 0.0)
         success = over and goal > SUCCESS
         extra = {
             "scores": dict(verdict.scores),
             "reasons": dict(verdict.reasons),
-            "overall": _overall(verdict.scores),
+            "overall": _average(verdict.scores),
             **others,
-            "agreed": self._terms(self.talk.agreed),
-            "pending": self._terms(self.talk.open and self.talk.open.deal),
+            "agreed": self._describe(self.talk.agreed),
+            "pending": self._describe(self.talk.open and self.talk.open.deal),
             "speaker": self.next,
             "progress_known": bool(verdict.scores),
             "judge_error": error or failed,
@@ -285,31 +284,31 @@ class Sotopia(AgentEnv):
             observation,
             valid=not invalid,
             invalid_reason=invalid,
-            progress=_progress(verdict.scores),
-            anchor=self._anchor(),
-            reward=self._paid(self.side, verdict.scores, error) if over else 0.0,
+            progress=_measure_progress(verdict.scores),
+            anchor=self._digest_state(),
+            reward=self._pay(self.side, verdict.scores, error) if over else 0.0,
             success=success,
             failure=ended and not success,
             extra=extra,
         )
 
-    def _partners(self, error: str, *, over: bool, live: bool) -> tuple[dict[str, Any], str]:
+    def _report_partner(self, error: str, *, over: bool, live: bool) -> tuple[dict[str, Any], str]:
         """What the info has about the other side's scores, and the judge's error.
 
         They are wanted at the end if they cost nothing, or if the caller plays the other side, too.
         """
         paid = over and not error and (live or self.external)
-        verdict, failed = self._judged(1 - self.side, wanted=paid or (self.external and live))
+        verdict, failed = self._judge(1 - self.side, wanted=paid or (self.external and live))
         reward = _UNKNOWN if over and self.judge is not None else 0.0
         if paid:
-            reward = self._paid(1 - self.side, verdict.scores, failed)
+            reward = self._pay(1 - self.side, verdict.scores, failed)
         return {
             "partner_scores": dict(verdict.scores) if over else {},
-            "partner_progress": _progress(verdict.scores),
+            "partner_progress": _measure_progress(verdict.scores),
             "partner_reward": reward,
         }, failed
 
-    def _judged(self, side: int, *, wanted: bool) -> tuple[Verdict, str]:
+    def _judge(self, side: int, *, wanted: bool) -> tuple[Verdict, str]:
         """The current scores of a side, if wanted, and the judge's error."""
         if self.judge is None or not wanted:
             return Verdict({}, {}), ""
@@ -320,11 +319,11 @@ class Sotopia(AgentEnv):
                 raise
             return Verdict({}, {}), str(error)
 
-    def _terms(self, deal: Deal | None) -> str:
+    def _describe(self, deal: Deal | None) -> str:
         game = self.talk.scene.game
-        return "" if game is None or deal is None else game.wordings[self.side].terms(deal)
+        return "" if game is None or deal is None else game.wordings[self.side].describe(deal)
 
-    def _anchor(self) -> str:
+    def _digest_state(self) -> str:
         """Digest of everything that can change the effect of an act, including valid, reward, end.
 
         With a scripted partner: the terms that both can accept or withdraw, its mood, and earlier
@@ -335,39 +334,39 @@ class Sotopia(AgentEnv):
         facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
         state = "" if self.speaker is None else self.speaker.state
         if state:
-            own = [_shown(act) for who, act in talk.said if who == side and act.argument]
+            own = [_write_act(act) for who, act in talk.said if who == side and act.argument]
             facts += talk.standing, talk.firm, talk.fresh, talk.pending, talk.agreed
             facts += talk.accepted_by, state
             if self.reward == "weighted":
-                facts += sorted(own), facts_told(talk, 1 - side)
+                facts += sorted(own), find_told_facts(talk, 1 - side)
             else:
                 facts += (sorted(set(own)),)
         else:
             facts += talk.said
         return blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
-    def _paid(self, side: int, scores: dict[str, float], error: str) -> float:
+    def _pay(self, side: int, scores: dict[str, float], error: str) -> float:
         if error:
             return float("nan")
         if not scores:
             return 0.0
         if self.reward == "weighted":
-            return self.talk.exchanged(side) * _weighted(scores, self.weights)
+            return self.talk.measure_exchange(side) * _weigh(scores, self.weights)
         goal = scores["goal"]
         return goal / RANGES["goal"][1] if self.reward == "goal" else float(goal > SUCCESS)
 
 
 @lru_cache(maxsize=1024)
-def _shown(act: Act) -> str:
+def _write_act(act: Act) -> str:
     return repr(act)
 
 
-def _progress(scores: Mapping[str, float]) -> float:
+def _measure_progress(scores: Mapping[str, float]) -> float:
     """The goal score as a share of the threshold of success: 1 at 6."""
     return min(1.0, scores.get("goal", 0.0) / SUCCESS)
 
 
-def _weights(given: Mapping[str, float]) -> dict[str, float]:
+def _read_weights(given: Mapping[str, float]) -> dict[str, float]:
     for name, weight in given.items():
         one_of("weight", name, tuple(RANGES))
         if not 0 <= weight < float("inf"):
@@ -378,11 +377,11 @@ def _weights(given: Mapping[str, float]) -> dict[str, float]:
     return weights
 
 
-def _weighted(scores: dict[str, float], weights: dict[str, float]) -> float:
+def _weigh(scores: dict[str, float], weights: dict[str, float]) -> float:
     """The weighted mean of the scores, each scaled to [0, 1] by its range."""
     shares = {n: (scores[n] - low) / (high - low) for n, (low, high) in RANGES.items()}
     return sum(weights[n] * shares[n] for n in RANGES) / sum(weights.values())
 
 
-def _overall(scores: dict[str, float]) -> float:
+def _average(scores: dict[str, float]) -> float:
     return sum(scores.values()) / len(RANGES) if scores else 0.0

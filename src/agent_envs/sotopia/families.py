@@ -7,22 +7,22 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from agent_envs.panels import Panel, one_of
-from agent_envs.sotopia.amounts import bargain, donation
-from agent_envs.sotopia.division import divide
-from agent_envs.sotopia.favour import favour
-from agent_envs.sotopia.friends import friend
-from agent_envs.sotopia.schedule import schedule
+from agent_envs.sotopia.amounts import draw_bargain, draw_donation
+from agent_envs.sotopia.division import draw_division
+from agent_envs.sotopia.favour import draw_favour
+from agent_envs.sotopia.friends import draw_strangers
+from agent_envs.sotopia.schedule import draw_schedule
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Scene
 
 FAMILIES = {
-    "bargain": bargain,
-    "divide": divide,
-    "donation": donation,
-    "favour": favour,
-    "friend": friend,
-    "schedule": schedule,
+    "bargain": draw_bargain,
+    "divide": draw_division,
+    "donation": draw_donation,
+    "favour": draw_favour,
+    "friend": draw_strangers,
+    "schedule": draw_schedule,
 }
 TEMPERS = ("stubborn", "generous", "impatient", "fair")
 SUBJECTS = 20
@@ -51,28 +51,28 @@ def open_panel(split: str, family: str) -> Panel:
         for number in range(SUBJECTS * VARIANTS)
         for side in (0, 1)
         for name in families
-        if _within(split, number, side)
+        if _is_in_split(split, number, side)
     )
     return Panel(split, tuple(f"{name}-{number:03}-{side}" for name, number, side in tasks))
 
 
-def _within(split: str, number: int, side: int) -> bool:
+def _is_in_split(split: str, number: int, side: int) -> bool:
     subjects = _SPLITS.get("test" if split == "hard" else split, range(SUBJECTS))
-    difficult = _tight(number) and _temper(number, 1 - side) in _DIFFICULT
+    difficult = _is_tight(number) and _choose_temper(number, 1 - side) in _DIFFICULT
     return number % SUBJECTS in subjects and (split != "hard" or difficult)
 
 
-def _tight(number: int) -> bool:
+def _is_tight(number: int) -> bool:
     return number // SUBJECTS // len(TEMPERS) % 2 == 1
 
 
-def _temper(number: int, side: int) -> str:
+def _choose_temper(number: int, side: int) -> str:
     return TEMPERS[(number // SUBJECTS + side) % len(TEMPERS)]
 
 
 @lru_cache(maxsize=8192)
-def scene(family: str, number: int) -> Scene:
+def draw_scene(family: str, number: int) -> Scene:
     """The scene of a number, drawn by a generator that is seeded with the number."""
-    tempers = _temper(number, 0), _temper(number, 1)
+    tempers = _choose_temper(number, 0), _choose_temper(number, 1)
     rng = Random(f"{family} {number}")
-    return FAMILIES[family](number % SUBJECTS, _tight(number), tempers, rng)
+    return FAMILIES[family](number % SUBJECTS, _is_tight(number), tempers, rng)

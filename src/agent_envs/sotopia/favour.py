@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable, no_offer
-from agent_envs.sotopia.subjects import TEXTS
+from agent_envs.sotopia.scene import (
+    TEXTS,
+    Game,
+    Scene,
+    draw_characters,
+    find_best_value,
+    offer_error,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -78,7 +83,7 @@ class Help:
 
     side: int
 
-    def read(self, text: str) -> Deal | None:
+    def read_deal(self, text: str) -> Deal | None:
         """The last number of hours and the last return that is not denied (default: nothing).
 
         None for a range of hours, and for hours per day, ago or as a time of day.
@@ -92,20 +97,20 @@ class Help:
         place = next(i for i, one in enumerate(RETURNS) if one.word == named)
         return (count, place) if count in HOURS else None
 
-    def tell(self, deal: Deal) -> str:
+    def propose(self, deal: Deal) -> str:
         """`3 hours of your help, and I cook you dinner`."""
         time = f"{deal[0]} hour{'s' * (deal[0] > 1)}"
         if self.side == 0:
             return f"{time} of your help, and I {RETURNS[deal[1]].promised}"
         return f"{time} of my help, and I {RETURNS[deal[1]].wished}"
 
-    terms = tell
+    describe = propose
 
-    def offer(self, deal: Deal) -> dict[str, Any]:
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
         """`{"hours": 3, "return": "dinner"}`."""
         return {"hours": deal[0], "return": RETURNS[deal[1]].word}
 
-    def offered(self, offer: object) -> Deal:
+    def read_offer(self, offer: object) -> Deal:
         """The hours and the return, nothing by default.
 
         Raises:
@@ -115,9 +120,9 @@ class Help:
         given |= offer if isinstance(offer, dict) else {}
         hours, words = given.get("hours"), [one.word for one in RETURNS]
         if len(given) != 2 or type(hours) is not int or hours not in HOURS:  # noqa: PLR2004
-            raise no_offer(_FORM, offer)
+            raise offer_error(_FORM, offer)
         if given["return"] not in words:
-            raise no_offer(_FORM, offer)
+            raise offer_error(_FORM, offer)
         return hours, words.index(given["return"])
 
 
@@ -125,13 +130,12 @@ _WORDINGS = Help(0), Help(1)
 
 
 @dataclass(frozen=True)
-class Favour:
+class Favour(Game):
     """Side 0 asks side 1 for help; a deal is the hours and the number of the return.
 
     costs: cost of each return to side 0. gains: its value to side 1.
     """
 
-    asks: ClassVar[bool] = False
     costs: tuple[int, ...]
     gains: tuple[int, ...]
 
@@ -160,11 +164,6 @@ class Favour:
         """0 at the side's limit of points, 1 at its target."""
         return (self.points(deal, side) - _LEAST[side]) / (_HOPED[side] - _LEAST[side])
 
-    def values(self, side: int) -> list[float]:
-        """The value of each deal."""
-        least, span, points = _LEAST[side], _HOPED[side] - _LEAST[side], self.points
-        return [(points(deal, side) - least) / span for deal in _DEALS]
-
     def material(self, deal: Deal, side: int) -> float:
         """The return alone: its cost to side 0, its value to side 1, divided by 10."""
         return -self.costs[deal[1]] / 10 if side == 0 else self.gains[deal[1]] / 10
@@ -173,10 +172,10 @@ class Favour:
 _TEXTS = TEXTS["favour"]
 
 
-def favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
+def draw_favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """A friend asks a friend for help."""
     task = _TEXTS["tasks"][number]
-    game = _drawn(tight, rng)
+    game = _draw_game(tight, rng)
     return Scene(
         codename=f"favour_{task.replace(' ', '_')}",
         scenario=f"Two friends have coffee. One of them has to {task} on Saturday and hopes for "
@@ -186,19 +185,19 @@ def favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
             (
                 f"Get help to {task}, for as long as you can and as little as you can in return. "
                 f"<extra_info>An hour of help is worth {_PER_HOUR} points to you. In return costs "
-                f"you: {_listed(game.costs)}. Fewer than {_LEAST[0]} points and you would rather "
-                f"do without; {_HOPED[0]} would be splendid.</extra_info>"
+                f"you: {_list_points(game.costs)}. Fewer than {_LEAST[0]} points and you would "
+                f"rather do without; {_HOPED[0]} would be splendid.</extra_info>"
             ),
             (
                 "Help your friend, but not for too long and not for nothing. <extra_info>Helping "
                 f"is worth {_FRIENDSHIP} points, an hour costs you 1. In return you value: "
-                f"{_listed(game.gains)}. Fewer than {_LEAST[1]} points and you would rather stay "
-                f"at home; {_HOPED[1]} would be splendid.</extra_info>"
+                f"{_list_points(game.gains)}. Fewer than {_LEAST[1]} points and you would rather "
+                f"stay at home; {_HOPED[1]} would be splendid.</extra_info>"
             ),
         ),
         relationship=3,
-        characters=pair(rng, temper),
-        facts=(_asking(game, rng), _helping(game, rng)),
+        characters=draw_characters(rng, temper),
+        facts=(_write_asker_facts(game, rng), _write_helper_facts(game, rng)),
         game=game,
         family="favour",
         temper=temper,
@@ -206,7 +205,7 @@ def favour(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Sc
     )
 
 
-def _drawn(tight: bool, rng: Random) -> Favour:
+def _draw_game(tight: bool, rng: Random) -> Favour:
     """Random costs and gains, such that both sides can do well (in tight scenes only just)."""
     low, high = (0.65, 0.85) if tight else (0.85, 9.0)
     while True:
@@ -214,15 +213,15 @@ def _drawn(tight: bool, rng: Random) -> Favour:
             (0, *(rng.randint(1, 5) for _ in RETURNS[1:])),
             (0, *(rng.randint(1, 6) for _ in RETURNS[1:])),
         )
-        if all(low <= attainable(game, side) < high for side in (0, 1)):
+        if all(low <= find_best_value(game, side) < high for side in (0, 1)):
             return game
 
 
-def _listed(points: tuple[int, ...]) -> str:
+def _list_points(points: tuple[int, ...]) -> str:
     return ", ".join(f"{r.word} {p}" for r, p in zip(RETURNS[1:], points[1:], strict=True))
 
 
-def _asking(game: Favour, rng: Random) -> tuple[str, ...]:
+def _write_asker_facts(game: Favour, rng: Random) -> tuple[str, ...]:
     cheapest = min(range(1, len(RETURNS)), key=lambda i: game.costs[i])
     return (
         f"I cannot do it alone because {rng.choice(_TEXTS['alone'])}.",
@@ -231,7 +230,7 @@ def _asking(game: Favour, rng: Random) -> tuple[str, ...]:
     )
 
 
-def _helping(game: Favour, rng: Random) -> tuple[str, ...]:
+def _write_helper_facts(game: Favour, rng: Random) -> tuple[str, ...]:
     dearest = max(range(1, len(RETURNS)), key=lambda i: game.gains[i])
     return (
         f"I could use help with the {RETURNS[dearest].word} because {rng.choice(_TEXTS['need'])}.",

@@ -9,7 +9,7 @@ from agent_envs.answer_json import number
 from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint
 from agent_envs.options import require_methods
 from agent_envs.panels import nearest
-from agent_envs.sotopia.acts import KINDS, checked
+from agent_envs.sotopia.acts import KINDS, parse_fields
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, ScriptedPartner
 
@@ -103,23 +103,23 @@ def _is_address(given: object) -> TypeGuard[str]:
     return isinstance(given, str) and given.startswith("openai:")
 
 
-def _act_schema(game: Game | None) -> dict[str, Any]:
+def _make_act_schema(game: Game | None) -> dict[str, Any]:
     """The JSON schema of an act; in a game with offer and acceptance, which may be null."""
     if game is None:
-        return _object(_ACT)
-    offer = _schema(game.wordings[0].offer(game.deals[0]))
+        return _make_schema(_ACT)
+    offer = _infer_schema(game.wordings[0].write_offer(game.deals[0]))
     accept = {"type": ["boolean", "null"]}
-    return _object(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
+    return _make_schema(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
 
 
-def _schema(example: object) -> dict[str, Any]:
+def _infer_schema(example: object) -> dict[str, Any]:
     """The JSON schema of values like this one, made of objects, texts and integers."""
     if isinstance(example, dict):
-        return _object({name: _schema(value) for name, value in example.items()})
+        return _make_schema({name: _infer_schema(value) for name, value in example.items()})
     return {"type": "integer" if isinstance(example, int) else "string"}
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _make_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     required = list(properties)
     return {
         "type": "object", "properties": dict(properties), "required": required,
@@ -140,10 +140,10 @@ class ModelPartner:
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:  # noqa: ARG002
         """The model as that side."""
-        return _Modelled(self, side)
+        return _ModelSpeaker(self, side)
 
 
-class _Modelled:
+class _ModelSpeaker:
     state = ""
 
     def __init__(self, partner: ModelPartner, side: int) -> None:
@@ -159,19 +159,19 @@ class _Modelled:
         asked = f"{talk.scene.background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
         return self.partner.endpoint.ask_json(
             [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
-            schema=_act_schema(talk.scene.game),
-            read=lambda answer: self._possible(answer, talk),
-            about=_about(talk),
+            schema=_make_act_schema(talk.scene.game),
+            read=lambda answer: self._read_act(answer, talk),
+            about=_name_talk(talk),
         )
 
-    def _possible(self, answer: Any, talk: Talk) -> Act:
+    def _read_act(self, answer: Any, talk: Talk) -> Act:
         """The act in an answer.
 
         Raises:
             ValueError: not an act, or one that is not possible now.
         """
-        act = checked(answer, talk.scene.game, self.side)
-        wrong = talk.impossible(self.side, act)
+        act = parse_fields(answer, talk.scene.game, self.side)
+        wrong = talk.find_obstacle(self.side, act)
         if wrong:
             raise ValueError(wrong)
         return act
@@ -195,18 +195,18 @@ class ModelJudge:
         Raises:
             JudgeError: no scores, missing scores, or scores out of range.
         """
-        messages = [{"role": "user", "content": self.question(talk, side)}]
+        messages = [{"role": "user", "content": self.write_question(talk, side)}]
         try:
             return self.endpoint.ask_json(
-                messages, schema=_VERDICT, read=_verdict, about=_about(talk)
+                messages, schema=_VERDICT, read=_read_verdict, about=_name_talk(talk)
             )
         except EndpointError as error:
             raise JudgeError(str(error)) from error
 
-    def question(self, talk: Talk, side: int) -> str:
+    def write_question(self, talk: Talk, side: int) -> str:
         """The prompt about one side of a talk."""
         scene, name = talk.scene, talk.scene.characters[side].name
-        script = [act.told(scene.characters[who].name) for who, act in talk.said]
+        script = [act.render(scene.characters[who].name) for who, act in talk.said]
         meaning = [
             f"- {dimension}, from {low:g} to {high:g}: {_MEANING[dimension]}"
             for dimension, (low, high) in RANGES.items()
@@ -221,7 +221,7 @@ class ModelJudge:
         ])  # fmt: skip
 
 
-def _verdict(answer: Any) -> Verdict:
+def _read_verdict(answer: Any) -> Verdict:
     """Scores and reasons in an answer.
 
     Raises:
@@ -241,5 +241,5 @@ def _verdict(answer: Any) -> Verdict:
     return Verdict(scores, reasons)
 
 
-def _about(talk: Talk) -> str:
+def _name_talk(talk: Talk) -> str:
     return f"the conversation {talk.scene.codename!r} after {len(talk.said)} acts"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import Panel, one_of, source_of
-from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, shown
+from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 
 if TYPE_CHECKING:
     import os
@@ -49,11 +49,11 @@ class Published(NamedTuple):
         one_of("split", split, SPLITS)
         if split == "hard" and self.hard is None:
             raise MissingAsset(f"split 'hard' needs {USED} in {self.folder}; use split='all'")
-        kept = [pairing for pairing, of in self.situations.items() if self._within(split, of)]
+        kept = [pairing for pairing, of in self.situations.items() if self._is_in_split(split, of)]
         tasks = tuple(f"{pairing}-{side}" for pairing in kept for side in (0, 1))
         return Panel(split, tasks, source_of("sotopia", self.folder))
 
-    def _within(self, split: str, situation: str) -> bool:
+    def _is_in_split(self, split: str, situation: str) -> bool:
         if split == "hard":
             return situation in (self.hard or ())
         tenth = blake2b(situation.encode(), digest_size=4).digest()[0] % 10
@@ -69,29 +69,30 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
     """
     folder = Path(folder).expanduser().absolute()
     characters = {
-        _text(row, "agent_id", at): _character(row, at) for row, at in _rows(folder, CHARACTERS)
+        _read_text(row, "agent_id", at): _read_character(row, at)
+        for row, at in _read_rows(folder, CHARACTERS)
     }
-    rows = {_text(row, "env_id", at): (row, at) for row, at in _rows(folder, SCENES)}
+    rows = {_read_text(row, "env_id", at): (row, at) for row, at in _read_rows(folder, SCENES)}
     scenes, situations = {}, {}
-    for row, at in _rows(folder, PAIRINGS):
-        pairing, situation = _text(row, "combo_id", at), _text(row, "env_id", at)
+    for row, at in _read_rows(folder, PAIRINGS):
+        pairing, situation = _read_text(row, "combo_id", at), _read_text(row, "env_id", at)
         if situation not in rows:
             raise BadAsset(f"{at}: no situation {situation!r} in {SCENES}")
-        pair = _pair(row, characters, at)
-        scenes[pairing] = _scene(*rows[situation], pair)
+        pair = _read_pair(row, characters, at)
+        scenes[pairing] = _read_scene(*rows[situation], pair)
         situations[pairing] = situation
-    return Published(folder, scenes, situations, _hard(folder))
+    return Published(folder, scenes, situations, _read_hard(folder))
 
 
-def _found(folder: Path, name: str) -> Path | None:
+def _find_file(folder: Path, name: str) -> Path | None:
     return next(
         iter([p for p in (folder / name, *sorted(folder.glob(f"*/{name}"))) if p.is_file()]), None
     )
 
 
-def _rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _read_rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Each line's fields and its place."""
-    path = _found(folder, name)
+    path = _find_file(folder, name)
     if path is None:
         raise MissingAsset(f"no {name} in {folder}; {_HINT}")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -107,7 +108,7 @@ def _rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
         yield row, at
 
 
-def _text(row: dict[str, Any], key: str, at: str, default: str | None = None) -> str:
+def _read_text(row: dict[str, Any], key: str, at: str, default: str | None = None) -> str:
     """A field as stripped text; "none" and "nan" become ""."""
     value = row.get(key, default)
     if not isinstance(value, (str, int)) or (default is None and not str(value).strip()):
@@ -116,27 +117,27 @@ def _text(row: dict[str, Any], key: str, at: str, default: str | None = None) ->
     return "" if default is not None and text.lower() in _NOTHING else text
 
 
-def _character(row: dict[str, Any], at: str) -> Character:
+def _read_character(row: dict[str, Any], at: str) -> Character:
     age, values = row.get("age", 0), row.get("moral_values", [])
     if not str(age).isdigit() or not isinstance(values, list):
         raise BadAsset(
             f"{at}: age must be a number and moral_values a list, got {age!r}, {values!r:.60}"
         )
     return Character(
-        first_name=_text(row, "first_name", at),
-        last_name=_text(row, "last_name", at, ""),
+        first_name=_read_text(row, "first_name", at),
+        last_name=_read_text(row, "last_name", at, ""),
         age=int(age),
-        occupation=_text(row, "occupation", at, ""),
-        pronoun=_text(row, "gender_pronoun", at, "").lower(),
-        public_info=_text(row, "public_info", at, ""),
-        big_five=_text(row, "big_five", at, ""),
+        occupation=_read_text(row, "occupation", at, ""),
+        pronoun=_read_text(row, "gender_pronoun", at, "").lower(),
+        public_info=_read_text(row, "public_info", at, ""),
+        big_five=_read_text(row, "big_five", at, ""),
         moral_values=tuple(str(value).strip() for value in values),
-        decision_making_style=_text(row, "decision_making_style", at, ""),
-        secret=_text(row, "secret", at, ""),
+        decision_making_style=_read_text(row, "decision_making_style", at, ""),
+        secret=_read_text(row, "secret", at, ""),
     )
 
 
-def _pair(
+def _read_pair(
     row: dict[str, Any], characters: dict[str, Character], at: str
 ) -> tuple[Character, Character]:
     ids = row.get("agent_ids")
@@ -148,27 +149,27 @@ def _pair(
     return characters[ids[0]], characters[ids[1]]
 
 
-def _scene(row: dict[str, Any], at: str, pair: tuple[Character, Character]) -> Scene:
-    goals, level = row.get("agent_goals"), _text(row, "relationship", at)
+def _read_scene(row: dict[str, Any], at: str, pair: tuple[Character, Character]) -> Scene:
+    goals, level = row.get("agent_goals"), _read_text(row, "relationship", at)
     if not isinstance(goals, list) or len(goals) != 2:  # noqa: PLR2004  two sides
         raise BadAsset(f"{at}: agent_goals must be two goals, got {goals!r:.60}")
     if not level.isdigit() or int(level) >= len(RELATIONSHIPS):
         raise BadAsset(f"{at}: relationship must be 0 to {len(RELATIONSHIPS) - 1}, got {level!r}")
     scene = Scene(
-        codename=_text(row, "codename", at, "") or _text(row, "env_id", at),
-        scenario=_text(row, "scenario", at),
+        codename=_read_text(row, "codename", at, "") or _read_text(row, "env_id", at),
+        scenario=_read_text(row, "scenario", at),
         goals=(str(goals[0]), str(goals[1])),
         relationship=int(level),
         characters=pair,
     )
     for text in (scene.scenario, *scene.goals):
-        if "<p " in shown(text, 0) or not shown(text, 0):
+        if "<p " in strip_markup(text, 0) or not strip_markup(text, 0):
             raise BadAsset(f"{at}: what only some viewers may see is not closed: {text[:60]!r}")
     return scene
 
 
-def _hard(folder: Path) -> frozenset[str] | None:
-    path = _found(folder, USED)
+def _read_hard(folder: Path) -> frozenset[str] | None:
+    path = _find_file(folder, USED)
     if path is None:
         return None
     try:

@@ -11,9 +11,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import clauses, forms, written_out
-from agent_envs.sotopia.lexicon import Lexicon
-from agent_envs.sotopia.phrases import Phrases, words_of
+from agent_envs.sotopia.english import normalize_clauses, split_clauses, write_out
+from agent_envs.sotopia.patterns import Lexicon, Phrases, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,32 +126,36 @@ because-clause, others' deeds, one's own plans, a thank-you, and everything else
 
 
 @lru_cache(maxsize=8192)
-def deeds(line: str) -> Done:
+def classify_clauses(line: str) -> Done:
     """The clauses of a line with the class of each."""
-    return tuple(zip(map(_deed, forms(line)), clauses(line), strict=True))
+    return tuple(
+        zip(map(_classify_clause, normalize_clauses(line)), split_clauses(line), strict=True)
+    )
 
 
 @lru_cache(maxsize=8192)
-def _deed(clause: Clause) -> str:
+def _classify_clause(clause: Clause) -> str:
     text = clause.text
     if clause.link in ("because", "since", "as") and not clause.question:
         return "reason"
     lead = _FILLER.match(text)
     core = text[lead.end() :] if lead and lead.end() < len(text) else text
     if clause.question:
-        return _asked(core)
+        return _classify_question(core)
     if _AFFIRMS.fullmatch(core):
         return "affirm"
     if _CLOSING.fullmatch(core):
         return "close"
     lead = _LEADING.match(core)
-    stated = _stated(core[lead.end() :] if lead else core, conditional=clause.link in _CONDITIONS)
+    stated = _classify_statement(
+        core[lead.end() :] if lead else core, conditional=clause.link in _CONDITIONS
+    )
     return "affirm" if lead and stated == "close" else stated
 
 
-def _asked(core: str) -> str:
+def _classify_question(core: str) -> str:
     """The class of a question: it suggests, names something, or asks."""
-    words = words_of(core)
+    words = split_words(core)
     if _SUGGESTS.search(core, words) and (
         _FIGURE.search(core) or _SUGGESTS_ALL.search(core, words)
     ):
@@ -163,12 +166,12 @@ def _asked(core: str) -> str:
     return "suggest" if told and not _REPORTS.search(core, words) else "ask"
 
 
-def _stated(core: str, *, conditional: bool) -> str:
+def _classify_statement(core: str, *, conditional: bool) -> str:
     """The class of a statement."""
-    words = words_of(core)
+    words = split_words(core)
     if _OPINION.search(core, words):
         return "note"
-    if not conditional and _accepts(core, words):
+    if not conditional and _is_acceptance(core, words):
         return "suit" if _FIGURED.match(core) else "accept"
     if _LIMIT.search(core, words) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
@@ -177,10 +180,10 @@ def _stated(core: str, *, conditional: bool) -> str:
             return kind
     if _NEGATED.search(core, words):
         return "note" if _NEUTRAL.search(core, words) else "refuse"
-    return _affirmed(core, words)
+    return _classify_affirmation(core, words)
 
 
-def _affirmed(core: str, words: list[str] | None) -> str:
+def _classify_affirmation(core: str, words: list[str] | None) -> str:
     """The class of a statement without an opinion, an acceptance, a limit or a negation."""
     for kind, phrases in _AFTER_NO:
         if phrases.search(core, words):
@@ -188,14 +191,14 @@ def _affirmed(core: str, words: list[str] | None) -> str:
     return "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
 
 
-def _accepts(core: str, words: list[str] | None) -> bool:
+def _is_acceptance(core: str, words: list[str] | None) -> bool:
     """Whether a clause accepts, without a denial or doubt.
 
     A negation inside an idiom such as "can not say no" does not count.
     """
     if _ACCEPTS.search(core, words):
         rest = _ACCEPTS.pattern.sub("", core)
-        words = words_of(rest)
+        words = split_words(rest)
     elif _SUITS.search(core, words):
         rest = core
     else:
@@ -203,7 +206,7 @@ def _accepts(core: str, words: list[str] | None) -> bool:
     return not _NEGATED.search(rest, words) and not _HEDGES.search(rest, words)
 
 
-def reading(
+def read_line(
     line: str,
     terms: Callable[[str], Deal | None],
     offered: Deal | None = None,
@@ -224,31 +227,31 @@ def reading(
         by_asking: Whether every question proposes the terms in it.
     """
     done = tuple(
-        ((_suiting(clause, words) if kind == "suit" else kind), clause)
-        for kind, clause in deeds(line)
+        ((_compare_figures(clause, words) if kind == "suit" else kind), clause)
+        for kind, clause in classify_clauses(line)
     )
     if offered is None:  # nothing can be granted, so it is a proposal
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
-    exchanged = _exchanged(done)
-    found = _named(done, terms, puts=by_asking or exchanged, asks=by_asking)
-    known = words_of(" ".join([clause.text for _, clause in done]))
+    exchanged = _has_exchange(done)
+    found = _find_terms(done, terms, puts=by_asking or exchanged, asks=by_asking)
+    known = split_words(" ".join([clause.text for _, clause in done]))
     withdraws = any(_WITHDRAWS.search(clause.text, known) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:
-        kind = _kind(done, found, offered, fresh=fresh, exchanged=exchanged)
+        kind = _classify_line(done, found, offered, fresh=fresh, exchanged=exchanged)
     return Reading(kind, found if kind in ("offer", "acceptance") else None, withdraws)
 
 
-def _suiting(clause: Clause, words: str) -> str:
+def _compare_figures(clause: Clause, words: str) -> str:
     """Whether the accepted figures are those of the open offer: "ten is fine"."""
     figures = {int(number) for number in re.findall(r"\d+", clause.text)[:1]}
-    open_ones = {int(number) for number in re.findall(r"\d+", written_out(words))}
+    open_ones = {int(number) for number in re.findall(r"\d+", write_out(words))}
     clock = {number - _HALF_A_DAY for number in open_ones}
     return "accept" if not words or figures <= open_ones | clock else "other"
 
 
-def _named(
+def _find_terms(
     done: Done, terms: Callable[[str], Deal | None], *, puts: bool, asks: bool
 ) -> Deal | None:
     """The terms in the clauses of a line that may propose.
@@ -265,18 +268,18 @@ def _named(
         naming -= {"echo", "close", "commit"}
     named, put = [], False
     for place, (kind, clause) in enumerate(done):
-        put = puts or _puts(done, place, follows=put)
-        if put and (kind in naming or (kind == "note" and _fragment(clause))):
+        put = puts or _can_propose(done, place, follows=put)
+        if put and (kind in naming or (kind == "note" and _is_fragment(clause))):
             named.append(_REMARKS.sub("", clause.spelt))
     return terms(", ".join(named)) if named else None
 
 
-def _fragment(clause: Clause) -> bool:
+def _is_fragment(clause: Clause) -> bool:
     """Whether a clause is a fragment that adds to others, such as "for guitar lessons"."""
     return clause.text.startswith("for ") and not _VERB.search(clause.text)
 
 
-def _puts(done: Done, place: int, *, follows: bool) -> bool:
+def _can_propose(done: Done, place: int, *, follows: bool) -> bool:
     """Whether a clause may propose terms: not others' deeds, the past, or an exception.
 
     follows: whether the previous clause proposes.
@@ -290,11 +293,11 @@ def _puts(done: Done, place: int, *, follows: bool) -> bool:
     if kind == "note" and not _PUTS.search(text):
         return not _FIGURE.search(text)  # such as "no dinner" beside the hours
     if kind == "named":
-        return _names(done, place, text, follows=follows)
+        return _is_named_proposal(done, place, text, follows=follows)
     return not _OTHERS.search(text)
 
 
-def _names(done: Done, place: int, text: str, *, follows: bool) -> bool:
+def _is_named_proposal(done: Done, place: int, text: str, *, follows: bool) -> bool:
     """Whether a clause that only names terms proposes them.
 
     It does by its own words, as the next of a list, or with what either side does then in the next
@@ -308,31 +311,33 @@ def _names(done: Done, place: int, text: str, *, follows: bool) -> bool:
     return (follows and last in _LISTING) or bool(_EXCHANGE.match(after))
 
 
-def _kind(
+def _classify_line(
     done: Done, found: Deal | None, offered: Deal | None, *, fresh: bool, exchanged: bool
 ) -> str:
     """The class of a line by the classes of its clauses and its terms."""
     kinds = {kind for kind, _ in done}
-    said, restated = _decided(done), found is not None
+    said, restated = _find_decision(done), found is not None
     suggests = "suggest" in kinds or (said != "acceptance" and exchanged)
     if restated and found != offered:
         return "hedge" if said == "hedge" and not suggests else "offer"
     if suggests:
         return "question" if restated else "offer"
-    if any(_conditional(clause) for _, clause in done):
-        answer = _on_condition(done, kinds, said)
+    if any(_is_conditional(clause) for _, clause in done):
+        answer = _answer_on_condition(done, kinds, said)
     else:
-        answer = _answered(kinds, said, offered, fresh=fresh, restated=restated)
-    return answer or _undecided(kinds, restated=restated, answered=fresh and offered is not None)
+        answer = _find_answer(kinds, said, offered, fresh=fresh, restated=restated)
+    return answer or _classify_undecided(
+        kinds, restated=restated, answered=fresh and offered is not None
+    )
 
 
-def _conditional(clause: Clause) -> bool:
+def _is_conditional(clause: Clause) -> bool:
     """Whether a clause states a condition, other than an empty one such as "if you like"."""
     states = clause.link in _CONDITIONS and not clause.question
     return states and not _VACUOUS.search(clause.text)
 
 
-def _on_condition(done: Done, kinds: set[str], said: str) -> str:
+def _answer_on_condition(done: Done, kinds: set[str], said: str) -> str:
     """The class of a line with a condition: never an acceptance; "" for one without an answer."""
     if said:
         offers = said == "acceptance" and "propose" in kinds
@@ -341,7 +346,7 @@ def _on_condition(done: Done, kinds: set[str], said: str) -> str:
     return "offer" if trades else ""
 
 
-def _answered(
+def _find_answer(
     kinds: set[str], said: str, offered: Deal | None, *, fresh: bool, restated: bool
 ) -> str:
     """The answer in a line without a condition; "" for none, and for a weak one to another act."""
@@ -349,10 +354,10 @@ def _answered(
         return "offer"
     if said in ("acceptance", "refusal", "hedge"):
         return said
-    return _backed(kinds, said, restated=restated) if said and (fresh or restated) else ""
+    return _weigh_yes(kinds, said, restated=restated) if said and (fresh or restated) else ""
 
 
-def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
+def _classify_undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
     """The class of a line that neither accepts nor refuses nor hedges.
 
     Repeating the open terms accepts them, unless something else is said, too. A line with only
@@ -367,7 +372,7 @@ def _undecided(kinds: set[str], *, restated: bool, answered: bool) -> str:
     return "offer" if kinds & {"propose", "limit"} else "talk"
 
 
-def _exchanged(done: Done) -> bool:
+def _has_exchange(done: Done) -> bool:
     """Whether a line proposes an exchange: "take my mother if I take your boys"."""
     if not any(clause.link == "if" or clause.joined for _, clause in done):
         return False
@@ -377,7 +382,7 @@ def _exchanged(done: Done) -> bool:
     return any(map(_MINE.match, texts)) and any(map(_YOURS.match, texts))
 
 
-def _decided(done: Done) -> str:
+def _find_decision(done: Done) -> str:
     """The last acceptance, refusal or hedge; "weak" if there is only a weak yes.
 
     A weak yes after a no is unclear, unless it is the conclusion: "..., so yes".
@@ -395,7 +400,7 @@ def _decided(done: Done) -> str:
     return said
 
 
-def _backed(kinds: set[str], said: str, *, restated: bool) -> str:
+def _weigh_yes(kinds: set[str], said: str, *, restated: bool) -> str:
     """Whether a weak yes counts: only if all other clauses support it."""
     if "affirm" in kinds or restated or kinds <= {"grant", "close", "propose", "named"}:
         others = kinds - _YES - {"close", "reason", "named", "commit", "echo"}

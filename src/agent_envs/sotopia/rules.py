@@ -21,8 +21,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agent_envs.sotopia.conduct import harm
-from agent_envs.sotopia.speech import heard, hinted, leaked, told, touched
+from agent_envs.sotopia.conduct import find_harm
+from agent_envs.sotopia.speech import (
+    has_part_of,
+    hear_line,
+    measure_hints,
+    measure_leak,
+    measure_told,
+)
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
@@ -105,23 +111,25 @@ class Rules:
             for (who, act), meaning in zip(talk.said, talk.meant, strict=True)
             if who == side and act.argument
         ]
-        harms = tuple(filter(any, [harm(act.argument, deed=act.kind != "speak") for act, _ in own]))
+        harms = tuple(
+            filter(any, [find_harm(act.argument, deed=act.kind != "speak") for act, _ in own])
+        )
         found = {
-            "believability": believability(own),
-            "relationship": relationship(talk, side, own, harms),
-            "knowledge": knowledge(talk, side),
-            "secret": secret(talk.scene.characters[side], own),
-            "social_rules": social_rules(harms),
-            "financial_and_material_benefits": material(talk, side),
-            "goal": goal(talk, side),
+            "believability": score_believability(own),
+            "relationship": score_relationship(talk, side, own, harms),
+            "knowledge": score_knowledge(talk, side),
+            "secret": score_secret(talk.scene.characters[side], own),
+            "social_rules": score_social_rules(harms),
+            "financial_and_material_benefits": score_material(talk, side),
+            "goal": score_goal(talk, side),
         }
         return Verdict(
-            {name: _kept(name, score) for name, (score, _) in found.items()},
+            {name: _clip(name, score) for name, (score, _) in found.items()},
             {name: reason for name, (_, reason) in found.items()},
         )
 
 
-def goal(talk: Talk, side: int) -> tuple[float, str]:
+def score_goal(talk: Talk, side: int) -> tuple[float, str]:
     """The value of the agreed or offered deal, between the side's limit and its target."""
     game = talk.scene.game
     offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
@@ -130,7 +138,7 @@ def goal(talk: Talk, side: int) -> tuple[float, str]:
     deal = talk.agreed if talk.agreed is not None else offered
     assert deal is not None  # noqa: S101  one of the two exists
     value = min(1.0, game.value(deal, side))
-    terms = game.wordings[side].tell(deal)
+    terms = game.wordings[side].propose(deal)
     if talk.agreed is None:
         return 10 * _OPEN_OFFER * max(0.0, value), f"No agreement; on offer: {terms}"
     if value < 0:
@@ -138,7 +146,7 @@ def goal(talk: Talk, side: int) -> tuple[float, str]:
     return 10 * value, f"Agreed, worth {value:.0%} of what was hoped for: {terms}"
 
 
-def material(talk: Talk, side: int) -> tuple[float, str]:
+def score_material(talk: Talk, side: int) -> tuple[float, str]:
     """The benefit of the deal in money or goods."""
     if talk.agreed is None or talk.scene.game is None:
         return 0.0, "Nothing changed hands."
@@ -146,54 +154,58 @@ def material(talk: Talk, side: int) -> tuple[float, str]:
     return 5 * share, f"The deal brings {share:+.0%} in money or goods."
 
 
-def relationship(
+def score_relationship(
     talk: Talk, side: int, own: Sequence[Meant], harms: tuple[Harm, ...]
 ) -> tuple[float, str]:
     """The deal's value to the other, courtesy, rudeness, and being left."""
     polite = {
-        meaning for act, meaning in own if act.kind == "speak" and heard(act.argument).courteous
+        meaning for act, meaning in own if act.kind == "speak" and hear_line(act.argument).courteous
     }
     courteous = min(2, len(polite))
     rude = sum(done * cost for one in harms for done, (cost, _) in zip(one, _COSTS, strict=True))
     deal = 0.0
     if talk.agreed is not None and talk.scene.game is not None:
         deal = 1 + 2 * min(1.0, max(0.0, talk.scene.game.value(talk.agreed, 1 - side)))
-    left = int(talk.agreed is None and _left(talk, 1 - side))
+    left = int(talk.agreed is None and _has_left(talk, 1 - side))
     return (
         deal + courteous - rude - left,
         f"Deal {deal:+.1f}, courtesy {courteous:+}, rudeness {-rude}, being left {-left}.",
     )
 
 
-def knowledge(talk: Talk, side: int) -> tuple[float, str]:
+def score_knowledge(talk: Talk, side: int) -> tuple[float, str]:
     """The facts that the other told."""
-    known, facts = len(facts_told(talk, 1 - side)), talk.scene.facts[1 - side]
+    known, facts = len(find_told_facts(talk, 1 - side)), talk.scene.facts[1 - side]
     return 10 * known / max(1, len(facts)), f"{known} of {len(facts)} facts were learnt."
 
 
-def facts_told(talk: Talk, side: int) -> tuple[int, ...]:
+def find_told_facts(talk: Talk, side: int) -> tuple[int, ...]:
     """The places of the facts that a side has told."""
     facts = talk.scene.facts[side]
-    return tuple(sorted(frozenset[int]().union(*[_told(facts, one) for one in talk.lines(side)])))
+    return tuple(
+        sorted(frozenset[int]().union(*[_find_facts(facts, one) for one in talk.lines(side)]))
+    )
 
 
 @lru_cache(maxsize=8192)
-def _told(facts: tuple[str, ...], line: str) -> frozenset[int]:
+def _find_facts(facts: tuple[str, ...], line: str) -> frozenset[int]:
     """The places of the facts in a line."""
-    if not touched(facts, line):
+    if not has_part_of(facts, line):
         return frozenset()
-    return frozenset([place for place, fact in enumerate(facts) if told(fact, line) >= _SHARE])
+    return frozenset(
+        [place for place, fact in enumerate(facts) if measure_told(fact, line) >= _SHARE]
+    )
 
 
-def secret(who: Character, own: Sequence[Meant]) -> tuple[float, str]:
+def score_secret(who: Character, own: Sequence[Meant]) -> tuple[float, str]:
     """The secret's words in the side's own acts."""
     deeds = [act.argument for act, _ in own]
-    share = max(leaked(who.secret, deeds), hinted(who.hints, deeds))
+    share = max(measure_leak(who.secret, deeds), measure_hints(who.hints, deeds))
     return -10 * share, f"{share:.0%} of the secret was told." if share else "It was kept."
 
 
 @lru_cache(maxsize=256)
-def social_rules(harms: tuple[Harm, ...]) -> tuple[float, str]:
+def score_social_rules(harms: tuple[Harm, ...]) -> tuple[float, str]:
     """Insults, slurs, threats and violence."""
     counts = [sum(one[place] for one in harms) for place in range(len(_HARMS))]
     score = sum(n * cost for n, (_, cost) in zip(counts, _COSTS, strict=True))
@@ -201,18 +213,18 @@ def social_rules(harms: tuple[Harm, ...]) -> tuple[float, str]:
     return -float(score), f"{words}."
 
 
-def believability(own: Sequence[Meant]) -> tuple[float, str]:
+def score_believability(own: Sequence[Meant]) -> tuple[float, str]:
     """Repetition and form."""
     repeated = len(own) - len({meaning for _, meaning in own})
-    wordless = sum([heard(act.argument).wordless for act, _ in own])
+    wordless = sum([hear_line(act.argument).wordless for act, _ in own])
     score = 10.0 - 3 * repeated - 2 * wordless
     return score, f"{repeated} repeated, {wordless} without words."
 
 
-def _left(talk: Talk, side: int) -> bool:
+def _has_left(talk: Talk, side: int) -> bool:
     return bool(talk.said) and talk.said[-1].side == side and talk.said[-1].act.kind == "leave"
 
 
-def _kept(name: str, score: float) -> float:
+def _clip(name: str, score: float) -> float:
     low, high = RANGES[name]
     return min(high, max(low, float(score)))

@@ -6,8 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from agent_envs.assets import table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from random import Random
 
 RELATIONSHIPS = (
     "strangers",
@@ -55,19 +58,19 @@ class Character(NamedTuple):
 class Wording(Protocol):
     """How one side of a game states deals, in words and in the fields of an act."""
 
-    def read(self, text: str) -> Deal | None:
+    def read_deal(self, text: str) -> Deal | None:
         """The terms in a line; None for no terms or impossible ones."""
 
-    def tell(self, deal: Deal) -> str:
+    def propose(self, deal: Deal) -> str:
         """The words that propose a deal; `read` is the inverse."""
 
-    def terms(self, deal: Deal) -> str:
+    def describe(self, deal: Deal) -> str:
         """A deal in words."""
 
-    def offer(self, deal: Deal) -> dict[str, Any]:
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
         """A deal as the field `offer` of an act; `offered` is the inverse."""
 
-    def offered(self, offer: object) -> Deal:
+    def read_offer(self, offer: object) -> Deal:
         """The deal in the field `offer` of an act.
 
         Raises:
@@ -82,7 +85,7 @@ class Game(Protocol):
     wordings: how sides 0 and 1 state deals; a game that both state alike is its own wording.
     """
 
-    asks: ClassVar[bool]
+    asks: ClassVar[bool] = False
 
     @property
     def form(self) -> str:
@@ -101,9 +104,38 @@ class Game(Protocol):
 
     def values(self, side: int) -> list[float]:
         """The value of each of `deals` to a side."""
+        return [self.value(deal, side) for deal in self.deals]
 
-    def material(self, deal: Deal, side: int) -> float:
+    def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  most deals bring none
         """The benefit of a side in money or goods, in [-1, 1]."""
+        return 0.0
+
+
+TEXTS: dict[str, dict[str, Any]] = table("sotopia/subjects.toml")
+"""Subjects of generated scenes: by family, then by name."""
+_PEOPLE = table("sotopia/people.toml")
+_FIRST = [(name, pronoun) for pronoun, some in _PEOPLE["first_names"].items() for name in some]
+_LIVES = list(_PEOPLE["lives"].items())
+SECRETS = [(secret["text"], tuple(secret["hints"])) for secret in _PEOPLE["secrets"]]
+"""Secrets, each with the words that reveal each of its parts."""
+
+
+def draw_characters(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
+    """Two people with these tempers and nothing in common."""
+    first, last = rng.sample(_FIRST, 2), rng.sample(_PEOPLE["last_names"], 2)
+    lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
+
+    def person(side: int) -> Character:
+        name, pronoun = first[side]
+        occupation, public = lives[side]
+        personality, decides = _PEOPLE["tempers"][temper[side]]
+        values = tuple(rng.sample(_PEOPLE["values"], 2))
+        return Character(
+            name, last[side], rng.randint(21, 67), occupation, pronoun,
+            public, personality, values, decides, *secrets[side],
+        )  # fmt: skip
+
+    return person(0), person(1)
 
 
 @dataclass(frozen=True)
@@ -129,7 +161,7 @@ class Scene:
 
     def goal(self, side: int) -> str:
         """The private goal of a side, hints included, as text without markup."""
-        return shown(self.goals[side], side)
+        return strip_markup(self.goals[side], side)
 
     def label(self, side: int) -> str:
         """The name of a side as seen by the other."""
@@ -140,45 +172,45 @@ class Scene:
         """Everything that a side knows at the start: the situation, itself, the other, its goal."""
         own = self.characters[side]
         lines = [
-            f"Situation: {shown(self.scenario, side)}",
-            f"You are {own.name}. {_public(own)} {_personal(own)}",
+            f"Situation: {strip_markup(self.scenario, side)}",
+            f"You are {own.name}. {_describe_public(own)} {_describe_personal(own)}",
             f"Your secret: {own.secret}",
-            self._other(1 - side),
+            self._describe_other(1 - side),
             f"Your goal: {self.goal(side)}",
-            _binding(self.game) if self.game else "",
+            _explain_offer(self.game) if self.game else "",
         ]
         return "\n".join(line for line in lines if line and not line.endswith(": "))
 
-    def _other(self, side: int) -> str:
+    def _describe_other(self, side: int) -> str:
         other, level = self.characters[side], self.relationship
         known = [
             f"{other.name}." if level >= _NAME else "someone you do not know.",
-            _public(other) if level >= _PUBLIC else "",
-            _personal(other) if level >= _PERSONAL else "",
+            _describe_public(other) if level >= _PUBLIC else "",
+            _describe_personal(other) if level >= _PERSONAL else "",
         ]
         between = f" You two are {RELATIONSHIPS[level]}." if level >= _PUBLIC else ""
         return f"You talk with {' '.join(filter(None, known))}{between}"
 
 
-def no_offer(form: str, given: object) -> ValueError:
+def offer_error(form: str, given: object) -> ValueError:
     """The error for an invalid field `offer`."""
     return ValueError(f"An offer here is written {form}, got {given!r:.120}.")
 
 
-def _binding(game: Game) -> str:
+def _explain_offer(game: Game) -> str:
     return (
         'To bind yourself at once: {"action_type": "speak", "argument": "...", "offer": '
         f'{game.form}}}, or "accept": true in place of the offer.'
     )
 
 
-def attainable(game: Game, side: int, other: float = 0.4) -> float:
+def find_best_value(game: Game, side: int, other: float = 0.4) -> float:
     """The highest value for a side of a deal with at least the value `other` for the other."""
     both = zip(game.values(side), game.values(1 - side), strict=True)
     return max([own for own, theirs in both if theirs >= other], default=-1.0)
 
 
-def shown(text: str, side: int) -> str:
+def strip_markup(text: str, side: int) -> str:
     """`text` for `side`: without parts for other viewers, and without the tags of hints."""
     viewer = f"agent_{side}"
     text = _FOR_VIEWERS.sub(
@@ -187,12 +219,12 @@ def shown(text: str, side: int) -> str:
     return _HINTS.sub("", text).strip()
 
 
-def _public(who: Character) -> str:
+def _describe_public(who: Character) -> str:
     about = ", ".join(filter(None, (str(who.age or ""), who.occupation, who.pronoun)))
     return " ".join(filter(None, (f"({about})" if about else "", who.public_info)))
 
 
-def _personal(who: Character) -> str:
+def _describe_personal(who: Character) -> str:
     parts = {
         "Personality": who.big_five,
         "Values": ", ".join(who.moral_values),

@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.sotopia.people import pair
-from agent_envs.sotopia.scene import Scene, attainable, no_offer
-from agent_envs.sotopia.subjects import TEXTS
+from agent_envs.sotopia.scene import (
+    TEXTS,
+    Game,
+    Scene,
+    draw_characters,
+    find_best_value,
+    offer_error,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,13 +40,12 @@ _BUSY = 5  # busy slots of a week for a side
 
 
 @dataclass(frozen=True)
-class Week:
+class Week(Game):
     """A deal is the number of a day and of an hour, counted from 0.
 
     days, hours: each side's preferences, from best to worst. busy: its busy slots.
     """
 
-    asks: ClassVar[bool] = False
     days: tuple[tuple[int, ...], tuple[int, ...]]
     hours: tuple[tuple[int, ...], tuple[int, ...]]
     busy: tuple[frozenset[Deal], frozenset[Deal]]
@@ -56,21 +60,21 @@ class Week:
         """Both sides state times alike."""
         return self, self
 
-    def read(self, text: str) -> Deal | None:
+    def read_deal(self, text: str) -> Deal | None:
         """The last day and the last hour in the text, None unless both form a slot."""
         days, hours = _DAY.findall(text), _HOUR.findall(text)
         if not days or not hours:
             return None
-        hour = _hour(*(a or b for a, b in zip(hours[-1][:2], hours[-1][2:], strict=True)))
+        hour = _read_hour(*(a or b for a, b in zip(hours[-1][:2], hours[-1][2:], strict=True)))
         if hour not in HOURS:
             return None
         return DAYS.index(days[-1].capitalize()), HOURS.index(hour)
 
-    def tell(self, deal: Deal) -> str:
+    def propose(self, deal: Deal) -> str:
         """`Tuesday at 15:00`."""
         return f"{DAYS[deal[0]]} at {HOURS[deal[1]]}:00"
 
-    terms = tell
+    describe = propose
 
     @property
     def form(self) -> str:
@@ -78,11 +82,11 @@ class Week:
         hours = ", ".join(map(str, HOURS))
         return f'{{"day": "<{DAYS[0]} to {DAYS[-1]}>", "hour": <{hours}>}}'
 
-    def offer(self, deal: Deal) -> dict[str, Any]:
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
         """`{"day": "Tuesday", "hour": 15}`."""
         return {"day": DAYS[deal[0]], "hour": HOURS[deal[1]]}
 
-    def offered(self, offer: object) -> Deal:
+    def read_offer(self, offer: object) -> Deal:
         """The slot.
 
         Raises:
@@ -91,31 +95,23 @@ class Week:
         given = offer if isinstance(offer, dict) and len(offer) == 2 else {}  # noqa: PLR2004
         day, hour = given.get("day"), given.get("hour")
         if day not in DAYS or type(hour) is not int or hour not in HOURS:
-            raise no_offer(self.form, offer)
+            raise offer_error(self.form, offer)
         return DAYS.index(day), HOURS.index(hour)
 
     def value(self, deal: Deal, side: int) -> float:
         """1 for the best hour of the best day, 0 for the worst of the worst, -1 when busy."""
         return self._worth[side][deal]
 
-    def values(self, side: int) -> list[float]:
-        """The value of each deal."""
-        return [self._worth[side][deal] for deal in _SLOTS]
-
     @cached_property
     def _worth(self) -> tuple[dict[Deal, float], dict[Deal, float]]:
-        return self._likings(0), self._likings(1)
+        return self._value_slots(0), self._value_slots(1)
 
-    def _likings(self, side: int) -> dict[Deal, float]:
+    def _value_slots(self, side: int) -> dict[Deal, float]:
         slots = product(self.days[side], self.hours[side])
         return dict(zip(slots, _WORTH, strict=True)) | dict.fromkeys(self.busy[side], -1.0)
 
-    def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  time is no money here
-        """Always 0."""
-        return 0.0
 
-
-def _hour(number: str, half: str) -> int:
+def _read_hour(number: str, half: str) -> int:
     """The hour of 24: 3, 3 pm and 15 all mean 15, since nobody meets at night."""
     hour = int(number)
     if half:
@@ -126,18 +122,18 @@ def _hour(number: str, half: str) -> int:
 _TEXTS = TEXTS["schedule"]
 
 
-def schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
+def draw_schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> Scene:
     """Two busy people look for a time."""
     purpose, place = _TEXTS["purposes"][number]
-    game = _drawn(tight, rng)
+    game = _draw_game(tight, rng)
     return Scene(
         codename=f"schedule_{place.replace(' ', '_')}_{purpose.split()[0]}",
         scenario=f"Two people want to {purpose} next week and talk about when to meet at the "
         f"{place}. It takes two hours, on a weekday, from {', '.join(f'{h}:00' for h in HOURS)}.",
-        goals=(_goal(game, 0), _goal(game, 1)),
+        goals=(_write_goal(game, 0), _write_goal(game, 1)),
         relationship=rng.choice((2, 3)),
-        characters=pair(rng, temper),
-        facts=(_facts(game, 0, rng), _facts(game, 1, rng)),
+        characters=draw_characters(rng, temper),
+        facts=(_write_facts(game, 0, rng), _write_facts(game, 1, rng)),
         game=game,
         family="schedule",
         temper=temper,
@@ -145,7 +141,7 @@ def schedule(number: int, tight: bool, temper: tuple[str, str], rng: Random) -> 
     )
 
 
-def _drawn(tight: bool, rng: Random) -> Week:
+def _draw_game(tight: bool, rng: Random) -> Week:
     """Random preferences and busy slots, such that both can do well (if tight, only just)."""
     low, high = (0.65, 0.85) if tight else (0.85, 9.0)
 
@@ -158,14 +154,14 @@ def _drawn(tight: bool, rng: Random) -> Week:
             (order(HOURS), order(HOURS)),
             (frozenset(rng.sample(_SLOTS, _BUSY)), frozenset(rng.sample(_SLOTS, _BUSY))),
         )
-        if all(low <= attainable(game, side) < high for side in (0, 1)):
+        if all(low <= find_best_value(game, side) < high for side in (0, 1)):
             return game
 
 
-def _goal(game: Week, side: int) -> str:
+def _write_goal(game: Week, side: int) -> str:
     days = ", ".join(DAYS[day] for day in game.days[side])
     hours = ", ".join(f"{HOURS[hour]}:00" for hour in game.hours[side])
-    busy = ", ".join(game.tell(slot) for slot in sorted(game.busy[side]))
+    busy = ", ".join(game.propose(slot) for slot in sorted(game.busy[side]))
     return (
         "Find a time that suits you as well as possible. <extra_info>Days from best to worst: "
         f"{days}. Hours from best to worst: {hours}. Both count alike. You cannot come on {busy}."
@@ -173,7 +169,7 @@ def _goal(game: Week, side: int) -> str:
     )
 
 
-def _facts(game: Week, side: int, rng: Random) -> tuple[str, ...]:
+def _write_facts(game: Week, side: int, rng: Random) -> tuple[str, ...]:
     days, hours = game.days[side], game.hours[side]
     return (
         f"I like {DAYS[days[0]]} best because {rng.choice(_TEXTS['quiet'])}.",

@@ -7,14 +7,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import inquires, written_out
-from agent_envs.sotopia.indexed import compiled
-from agent_envs.sotopia.phrases import Phrases, may_have, words_of
+from agent_envs.sotopia.english import has_question, write_out
+from agent_envs.sotopia.patterns import Phrases, can_have, compile_pattern, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COURTESY = compiled(
+_COURTESY = compile_pattern(
     r"\b(?:please|thanks?|thank you|i appreciate|i understand|nice to (?:meet|see)|kind of you"
     r"|grateful|glad|of course|take your time)\b",
     any_case=True,
@@ -24,7 +23,7 @@ _COURTEOUS = frozenset({
     "course", "take",
 })  # fmt: skip
 _REASONS = frozenset({"because", "since", "so"})
-_REASON = compiled(r"\b(?:because|since|so that)\b", any_case=True)
+_REASON = compile_pattern(r"\b(?:because|since|so that)\b", any_case=True)
 _LETTER = "[a-zA-Z\u0130\u0131\u017f\u212a]"  # [a-z] in any case, faster than `re.IGNORECASE`
 _WORD = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)?|\d+")
 _SIGN = re.compile(r"[^\w\s]")
@@ -53,70 +52,70 @@ class Heard(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def heard(line: str) -> Heard:
+def hear_line(line: str) -> Heard:
     """The effects of a line, by keywords."""
-    asks, words = "?" in line, words_of(line)
+    asks, words = "?" in line, split_words(line)
     return Heard(
-        courteous=may_have(_COURTEOUS, words) and bool(_COURTESY.search(line)),
-        reasons=may_have(_REASONS, words)
+        courteous=can_have(_COURTEOUS, words) and bool(_COURTESY.search(line)),
+        reasons=can_have(_REASONS, words)
         and bool(_REASON.search(line))
         and len(_WORD.findall(line)) >= _REASON_WORDS,
         asks=asks,
-        inquires=asks and inquires(line),
+        inquires=asks and has_question(line),
         wordless=not _WORD.search(line)
         or len(line) < 2 * (len(_SIGN.findall(line)) + line.count("_")),
     )
 
 
 @lru_cache(maxsize=8192)
-def gist(line: str) -> frozenset[str]:
+def find_gist(line: str) -> frozenset[str]:
     """The content words of a line, without its numbers."""
-    return frozenset(word for word in _content(line) if not word.isdigit())
+    return frozenset(word for word in _list_content(line) if not word.isdigit())
 
 
-def told(fact: str, line: str) -> float:
+def measure_told(fact: str, line: str) -> float:
     """Share of a fact's pairs of neighbouring content words that are also neighbours in a line.
 
     A fact with a single content word is told by that word.
     """
-    facts = _pairs(fact)
-    return len(facts & _pairs(line)) / len(facts) if facts else 0.0
+    facts = _pair_words(fact)
+    return len(facts & _pair_words(line)) / len(facts) if facts else 0.0
 
 
-def touched(facts: tuple[str, ...], line: str) -> bool:
+def has_part_of(facts: tuple[str, ...], line: str) -> bool:
     """Whether a line tells a part of any of the facts."""
-    return not _all_pairs(facts).isdisjoint(_pairs(line))
+    return not _pair_all_words(facts).isdisjoint(_pair_words(line))
 
 
 @lru_cache(maxsize=1024)
-def _all_pairs(facts: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    return frozenset[tuple[str, ...]]().union(*map(_pairs, facts))
+def _pair_all_words(facts: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset[tuple[str, ...]]().union(*map(_pair_words, facts))
 
 
-def leaked(secret: str, lines: Sequence[str]) -> float:
+def measure_leak(secret: str, lines: Sequence[str]) -> float:
     """Share of a secret that lines tell together.
 
     The share of its pairs of neighbouring content words, in all lines together; or the share of
     its content words in any order, if more than half.
     """
-    shared = [some for some in [_shared(secret, line) for line in lines] if some]
+    shared = [some for some in [_find_shared(secret, line) for line in lines] if some]
     if not shared:
         return 0.0
     pairs, words = (frozenset[object]().union(*some) for some in zip(*shared, strict=True))
-    share = len(words) / len(frozenset(_content(secret)))
-    return max(len(pairs) / len(_pairs(secret)), share if share > _MOST else 0.0)
+    share = len(words) / len(frozenset(_list_content(secret)))
+    return max(len(pairs) / len(_pair_words(secret)), share if share > _MOST else 0.0)
 
 
 @lru_cache(maxsize=8192)
-def _shared(secret: str, line: str) -> tuple[frozenset[object], frozenset[object]] | None:
+def _find_shared(secret: str, line: str) -> tuple[frozenset[object], frozenset[object]] | None:
     """The pairs of words and the words of a secret in a line; None for no words."""
-    words = frozenset(_content(secret)).intersection(_content(line))
-    return (_pairs(secret) & _pairs(line), words) if words else None
+    words = frozenset(_list_content(secret)).intersection(_list_content(line))
+    return (_pair_words(secret) & _pair_words(line), words) if words else None
 
 
-def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
+def measure_hints(hints: tuple[str, ...], lines: Sequence[str]) -> float:
     """1 if two consecutive lines reveal all parts of a secret in any words, else 0."""
-    known = [_parts_told(hints, line) for line in lines]
+    known = [_find_told_parts(hints, line) for line in lines]
     if not any(known):
         return 0.0
     parts = len(hints)
@@ -124,17 +123,19 @@ def hinted(hints: tuple[str, ...], lines: Sequence[str]) -> float:
 
 
 @lru_cache(maxsize=8192)
-def _parts_told(hints: tuple[str, ...], line: str) -> frozenset[int]:
+def _find_told_parts(hints: tuple[str, ...], line: str) -> frozenset[int]:
     """The parts of a secret that a line reveals."""
-    text = written_out(line).lower()
-    words = words_of(text)
-    if not hints or not _known("|".join(hints)).search(text, words):
+    text = write_out(line).lower()
+    words = split_words(text)
+    if not hints or not _compile_hints("|".join(hints)).search(text, words):
         return _NONE
-    return frozenset(place for place, one in enumerate(hints) if _known(one).search(text, words))
+    return frozenset(
+        place for place, one in enumerate(hints) if _compile_hints(one).search(text, words)
+    )
 
 
 @lru_cache(maxsize=256)
-def _known(words: str) -> Phrases:
+def _compile_hints(words: str) -> Phrases:
     """Words with any ending; short words only with plural or tense endings."""
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
@@ -143,13 +144,13 @@ def _known(words: str) -> Phrases:
 
 
 @lru_cache(maxsize=4096)
-def _pairs(text: str) -> frozenset[tuple[str, ...]]:
-    words = _content(text)
+def _pair_words(text: str) -> frozenset[tuple[str, ...]]:
+    words = _list_content(text)
     return frozenset(pairwise(words)) or frozenset((word,) for word in words)
 
 
 @lru_cache(maxsize=4096)
-def _content(text: str) -> tuple[str, ...]:
+def _list_content(text: str) -> tuple[str, ...]:
     return tuple([stem(word) for word in _WORD.findall(text.lower()) if word not in _STOP])
 
 

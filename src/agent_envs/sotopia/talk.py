@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.reading import reading
-from agent_envs.sotopia.speech import gist
+from agent_envs.sotopia.reading import read_line
+from agent_envs.sotopia.speech import find_gist
 from agent_envs.spaces import ACTION_LENGTH
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Pending(NamedTuple):
     free: tuple[bool, bool]
     asked: bool = False
 
-    def replaced(self, side: int, did: str, terms: Deal | None) -> bool:
+    def is_replaced(self, side: int, did: str, terms: Deal | None) -> bool:
         """Whether an act of a side, by its class and terms, says something else."""
         newer = terms is not None and terms != self.deal
         return newer or (self.free[side] and did in _OTHERWISE)
@@ -108,7 +108,7 @@ class Talk(NamedTuple):
         """The side that accepted the other's terms, -1 for none."""
         return self.pending.accepted_by if self.pending else self.accepted_by
 
-    def exchanged(self, side: int) -> float:
+    def measure_exchange(self, side: int) -> float:
         """Completed share of a talk for a side: different answered lines / 3, or 1 with a deal.
 
         Lines that differ only in numbers count once, unless the numbers are terms.
@@ -128,11 +128,11 @@ class Talk(NamedTuple):
         pairs = zip(self.said, self.meant, strict=True)
         return [meaning for (who, _), meaning in pairs if who == side]
 
-    def repeats(self, side: int, act: Act) -> bool:
+    def is_repetition(self, side: int, act: Act) -> bool:
         """Whether `side` made the same act before, verbatim."""
         return bool(act.argument) and Said(side, act) in self.said
 
-    def impossible(self, side: int, act: Act) -> str:
+    def find_obstacle(self, side: int, act: Act) -> str:
         """Why a side cannot make an act now; "" if it can."""
         if len(act.argument) > ACTION_LENGTH:
             return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
@@ -149,11 +149,13 @@ class Talk(NamedTuple):
         """
         over = self.agreed is not None or self.scene.game is None
         leaves = act.kind == "leave"
-        did, terms, withdraws = ("talk", None, False) if over or leaves else _does(self, side, act)
+        did, terms, withdraws = (
+            ("talk", None, False) if over or leaves else _classify_act(self, side, act)
+        )
         talk = Talk(
             self.scene,
             (*self.said, Said(side, act)),
-            (*self.meant, (gist(act.argument) or act.argument, _named(self, side, act))),
+            (*self.meant, (find_gist(act.argument) or act.argument, _find_terms(self, side, act))),
             self.standing,
             self.firm,
             fresh=False,
@@ -166,22 +168,22 @@ class Talk(NamedTuple):
         if over:
             return talk
         if leaves:
-            return _kept(talk, side)._replace(standing=(None, None), pending=None)
+            return _confirm(talk, side)._replace(standing=(None, None), pending=None)
         pending = self.pending
         if pending is not None:
-            if not (withdraws or pending.replaced(side, did, terms)):
+            if not (withdraws or pending.is_replaced(side, did, terms)):
                 confirms = act.kind == "none" or did in ("offer", "acceptance")
-                return _kept(talk, side) if confirms else _asked(talk, side, pending)
+                return _confirm(talk, side) if confirms else _mark_asked(talk, side, pending)
             talk = talk._replace(pending=None)
-            talk = talk if pending.accepted_by == side else _without(talk, side)
-        return _stated(talk, side, terms, withdraws=withdraws, firm=act.structured)
+            talk = talk if pending.accepted_by == side else _withdraw(talk, side)
+        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.structured)
 
     def notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
             return ""
-        terms = self.scene.game.wordings[viewer].terms(pending.deal)
+        terms = self.scene.game.wordings[viewer].describe(pending.deal)
         what, withdraw = _NOTICES[pending.accepted_by == viewer]
         if pending.asked:
             return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
@@ -191,57 +193,59 @@ class Talk(NamedTuple):
         """The spoken lines of a side."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
 
-    def told(self, said: Said, viewer: int) -> str:
+    def render(self, said: Said, viewer: int) -> str:
         """The text of an act for a side, its own as `You said: ...`."""
         side, act = said
         name = "You" if side == viewer else self.scene.label(side)
         game = self.scene.game
         if game is None or act.offer is None:
-            return act.told(name)
-        return act.told(name, game.wordings[side].terms(act.offer))
+            return act.render(name)
+        return act.render(name, game.wordings[side].describe(act.offer))
 
     def script(self, viewer: int) -> list[str]:
         """The texts of all acts for a side, and the notice of pending terms at the end."""
-        lines = [self.told(said, viewer) for said in self.said]
+        lines = [self.render(said, viewer) for said in self.said]
         notice = self.notice(viewer)
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
-def _asked(talk: Talk, side: int, pending: Pending) -> Talk:
+def _mark_asked(talk: Talk, side: int, pending: Pending) -> Talk:
     """The talk after a side's act that says nothing about the pending terms."""
     return talk._replace(pending=pending._replace(asked=pending.asked or pending.free[side]))
 
 
-def _stated(talk: Talk, side: int, terms: Deal | None, *, withdraws: bool, firm: bool) -> Talk:
+def _apply_statement(
+    talk: Talk, side: int, terms: Deal | None, *, withdraws: bool, firm: bool
+) -> Talk:
     """The talk, without pending terms, after a side has accepted, proposed or withdrawn terms."""
     did, offered = talk.did, talk.standing[1 - side]
     takes = did == "acceptance" or (did == "offer" and terms == offered)
     if takes and offered is not None:
-        return _take(talk, side, offered, firm=firm)
+        return _accept(talk, side, offered, firm=firm)
     if did == "offer" and terms is not None:
         return _propose(talk, side, terms, firm=firm)
-    return _without(talk, side) if withdraws else talk
+    return _withdraw(talk, side) if withdraws else talk
 
 
-def _kept(talk: Talk, side: int) -> Talk:
+def _confirm(talk: Talk, side: int) -> Talk:
     """The talk after a side has confirmed the pending terms."""
     if talk.pending is None:
         return talk
     free = (side == 1 and talk.pending.free[0], side == 0 and talk.pending.free[1])
     if any(free):
         return talk._replace(pending=talk.pending._replace(free=free), fresh=True)
-    return _bound(talk, talk.pending.deal, talk.pending.accepted_by)
+    return _bind(talk, talk.pending.deal, talk.pending.accepted_by)
 
 
-def _take(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
+def _accept(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
     """The talk after a side has accepted the other's terms."""
     loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
     if any(loose.values()):
         return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])), fresh=True)
-    return _bound(talk, deal, side)
+    return _bind(talk, deal, side)
 
 
-def _bound(talk: Talk, deal: Deal, side: int) -> Talk:
+def _bind(talk: Talk, deal: Deal, side: int) -> Talk:
     return talk._replace(pending=None, agreed=deal, accepted_by=side)
 
 
@@ -251,23 +255,23 @@ def _propose(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
     return talk._replace(standing=standing, firm=made, fresh=True)
 
 
-def _without(talk: Talk, side: int) -> Talk:
+def _withdraw(talk: Talk, side: int) -> Talk:
     """The talk without a side's proposal."""
     standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
     firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
     return talk._replace(standing=standing, firm=firm)
 
 
-def _named(talk: Talk, side: int, act: Act) -> Deal | None:
+def _find_terms(talk: Talk, side: int, act: Act) -> Deal | None:
     """The terms in an act."""
     game = talk.scene.game
     if act.offer is not None or game is None or act.kind != "speak":
         return act.offer
     digits = any(map(str.isdigit, act.argument))
-    return game.wordings[side].read(act.argument) if digits else None
+    return game.wordings[side].read_deal(act.argument) if digits else None
 
 
-def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
+def _classify_act(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
     """The class of an act, its terms, and whether it withdraws its side's proposal."""
     if act.offer is not None:
         return "offer", act.offer, False
@@ -278,11 +282,11 @@ def _does(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
         return "talk", None, False
     wording = game.wordings[side]
     offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
-    heard = reading(
+    heard = read_line(
         act.argument,
-        wording.read,
+        wording.read_deal,
         offered,
-        words="" if offered is None else wording.terms(offered),
+        words="" if offered is None else wording.describe(offered),
         fresh=talk.fresh,
         by_asking=game.asks,
     )

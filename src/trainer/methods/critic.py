@@ -19,13 +19,13 @@ from torch import nn
 
 import credit
 from credit import gae
-from credit.surrogate import value_loss
-from trainer import sharding
-from trainer.batch import annotated, minibatches
-from trainer.learner import Learner
+from credit.losses import value_loss
+from trainer.learn.batch import annotated, minibatches
+from trainer.learn.learner import Learner
 from trainer.methods.method import Credited, Method, of_turns
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
 from trainer.recipes import RecipeError
+from trainer.scale import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import Turns
-    from trainer.batch import Batch, Row
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.policy import Policy
-    from trainer.update import Update
+    from trainer.model.policy import Policy
 
 STATE = "critic.pt"
 
@@ -225,7 +225,7 @@ def generalized(
     final = np.append(turn[1:] != turn[:-1], True)[: len(turn)]
     reward = torch.from_numpy(np.where(final, rewards[turn], 0.0))
     owner = torch.from_numpy(turns.trajectory[turn])
-    advantage = gae.ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
+    advantage = gae.compute_ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
     returns, ends = advantage + value.numpy(), np.cumsum([len(row.at) for row in rows])[:-1]
     return [
         replace(row, value=old, advantage=gain.tolist(), returns=target.tolist())

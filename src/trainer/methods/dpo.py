@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from credit import implicit
-from credit.tokens import segment_sum
+from credit.losses import segment_sum
+from credit.methods import istar
 from credit.validation import check_positive
-from trainer.batch import credited
+from trainer.learn.batch import credited
+from trainer.learn.update import recomputed, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
 from trainer.recipes import RecipeError
-from trainer.update import recomputed, with_reference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from trainer.batch import Row
+    from trainer.learn.batch import Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.update import Update
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class WithPreference(Method):
             self.policy, rows, tokens=tokens, packed=packed, temperature=temperature
         )
         returns = self._returns(rows, experience)
-        pairs = implicit.preference_pairs(experience.turns, threshold=self.options.threshold)
-        loss = implicit.dpo_loss(returns, pairs)
+        pairs = istar.preference_pairs(experience.turns, threshold=self.options.threshold)
+        loss = istar.dpo_loss(returns, pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         # times the number of trajectories, since the update takes the mean
         balance = -self.options.beta * len(returns) * slope.numpy()

@@ -18,18 +18,18 @@ import torch
 from pydantic.dataclasses import dataclass
 
 import credit
-from credit import implicit, kl
-from credit.tokens import segment_sum
-from trainer import parallel, sharding
-from trainer.actor import Task
-from trainer.batch import credited
-from trainer.engines.own import OwnEngine
-from trainer.failures import divided
-from trainer.learner import Learner, NotFiniteError
+from credit.losses import k3, segment_sum
+from credit.methods import istar
+from trainer.engine.own import OwnEngine
+from trainer.learn.batch import credited
+from trainer.learn.learner import Learner, NotFiniteError
+from trainer.learn.update import recomputed, token_logprobs
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
+from trainer.play.actor import Task
+from trainer.play.failures import divided
 from trainer.recipes import RecipeError
-from trainer.update import recomputed, token_logprobs
+from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import Turns
-    from trainer.batch import Batch, Row
-    from trainer.episodes import Episode
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.policy import Policy
-    from trainer.update import Update
+    from trainer.model.policy import Policy
+    from trainer.play.records import Episode
 
 STATE = "prm.pt"
 _WORSE = 0.2
@@ -118,7 +118,7 @@ class WithPRM(Method):
         if self.lost:  # rewards of 0 leave the trajectory's advantage
             logprobs = reference
         turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
-        token = implicit.token_rewards(logprobs, reference, beta=self.options.beta)
+        token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
             experience.turns,
@@ -134,7 +134,7 @@ class WithPRM(Method):
             rows = credited(experience.rows, advantage)
         if self.lost:
             return Credited(rows, advantage, {"prm_lost": 1.0})
-        figures = {"prm_kl": float(kl.k3(reference, logprobs).mean()), **self._played(experience)}
+        figures = {"prm_kl": float(k3(reference, logprobs).mean()), **self._played(experience)}
         return Credited(rows, advantage, figures | self._learn(experience, rewards))
 
     def _played(self, experience: Experience) -> dict[str, float]:
@@ -202,12 +202,12 @@ class WithPRM(Method):
         returns = torch.tensor(
             np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
         )
-        pairs = implicit.preference_pairs(turns, threshold=self.options.threshold)
+        pairs = istar.preference_pairs(turns, threshold=self.options.threshold)
         figures = {"prm_pairs": float(len(pairs))}
         if isinstance(self.estimator, credit.Prime):
-            loss = implicit.prime_loss(returns, torch.from_numpy(turns.outcome.copy()))
+            loss = istar.prime_loss(returns, torch.from_numpy(turns.outcome.copy()))
         elif len(pairs):
-            loss = implicit.dpo_loss(returns, pairs)
+            loss = istar.dpo_loss(returns, pairs)
         else:
             return figures  # all groups have equal outcomes: no preference
         if len(pairs):
@@ -235,7 +235,7 @@ class WithPRM(Method):
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.batch.credited")
+            raise ValueError("rows without advantages; see trainer.learn.batch.credited")
         return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
 
     def save(self, folder: Path) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from credit.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
-from trainer.checkpoint import write_text
+from credit.methods.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
+from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -42,7 +42,7 @@ def going_on(env):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"split": "test", "kind": "reversible"}, {"max_turns": 4}])
 def test_the_contract_with_other_options(options):
-    check_agent_env(gym.make("Bifurcation-v0", **options), processes=False)
+    check_agent_env(gym.make("Bifurcation-v0", **options))
 
 
 def test_documented_keys():

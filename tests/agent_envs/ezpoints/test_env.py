@@ -54,13 +54,12 @@ def contracts():
 @pytest.mark.parametrize(("reward", "action_space", "observation"), [*contracts()])
 def test_the_contract(reward, action_space, observation):
     env = make(reward=reward, action_space=action_space, observation=observation, split="test")
-    other_process = reward == "rl4vlm" and (action_space == "text") == (observation == "image")
-    check_agent_env(env, oracle=Explorer, processes=other_process)
+    check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.parametrize("options", [{"max_turns": 4}, {"render_mode": "ansi", "split": "val"}])
 def test_the_contract_with_other_options(options):
-    check_agent_env(make(**options), oracle=Explorer, processes=False)
+    check_agent_env(make(**options), oracle=Explorer)
 
 
 def test_no_wrapper_and_documented_keys():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_envs.search_qa.accepted import Accepted, shows_answer, stands_in
 from agent_envs.search_qa.answers import METRICS
 from agent_envs.search_qa.forms import find_possible, find_trace, read_forms
-from agent_envs.testing.checkers import Case, audit_checker
+from agent_envs_lab.audits import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
 FAMILIES = sorted(path.stem for path in CASES.iterdir())

@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs import INFO_KEYS, ContractError, ParseReply, Prompt
+from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa.accepted import Accepted
@@ -66,7 +66,7 @@ def turn_rewards(records):
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=Oracle, processes=protocol == "search_r1")
+    check_agent_env(env, oracle=Oracle)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,7 @@ def test_the_contract(folder, protocol, strict):
 )
 def test_the_contract_of_options(folder, options):
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, processes=False)
-
-
-def test_anchors_of_text_leave_state_out(folder):
-    options = {"protocol": "verl_agent", "anchor": "text"}
-    env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    with pytest.raises(ContractError, match=r"info\['anchor'\] is the observation"):
-        check_agent_env(env, processes=False)
+    check_agent_env(env)
 
 
 CHILD = """

@@ -15,7 +15,7 @@ from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.testing import check_agent_env
-from credit.wrappers import TurnVerifier
+from credit.rewards import TurnVerifier
 
 SEARCH = "<think>x</think><search>{}</search>"
 
@@ -32,9 +32,9 @@ def test_a_server_changes_nothing(folder, play):
         there = SearchQA(data=folder, split="all", strict_compat=True, retriever=url)
         assert list_episodes(there, play) == here
         assert list_episodes(copy.deepcopy(there), play) == here
-        check_agent_env(there, processes=False)
+        check_agent_env(there)
         wiki = WikiSearch(data=folder, split="all", retriever=url)
-        check_agent_env(wiki, processes=False)
+        check_agent_env(wiki)
 
 
 @pytest.mark.parametrize("kind", [SearchQA, WikiSearch])

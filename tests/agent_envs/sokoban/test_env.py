@@ -58,8 +58,7 @@ def contracts():
 @pytest.mark.parametrize(("env_id", "action_space", "reward", "wall"), [*contracts()])
 def test_the_contract(env_id, action_space, reward, wall):
     env = make(env_id, split="val", action_space=action_space, reward=reward, wall=wall)
-    other_process = (action_space, reward) == ("discrete9", "sokoban")
-    check_agent_env(env, oracle=Explorer, processes=other_process)
+    check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.slow
@@ -83,14 +82,14 @@ def test_the_contract(env_id, action_space, reward, wall):
 def test_the_contract_with_other_options(options):
     for env_id in ("Sokoban-v0", "VisualSokoban-v0"):
         env = make(env_id, **options)
-        check_agent_env(env, oracle=Explorer, processes=False)
+        check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.long
 def test_the_contract_on_public_levels(boxoban):
     env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
     assert len(env.unwrapped.panel) == 1000
-    check_agent_env(env, oracle=Explorer, processes=False)
+    check_agent_env(env, oracle=Explorer)
 
 
 def test_no_wrapper_and_documented_keys():

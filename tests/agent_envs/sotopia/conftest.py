@@ -12,8 +12,8 @@ import gymnasium as gym
 import pytest
 
 import agent_envs  # noqa: F401  registers the id
-from agent_envs.sotopia.acts import read
-from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.acts import parse_act
+from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.talk import Talk
 
 
@@ -27,9 +27,9 @@ def talked():
     """A function that makes the talk of a scene's lines, side 0 first."""
 
     def talk(family, number, *lines):
-        made = Talk(scene(family, number))
+        made = Talk(draw_scene(family, number))
         for place, line in enumerate(lines):
-            made = made.after(place % 2, read(line))
+            made = made.after(place % 2, parse_act(line))
         return made
 
     return talk

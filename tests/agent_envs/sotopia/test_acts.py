@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sotopia.acts import KINDS, WITH_ARGUMENT, Act, read
-from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.acts import KINDS, WITH_ARGUMENT, Act, parse_act
+from agent_envs.sotopia.families import draw_scene
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from agent_envs.sotopia.families import scene
     ],
 )
 def test_read(text, act):
-    assert read(text) == act
+    assert parse_act(text) == act
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_read(text, act):
 )
 def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
     with pytest.raises(ValueError, match="An act is plain text") as refusal:
-        read(text)
+        parse_act(text)
     assert says in str(refusal.value)
 
 
@@ -75,17 +75,17 @@ def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
     ],
 )
 def test_told(act, told):
-    assert act.told("Ada", "$40") == told
+    assert act.render("Ada", "$40") == told
 
 
 def test_fields_that_bind():
-    game = scene("bargain", 0).game
+    game = draw_scene("bargain", 0).game
     text = '{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}'
-    act = read(text, game)
+    act = parse_act(text, game)
     assert act == Act("speak", "So?", offer=(40,))
-    assert read(act.written(game), game) == act
+    assert parse_act(act.to_json(game), game) == act
     taken = Act("speak", "Agreed.", accept=True)
-    assert read(taken.written(), game) == taken
+    assert parse_act(taken.to_json(), game) == taken
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_fields_that_bind():
 )
 def test_fields_that_cannot_bind(fields, says):
     with pytest.raises(ValueError, match=says):
-        read(f"{{{fields}}}", scene("bargain", 0).game)
+        parse_act(f"{{{fields}}}", draw_scene("bargain", 0).game)
     with pytest.raises(ValueError, match="Nothing can be offered or accepted here by a field"):
-        read(f"{{{fields}}}")
+        parse_act(f"{{{fields}}}")
 
 
 @given(
@@ -110,13 +110,13 @@ def test_fields_that_cannot_bind(fields, says):
 )
 def test_what_is_written_is_read(kind, argument):
     act = Act(kind, argument)
-    assert read(act.written()) == act
+    assert parse_act(act.to_json()) == act
 
 
 @given(st.text() | st.dictionaries(st.text(), st.text()).map(json.dumps))
 def test_any_text_is_an_act_or_a_value_error(text):
     try:
-        act = read(text)
+        act = parse_act(text)
     except ValueError:
         return
     assert act.kind in KINDS

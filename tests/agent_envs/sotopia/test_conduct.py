@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_envs.sotopia.conduct import Harm, harm
+from agent_envs.sotopia.conduct import Harm, find_harm
 
 INSULTS = """
 You are a complete idiot.
@@ -432,7 +432,7 @@ What kind of fool am I?
 
 def heard(line):
     deed = line.startswith("[")
-    return harm(line.partition("] ")[2] if deed else line, deed=deed)
+    return find_harm(line.partition("] ")[2] if deed else line, deed=deed)
 
 
 @pytest.mark.parametrize("line", INSULTS)
@@ -475,11 +475,11 @@ def test_severity(found, rude):
 def test_long_lines_are_read_in_bounded_time(word):
     start = time.process_time()
     for deed in (False, True):
-        harm(f"{word} " * 800, deed=deed)
+        find_harm(f"{word} " * 800, deed=deed)
     assert time.process_time() - start < 3
 
 
 def test_a_note_with_a_name_insults():
-    assert harm("holds up a note: you are an idiot", deed=True).insults
-    assert not harm("holds up a note: see you at nine", deed=True).insults
-    assert not harm("looks at the idiot in the street", deed=True).insults
+    assert find_harm("holds up a note: you are an idiot", deed=True).insults
+    assert not find_harm("holds up a note: see you at nine", deed=True).insults
+    assert not find_harm("looks at the idiot in the street", deed=True).insults

@@ -16,8 +16,8 @@ from agent_envs.sotopia.rules import RANGES, Verdict
 from agent_envs.sotopia.talk import Pending, Said
 from agent_envs.testing import check_agent_env
 
-LEAVE = Act("leave").written()
-NONE = Act("none").written()
+LEAVE = Act("leave").to_json()
+NONE = Act("none").to_json()
 
 
 def make(**options):
@@ -43,12 +43,12 @@ def finish(env, act):
     "options", [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}]
 )
 def test_the_contract_with_options(options):
-    check_agent_env(make(**options), processes=False)
+    check_agent_env(make(**options))
 
 
 @pytest.mark.slow
 def test_the_contract_in_self_chat():
-    check_agent_env(make(partner="external"), processes=False)
+    check_agent_env(make(partner="external"))
 
 
 def test_side_0_begins_and_side_1_hears_the_other_first():
@@ -92,7 +92,7 @@ def test_taking_an_offer_that_there_is_not_is_refused_and_not_noticed():
     env = opened()
     env.step("Good morning!")
     game, before = env.unwrapped.talk.scene.game, env.unwrapped.talk
-    take = Act("speak", "Agreed.", accept=True).written()
+    take = Act("speak", "Agreed.", accept=True).to_json()
     env.unwrapped.talk = before._replace(standing=(None, None))
     observation, *_, info = env.step(take)
     assert (info["valid"], info["invalid_reason"]) == (False, "refused")
@@ -100,7 +100,7 @@ def test_taking_an_offer_that_there_is_not_is_refused_and_not_noticed():
     env.unwrapped.talk = before
     *_, info = env.step(take)
     assert info["valid"]
-    assert info["agreed"] == game.wordings[0].terms(before.standing[1])
+    assert info["agreed"] == game.wordings[0].describe(before.standing[1])
 
 
 def test_what_was_agreed_in_words_is_repeated_back():
@@ -188,7 +188,7 @@ def test_a_success_in_the_last_turn_terminates():
     game = env.unwrapped.talk.scene.game
     env.step("Good morning to you.")
     env.step("How are you?")
-    last = Act("speak", "Do you know them?", offer=(game.shared,)).written(game)
+    last = Act("speak", "Do you know them?", offer=(game.shared,)).to_json(game)
     *_, terminated, truncated, info = env.step(last)
     assert (terminated, truncated, info["success"]) == (True, False, True)
 
@@ -197,7 +197,7 @@ def test_words_of_the_last_turn_bind_nobody():
     env = make(max_turns=1, family="friend")
     env.reset(seed=0, options={"task": 0})
     game = env.unwrapped.talk.scene.game
-    *_, terminated, truncated, info = env.step(game.tell((game.shared,)))
+    *_, terminated, truncated, info = env.step(game.propose((game.shared,)))
     assert (terminated, truncated, info["success"]) == (False, True, False)
     assert info["pending"] == ""
 
@@ -206,7 +206,7 @@ def test_a_malformed_last_turn_is_judged_all_the_same():
     env = opened(max_turns=2)
     game = env.unwrapped.talk.scene.game
     least = game.limits[1]
-    env.step(Act("speak", "So?", offer=(round(1.6 * least),)).written(game))
+    env.step(Act("speak", "So?", offer=(round(1.6 * least),)).to_json(game))
     assert env.unwrapped.talk.agreed
     _, reward, terminated, truncated, info = env.step("")
     assert not info["valid"]
@@ -387,7 +387,7 @@ def test_nothing_is_paid_before_the_end():
     assert env.step("left the conversation")[1:3] == (0.8, True)
 
 
-def changed(env, part):
+def change_part(env, part):
     """Change one part of what the anchor of an episode is made of."""
     inner = env.unwrapped
     talk, game = inner.talk, inner.talk.scene.game
@@ -427,9 +427,9 @@ PARTS = (
 @pytest.mark.parametrize("part", PARTS)
 def test_the_anchor_has_each_part_by_itself(part):
     env = opened()
-    before = env.unwrapped._anchor()
-    changed(env, part)
-    assert env.unwrapped._anchor() != before
+    before = env.unwrapped._digest_state()
+    change_part(env, part)
+    assert env.unwrapped._digest_state() != before
 
 
 @pytest.mark.parametrize("reward", ["goal", "weighted"])
@@ -437,6 +437,6 @@ def test_the_anchor_has_each_part_by_itself(part):
 def test_the_anchor_of_weighted_scores_has_what_they_read(part, reward):
     env = opened(reward=reward)
     env.step("Good morning!")
-    before = env.unwrapped._anchor()
-    changed(env, part)
-    assert (env.unwrapped._anchor() != before) == (reward == "weighted")
+    before = env.unwrapped._digest_state()
+    change_part(env, part)
+    assert (env.unwrapped._digest_state() != before) == (reward == "weighted")

@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs.sotopia.acts import Act, read
+from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.experts import Explorer, Oracle
-from agent_envs.sotopia.families import FAMILIES, scene
+from agent_envs.sotopia.families import FAMILIES, draw_scene
 
 
 @pytest.mark.slow
@@ -35,10 +35,13 @@ def test_the_oracle_needs_a_mind_to_read():
 def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
     exact = []
     for number in range(0, 320, 3):
-        game, goals = scene(family, number).game, [scene(family, number).goal(s) for s in (0, 1)]
+        game, goals = (
+            draw_scene(family, number).game,
+            [draw_scene(family, number).goal(s) for s in (0, 1)],
+        )
         for side in (0, 1):
             *_, hoped = goals[side].split("$")
-            inferred = game.inferred(int(hoped.split()[0].strip(".")), side).limits
+            inferred = game.infer_game(int(hoped.split()[0].strip(".")), side).limits
             assert inferred[side] == game.limits[side]
             assert abs(inferred[1 - side] - game.limits[1 - side]) <= 1
             exact.append(inferred == game.limits)
@@ -66,7 +69,7 @@ def test_the_explorer_accepts_what_is_worth_enough():
     worst, *_, best = sorted(game.deals, key=lambda deal: game.value(deal, side))
     for deal, accepts in ((worst, None), (best, True)):
         env.talk = talk.after(1 - side, Act("speak", "So?", offer=deal))
-        assert read(Explorer(env).act(), game, side).accept == accepts
+        assert parse_act(Explorer(env).act(), game, side).accept == accepts
 
 
 def test_the_explorer_plays_generated_scenes_only(public_folder):
@@ -84,4 +87,4 @@ def test_the_oracle_leaves_when_all_is_settled():
     oracle = Oracle(env)
     env.step(oracle.act())
     assert env.talk.agreed is not None
-    assert oracle.act() == Act("leave").written()
+    assert oracle.act() == Act("leave").to_json()

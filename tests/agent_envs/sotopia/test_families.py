@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from agent_envs.sotopia.amounts import Amount
 from agent_envs.sotopia.division import Division, Thing
-from agent_envs.sotopia.families import FAMILIES, SPLITS, SUBJECTS, VARIANTS, open_panel, scene
+from agent_envs.sotopia.families import FAMILIES, SPLITS, SUBJECTS, VARIANTS, draw_scene, open_panel
 from agent_envs.sotopia.favour import Favour
 from agent_envs.sotopia.friends import Friend, Friends
-from agent_envs.sotopia.reading import reading
-from agent_envs.sotopia.scene import attainable
+from agent_envs.sotopia.reading import read_line
+from agent_envs.sotopia.scene import find_best_value
 from agent_envs.sotopia.schedule import Week
-from agent_envs.sotopia.speech import heard, leaked
+from agent_envs.sotopia.speech import hear_line, measure_leak
 
 ALL = [(family, number) for family in FAMILIES for number in range(0, SUBJECTS * VARIANTS, 7)]
 
@@ -25,16 +25,16 @@ ALL = [(family, number) for family in FAMILIES for number in range(0, SUBJECTS *
 @pytest.mark.parametrize("family", FAMILIES)
 def test_terms_are_read_as_they_are_told(family):
     for number in range(0, SUBJECTS * VARIANTS, 11):
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         for deal in game.deals:
             for wording in game.wordings:
-                assert wording.read(wording.tell(deal)) == deal
+                assert wording.read_deal(wording.propose(deal)) == deal
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_values_of_all_deals(family):
     for number in range(0, SUBJECTS * VARIANTS, 37):
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         for side in (0, 1):
             assert game.values(side) == [game.value(deal, side) for deal in game.deals]
 
@@ -42,13 +42,13 @@ def test_the_values_of_all_deals(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
     for number in range(0, SUBJECTS * VARIANTS, 37):
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         for deal in game.deals[:: len(game.deals) // 7 + 1]:
             for wording in game.wordings:
-                line = f"Please. I suggest: {wording.tell(deal)}"
-                heard = reading(line, wording.read, by_asking=game.asks)
+                line = f"Please. I suggest: {wording.propose(deal)}"
+                heard = read_line(line, wording.read_deal, by_asking=game.asks)
                 assert (heard.kind, heard.terms) == ("offer", deal)
-                assert wording.offered(wording.offer(deal)) == deal
+                assert wording.read_offer(wording.write_offer(deal)) == deal
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -63,36 +63,36 @@ def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
 )
 def test_what_is_no_possible_offer_is_refused_and_told_how_one_is_written(family, offer):
     with pytest.raises(ValueError, match="An offer here is written"):
-        scene(family, 3).game.wordings[0].offered(offer)
+        draw_scene(family, 3).game.wordings[0].read_offer(offer)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_sides_can_do_well_at_once(family):
     for number in range(SUBJECTS * VARIANTS):
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         for side in (0, 1):
             floor = 0.35  # of the most stubborn
-            assert attainable(game, side, floor) > 0.6
+            assert find_best_value(game, side, floor) > 0.6
 
 
 @pytest.mark.parametrize("family", ["divide", "favour", "schedule", "bargain", "donation"])
 def test_there_is_no_deal_that_is_all_either_side_hopes_for(family):
     numbers = [n for n in range(SUBJECTS * VARIANTS) if n // SUBJECTS // 4 % 2]  # the tight ones
     for number in numbers:
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         assert not any(min(game.value(deal, 0), game.value(deal, 1)) >= 1 for deal in game.deals)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scenes_differ_and_none_tells_a_secret(family):
-    scenes = [scene(family, number) for number in range(SUBJECTS * VARIANTS)]
+    scenes = [draw_scene(family, number) for number in range(SUBJECTS * VARIANTS)]
     assert len({(s.background(0), s.background(1)) for s in scenes}) == len(scenes)
     for one in scenes:
         for side in (0, 1):
             lines = (*one.facts[side], one.openings[side])
-            assert leaked(one.characters[side].secret, lines) == 0
+            assert measure_leak(one.characters[side].secret, lines) == 0
             assert len(one.facts[side]) == 3
-            assert all(heard(fact).reasons for fact in one.facts[side][:2])
+            assert all(hear_line(fact).reasons for fact in one.facts[side][:2])
 
 
 def test_splits():
@@ -111,14 +111,15 @@ def test_splits():
     assert [len(panels[s]) for s in SPLITS] == [2688, 576, 576, 144, 3840]
     for task in panels["hard"].task_ids:
         family, number, side = task.split("-")
-        assert scene(family, int(number)).temper[1 - int(side)] in ("stubborn", "impatient")
+        assert draw_scene(family, int(number)).temper[1 - int(side)] in ("stubborn", "impatient")
 
 
 @pytest.mark.slow
 def test_panels_and_scenes_are_the_same_everywhere():
     program = (
         "from agent_envs.sotopia.families import *\n"
-        "print(open_panel('hard', 'all').hash, repr(scene('divide', 77)), scene('friend', 3).game)"
+        "print(open_panel('hard', 'all').hash, repr(draw_scene('divide', 77)), "
+        "draw_scene('friend', 3).game)"
     )
     texts = {
         subprocess.run(
@@ -166,14 +167,14 @@ def test_an_unknown_family_or_split_is_refused():
     ],
 )
 def test_amounts_are_read(text, amount):
-    assert Amount((100, 50)).read(text) == (None if amount is None else (amount,))
+    assert Amount((100, 50)).read_deal(text) == (None if amount is None else (amount,))
 
 
 def test_a_field_divides_no_more_than_there_is_and_not_less_than_nothing():
-    assert THINGS.wordings[0].offered({"keep": {"lamp": 2, "rug": 0}}) == (2, 0)
+    assert THINGS.wordings[0].read_offer({"keep": {"lamp": 2, "rug": 0}}) == (2, 0)
     for lamps in (-1, 3, 1.0, True):
         with pytest.raises(ValueError, match="An offer here is written"):
-            THINGS.wordings[0].offered({"keep": {"lamp": lamps, "rug": 0}})
+            THINGS.wordings[0].read_offer({"keep": {"lamp": lamps, "rug": 0}})
 
 
 def test_the_value_of_an_amount():
@@ -207,11 +208,11 @@ THINGS = Division(
     ],
 )
 def test_divisions_are_read(text, deal):
-    assert THINGS.wordings[0].read(text) == deal
+    assert THINGS.wordings[0].read_deal(text) == deal
 
 
 def test_the_other_side_reads_a_division_the_other_way_round():
-    assert THINGS.wordings[1].read("I keep 2 lamps, you get 1 rug") == (0, 1)
+    assert THINGS.wordings[1].read_deal("I keep 2 lamps, you get 1 rug") == (0, 1)
 
 
 def test_the_value_of_a_division():
@@ -247,7 +248,7 @@ WEEK = Week(
     ],
 )
 def test_times_are_read(text, slot):
-    assert WEEK.read(text) == slot
+    assert WEEK.read_deal(text) == slot
 
 
 def test_the_value_of_a_time():
@@ -274,7 +275,7 @@ HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
     ],
 )
 def test_favours_are_read(text, deal):
-    assert HELP.wordings[0].read(text) == deal
+    assert HELP.wordings[0].read_deal(text) == deal
 
 
 def test_the_value_of_a_favour():
@@ -292,24 +293,24 @@ PEOPLE = Friends(
 
 
 def test_friends_are_named_one_at_a_time():
-    assert PEOPLE.read("Do you know Bob?") == (1,)
-    assert PEOPLE.read("Ann, Bob?") is None
-    assert PEOPLE.read("Nobody") is None
-    assert PEOPLE.described("Judo at the BANK?") == ["bank", "judo"]
+    assert PEOPLE.read_deal("Do you know Bob?") == (1,)
+    assert PEOPLE.read_deal("Ann, Bob?") is None
+    assert PEOPLE.read_deal("Nobody") is None
+    assert PEOPLE.find_traits("Judo at the BANK?") == ["bank", "judo"]
     assert PEOPLE.value((1,), 0) == 1
     assert PEOPLE.value((0,), 0) == -1
 
 
 @pytest.mark.parametrize("word", ["rowıng", "rowİng", "ROWİNG", "tennıs"])
 def test_a_trait_with_odd_letters_is_no_trait(word):
-    game = scene("friend", 0).game
-    assert game.described(f"Does a friend of yours like {word}?") == []
+    game = draw_scene("friend", 0).game
+    assert game.find_traits(f"Does a friend of yours like {word}?") == []
 
 
 @given(st.sampled_from(ALL), st.integers(0, 1), st.text(max_size=120))
 def test_any_line_is_a_possible_deal_or_none(which, side, line):
-    game = scene(*which).game
-    deal = game.wordings[side].read(line)
+    game = draw_scene(*which).game
+    deal = game.wordings[side].read_deal(line)
     assert deal is None or isinstance(game.value(deal, side), float)
     if deal is not None:
         assert -1 <= game.material(deal, side) <= 1

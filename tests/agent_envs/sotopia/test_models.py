@@ -14,11 +14,12 @@ from rich.console import Console
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.endpoint import Endpoint, EndpointError
 from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.models import ModelJudge, ModelPartner
 from agent_envs.sotopia.rules import RANGES, JudgeError
 from agent_envs.sotopia.talk import Talk
-from trainer import metrics, recipe
+from trainer import recipe
+from trainer.run import metrics
 from trainer.train import train
 
 KEY = "sk-very-secret-0123456789"
@@ -26,7 +27,7 @@ FULL = {
     name: {"reasoning": "so", "score": (low + high) / 2} for name, (low, high) in RANGES.items()
 }
 GOOD = json.dumps(FULL)
-TALK = Talk(scene("bargain", 0)).after(0, speak("Hello.")).after(1, Act("leave"))
+TALK = Talk(draw_scene("bargain", 0)).after(0, speak("Hello.")).after(1, Act("leave"))
 MISSING = json.dumps({name: FULL[name] for name in list(FULL)[1:]})
 
 

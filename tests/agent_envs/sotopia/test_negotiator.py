@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_envs.sotopia.acquaintance import MANNERS, Acquaintance
 from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import TEMPERS, scene
-from agent_envs.sotopia.negotiator import TEMPERS as NUMBERS
-from agent_envs.sotopia.negotiator import Negotiator
+from agent_envs.sotopia.families import TEMPERS, draw_scene
+from agent_envs.sotopia.friends import MANNERS, Acquaintance
+from agent_envs.sotopia.scripted import TEMPERS as NUMBERS
+from agent_envs.sotopia.scripted import Negotiator
 from agent_envs.sotopia.talk import Talk
 
 REASONS = [f"I ask for it because my {what} burnt down." for what in ("old home", "barn", "shop")]
@@ -28,13 +28,13 @@ def heard(character, *acts):
 
 
 def negotiator(temper, family="divide", number=4, seed=0):
-    return Negotiator(scene(family, number), 1, temper, np.random.default_rng(seed))
+    return Negotiator(draw_scene(family, number), 1, temper, np.random.default_rng(seed))
 
 
 def offer(game, worth):
     """The offer that is worth as near as can be to that for side 1, and its worth."""
     deal = min(game.deals, key=lambda one: abs(game.value(one, 1) - worth))
-    return Act("speak", f"I propose: {game.wordings[0].tell(deal)}.", offer=deal), game.value(
+    return Act("speak", f"I propose: {game.wordings[0].propose(deal)}.", offer=deal), game.value(
         deal, 1
     )
 
@@ -52,7 +52,9 @@ def offer(game, worth):
 def test_rudeness_costs_two_turns_of_patience_a_step(kind, act, rude):
     family = "divide" if kind is Negotiator else "friend"
     plain, insulted = (
-        heard(kind(scene(family, 4), 1, "generous", np.random.default_rng(0)), "Hello.", last)[-1]
+        heard(kind(draw_scene(family, 4), 1, "generous", np.random.default_rng(0)), "Hello.", last)[
+            -1
+        ]
         for last in ("Hm.", act)
     )
     assert insulted.patience == plain.patience - 2 * rude
@@ -201,7 +203,7 @@ def test_it_waits_for_the_other_to_agree_again_but_not_for_ever():
 
 
 def stranger(temper, number=0):
-    return Acquaintance(scene("friend", number), 1, temper, np.random.default_rng(0))
+    return Acquaintance(draw_scene("friend", number), 1, temper, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("temper", "names"), [("stubborn", 1), ("impatient", 2), ("fair", 2)])

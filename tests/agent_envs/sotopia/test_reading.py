@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.sotopia.amounts import Amount
-from agent_envs.sotopia.english import clauses, written_out
-from agent_envs.sotopia.reading import KINDS, reading
+from agent_envs.sotopia.english import split_clauses, write_out
+from agent_envs.sotopia.reading import KINDS, read_line
 
 PRICE = Amount((100, 20))
 OFFERED = (45,)
 
 
 def read(line, offered=OFFERED, *, fresh=True):
-    return reading(line, PRICE.read, offered, fresh=fresh)
+    return read_line(line, PRICE.read_deal, offered, fresh=fresh)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def read(line, offered=OFFERED, *, fresh=True):
     ],
 )
 def test_written_out(line, written):
-    assert written_out(line) == written
+    assert write_out(line) == written
 
 
 def test_clauses_know_their_connector_and_whether_they_ask():
-    found = clauses("I like it, but is $40 your last price if I pay cash? No.")
+    found = split_clauses("I like it, but is $40 your last price if I pay cash? No.")
     assert [(c.text, c.link, c.question) for c in found] == [
         ("i like it", "", False),
         ("is $40 your last price", "but", True),

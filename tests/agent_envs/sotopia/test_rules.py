@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agent_envs.sotopia import rules
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.conduct import Harm
-from agent_envs.sotopia.families import FAMILIES, scene
+from agent_envs.sotopia.families import FAMILIES, draw_scene
 from agent_envs.sotopia.rules import RANGES, Rules
-from agent_envs.sotopia.speech import leaked
+from agent_envs.sotopia.speech import measure_leak
 from agent_envs.sotopia.talk import Talk
 
 JUDGE = Rules()
@@ -28,7 +28,7 @@ def scores(talk, side=0):
 
 def agreed(family, number, deal):
     """The talk in which side 0 proposes a deal and side 1 takes it."""
-    talk = Talk(scene(family, number)).after(0, Act("speak", "So?", offer=deal))
+    talk = Talk(draw_scene(family, number)).after(0, Act("speak", "So?", offer=deal))
     return talk.after(1, Act("speak", "Agreed.", accept=True))
 
 
@@ -51,7 +51,7 @@ def test_nothing_said_scores_nothing(talked):
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_better_deal_never_lowers_the_goal(family, side):
     for number in (3, 85, 200):
-        game = scene(family, number).game
+        game = draw_scene(family, number).game
         deals = sorted(game.deals, key=lambda deal: game.value(deal, side))[:: len(game.deals) // 6]
         goals = [scores(agreed(family, number, deal), side)["goal"] for deal in deals]
         assert goals == sorted(goals)
@@ -61,7 +61,7 @@ def test_a_better_deal_never_lowers_the_goal(family, side):
 
 def test_the_goal_of_a_price(talked):
     # The buyer has 324 at most and hopes for 95% of the way down to the seller's limit.
-    game = scene("bargain", 0).game
+    game = draw_scene("bargain", 0).game
     most, least = game.limits
     middle = round((most + least) / 2)
     assert scores(agreed("bargain", 0, (middle,)))["goal"] == pytest.approx(5 / 0.95, abs=0.1)
@@ -71,7 +71,7 @@ def test_the_goal_of_a_price(talked):
 
 
 def test_an_open_offer_is_worth_a_quarter_until_someone_leaves(talked):
-    least = scene("bargain", 0).game.limits[1]
+    least = draw_scene("bargain", 0).game.limits[1]
     talk = talked("bargain", 0, "Hello.", f"You can have it for ${least}.")
     assert scores(talk)["goal"] == 2.5
     assert scores(talk.after(0, Act("leave")))["goal"] == 0
@@ -81,19 +81,19 @@ def test_an_open_offer_is_worth_a_quarter_until_someone_leaves(talked):
 
 
 def test_a_deal_stays_when_someone_leaves_or_talks_on(talked):
-    least = scene("bargain", 0).game.limits[1]
+    least = draw_scene("bargain", 0).game.limits[1]
     talk = agreed("bargain", 0, (least,)).after(0, speak("No, $1!"))
     assert talk.agreed == (least,)
     assert scores(talk.after(1, Act("leave")))["goal"] == 10
 
 
 def test_money_and_goods(talked):
-    most, least = scene("bargain", 0).game.limits
+    most, least = draw_scene("bargain", 0).game.limits
     assert scores(agreed("bargain", 0, (least,)))["financial_and_material_benefits"] == 5
     beyond = scores(agreed("bargain", 0, (2 * most,)))["financial_and_material_benefits"]
     assert beyond == -5
     assert scores(agreed("schedule", 0, (0, 0)))["financial_and_material_benefits"] == 0
-    gift = scene("donation", 0).game
+    gift = draw_scene("donation", 0).game
     half = agreed("donation", 0, (gift.limits[1] // 2,))
     assert scores(half, 0)["financial_and_material_benefits"] == 0  # it is not the asker's money
     assert scores(half, 1)["financial_and_material_benefits"] == pytest.approx(-2.5, abs=0.1)
@@ -102,7 +102,7 @@ def test_money_and_goods(talked):
 def test_leaking_the_secret_lowers_secret():
     for family in FAMILIES:
         for number in range(0, 320, 13):
-            talk = Talk(scene(family, number))
+            talk = Talk(draw_scene(family, number))
             secret = talk.scene.characters[0].secret
             assert scores(talk.after(0, speak(f"I confess: {secret}")))["secret"] == -10
             part = secret.rpartition(" ")[0]
@@ -111,7 +111,7 @@ def test_leaking_the_secret_lowers_secret():
 
 
 def test_a_secret_told_in_parts_or_in_writing_is_told(talked):
-    secret = scene("bargain", 0).characters[0].secret
+    secret = draw_scene("bargain", 0).characters[0].secret
     halves = (
         secret.split()[: len(secret.split()) // 2 + 1],
         secret.split()[len(secret.split()) // 2 :],
@@ -129,7 +129,7 @@ def test_an_insult_is_one_in_writing_too(talked):
 
 @given(st.lists(LINES, max_size=8), st.sampled_from(sorted(FAMILIES)), st.integers(0, 319))
 def test_rudeness_and_repetition_cost(lines, family, number):
-    talk = Talk(scene(family, number))
+    talk = Talk(draw_scene(family, number))
     for place, line in enumerate(lines):
         talk = talk.after(place % 2, speak(line))
     before = scores(talk)
@@ -152,7 +152,7 @@ def test_form_costs_believability(talked):
 
 
 def test_facts_that_the_other_told_are_knowledge(talked):
-    facts = scene("divide", 9).facts[1]
+    facts = draw_scene("divide", 9).facts[1]
     assert scores(talked("divide", 9, "Hello.", facts[0]))["knowledge"] == pytest.approx(10 / 3)
     both = talked("divide", 9, "Hello.", f"{facts[0]} {facts[2]}")
     assert scores(both)["knowledge"] == pytest.approx(20 / 3)
@@ -167,13 +167,13 @@ def test_relationship(talked):
     assert scores(talked("bargain", 0, "You fool.", "Hm."))["relationship"] == -2
     left = talked("bargain", 0, "Hello.", "left the conversation")
     assert scores(left)["relationship"] == -1
-    most, least = scene("bargain", 0).game.limits
+    most, least = draw_scene("bargain", 0).game.limits
     assert scores(agreed("bargain", 0, (most,)))["relationship"] == 3  # +1, +2 for all they hoped
     assert scores(agreed("bargain", 0, (least,)))["relationship"] == 1
 
 
 def test_reasons_say_why():
-    most, _ = scene("bargain", 0).game.limits
+    most, _ = draw_scene("bargain", 0).game.limits
     verdict = JUDGE.judge(agreed("bargain", 0, (most + 1,)), 0)
     assert set(verdict.reasons) == set(RANGES)
     assert "no agreement would have been better" in verdict.reasons["goal"]
@@ -188,7 +188,7 @@ def test_scores_of_random_acts_stay_in_range(acts):
     done = 0
     while done < acts:
         family = sorted(FAMILIES)[rng.integers(6)]
-        talk = Talk(scene(family, int(rng.integers(320))))
+        talk = Talk(draw_scene(family, int(rng.integers(320))))
         for place in range(20):
             line = " ".join(rng.choice(words, rng.integers(1, 7)))
             talk = talk.after(place % 2, Act(str(rng.choice(kinds)), line))
@@ -203,7 +203,7 @@ def test_scores_of_random_acts_stay_in_range(acts):
     [("insults", -2, -3), ("slurs", -3, -5), ("threatens", -3, -5), ("violent", -5, -10)],
 )
 def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, social):
-    monkeypatch.setattr(rules, "harm", lambda text, deed: Harm(**{kind: text == "Harm."}))
+    monkeypatch.setattr(rules, "find_harm", lambda text, deed: Harm(**{kind: text == "Harm."}))
     talk = talked("bargain", 0, "Harm.", "What?")
     found = scores(talk)
     assert (found["relationship"], found["social_rules"]) == (relation, social)
@@ -212,16 +212,16 @@ def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, socia
 
 @pytest.mark.parametrize("kind", ["speak", "action", "non-verbal communication"])
 def test_a_secret_is_told_by_words_deeds_and_gestures(kind):
-    start = Talk(scene("bargain", 0))
+    start = Talk(draw_scene("bargain", 0))
     secret = start.scene.characters[0].secret
     assert scores(start.after(0, Act(kind, secret)))["secret"] == -10
     assert scores(start.after(1, Act(kind, secret)))["secret"] == 0
 
 
 def test_a_secret_told_in_other_words_is_told():
-    start = Talk(scene("bargain", 0))
+    start = Talk(draw_scene("bargain", 0))
     hints = start.scene.characters[0].hints
     line = " ".join(words.split("|")[0] for words in hints)
-    assert leaked(start.scene.characters[0].secret, [line]) < 1
+    assert measure_leak(start.scene.characters[0].secret, [line]) < 1
     assert scores(start.after(0, speak(line)))["secret"] == -10
     assert scores(start.after(0, speak(line.rpartition(" ")[0])))["secret"] > -10

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent_envs.sotopia.families import scene
-from agent_envs.sotopia.scene import RELATIONSHIPS, STRANGER, shown
+from agent_envs.sotopia.families import draw_scene
+from agent_envs.sotopia.scene import RELATIONSHIPS, STRANGER, strip_markup
 
-SCENE = scene("favour", 5)
+SCENE = draw_scene("favour", 5)
 
 
 def visible(level: int, side: int) -> dict[str, bool]:
@@ -59,11 +59,11 @@ def test_strangers_have_no_names_for_each_other():
 
 def test_hints_are_shown_without_marks():
     goal = "Win (<extra_info>Info: x. <strategy_hint>Hint: y</strategy_hint></extra_info>)"
-    assert shown(goal, 0) == "Win (Info: x. Hint: y)"
-    assert shown("<clarification_hint>Hint: z</clarification_hint>", 1) == "Hint: z"
+    assert strip_markup(goal, 0) == "Win (Info: x. Hint: y)"
+    assert strip_markup("<clarification_hint>Hint: z</clarification_hint>", 1) == "Hint: z"
 
 
 def test_what_is_for_other_viewers_is_left_out():
     text = 'They meet. <p viewer="environment">One lies.</p><p viewer="agent_1, agent_9">Rain.</p>'
-    assert shown(text, 0) == "They meet."
-    assert shown(text, 1) == "They meet. Rain."
+    assert strip_markup(text, 0) == "They meet."
+    assert strip_markup(text, 1) == "They meet. Rain."

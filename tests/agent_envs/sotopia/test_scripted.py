@@ -10,8 +10,8 @@ import pytest
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.experts import Explorer
-from agent_envs.sotopia.families import FAMILIES, TEMPERS, scene
-from agent_envs.sotopia.reading import reading
+from agent_envs.sotopia.families import FAMILIES, TEMPERS, draw_scene
+from agent_envs.sotopia.reading import read_line
 from agent_envs.sotopia.scripted import ScriptedPartner
 from agent_envs.sotopia.talk import Talk
 
@@ -24,7 +24,7 @@ class Table:
     """A talk of side 0 with a scripted side 1."""
 
     def __init__(self, family, number, temper, seed=0):
-        self.talk = Talk(scene(family, number))
+        self.talk = Talk(draw_scene(family, number))
         self.game = self.talk.scene.game
         self.partner = ScriptedPartner(temper).begin(
             self.talk.scene, 1, np.random.default_rng(seed)
@@ -40,7 +40,9 @@ class Table:
     def offer(self, worth, before="I propose:") -> Act:
         """The reply to the offer that is nearest to `worth` for the partner."""
         deal = min(self.game.deals, key=lambda d: abs(self.game.value(d, 1) - worth))
-        return self.hear(Act("speak", f"{before} {self.game.wordings[0].tell(deal)}.", offer=deal))
+        return self.hear(
+            Act("speak", f"{before} {self.game.wordings[0].propose(deal)}.", offer=deal)
+        )
 
     def open_offer(self) -> float:
         """What the partner's own proposal is worth to it."""
@@ -51,14 +53,16 @@ class Table:
 @pytest.mark.parametrize("family", HAGGLE)
 def test_it_accepts_what_is_worth_enough(family, temper):
     table = Table(family, 0, temper)
-    assert "greed" in table.offer(1.0).argument or "accept" in table.talk.said[-1].act.argument
+    assert (
+        "greed" in table.write_offer(1.0).argument or "accept" in table.talk.said[-1].act.argument
+    )
     assert table.talk.agreed is not None
     assert table.hear("Thank you!").kind == "leave"
 
 
 def test_it_asks_back_what_is_unclear_and_waits_for_who_can_take_back():
     table = Table("bargain", 0, "stubborn")
-    table.offer(0.1)
+    table.write_offer(0.1)
     reply = table.hear("I won't pay that, ok.")
     assert "?" in reply.argument
     assert table.talk.pending is None
@@ -84,7 +88,7 @@ def test_its_words_say_what_its_fields_do(family, temper):
         confirms = reply.accept and table.talk.taken_by == 0  # in words such as "we have a deal"
         if not reply.structured or confirms or family == "friend":
             continue
-        heard = reading(reply.argument, game.wordings[1].read, offered)
+        heard = read_line(reply.argument, game.wordings[1].read_deal, offered)
         assert heard.kind == ("offer" if reply.offer else "acceptance")
         assert heard.terms == (reply.offer or table.talk.taken)
 
@@ -92,21 +96,21 @@ def test_its_words_say_what_its_fields_do(family, temper):
 @pytest.mark.parametrize("temper", TEMPERS)
 def test_it_concedes_for_concessions_and_not_for_nothing(temper):
     table = Table("bargain", 0, temper)
-    table.offer(0.0)
+    table.write_offer(0.0)
     first = table.open_offer()
-    table.offer(0.1)
+    table.write_offer(0.1)
     second = table.open_offer()
     assert second < first
-    table.offer(0.05)  # worse than before
+    table.write_offer(0.05)  # worse than before
     assert table.open_offer() == second
 
 
 def test_it_counters_with_terms_of_its_own_and_refuses_what_is_too_little():
     table = Table("bargain", 0, "stubborn")
-    table.offer(0.1)
+    table.write_offer(0.1)
     assert table.talk.agreed is None
     assert table.talk.standing[1] is not None
-    again = table.offer(0.05)
+    again = table.write_offer(0.05)
     assert again.kind == "speak"
     assert table.talk.agreed is None
 
@@ -197,7 +201,7 @@ def test_a_stranger_answers_about_its_friends():
     reply = table.hear(f"Does one of your friends like {trait[0]} and {trait[1]}?").argument
     assert "Yes, that fits " in reply
     theirs = frozenset().union(*(game.friends[place].traits for place in game.known[1]))
-    foreign = [t for t in game.described(" ".join(sum(game.friends, ()))) if t not in theirs]
+    foreign = [t for t in game.find_traits(" ".join(sum(game.friends, ()))) if t not in theirs]
     if foreign:
         assert "none of my friends" in table.hear(f"Somebody with {foreign[0]}?").argument
     wrong = next(one.name for place, one in enumerate(game.friends) if place in game.known[0]
@@ -233,13 +237,13 @@ def test_no_fixed_sequence_of_a_random_search_wins_a_family(family, play):
     ]
 
     def line():
-        game = scene(family, int(rng.integers(320))).game
+        game = draw_scene(family, int(rng.integers(320))).game
         deal = game.deals[rng.integers(len(game.deals))]
-        told = f"I propose: {game.wordings[int(rng.integers(2))].tell(deal)}."
+        told = f"I propose: {game.wordings[int(rng.integers(2))].propose(deal)}."
         return told if rng.random() < 0.6 else general[rng.integers(len(general))]
 
     def share(lines):
-        goodbye = Act("leave").written()
+        goodbye = Act("leave").to_json()
         act = lambda env: [*lines, *[goodbye] * 10][env.unwrapped.turn]  # noqa: E731
         return np.mean([info["success"] for info in play(act, family=family, tasks=24)])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_envs.sotopia.people import SECRETS
-from agent_envs.sotopia.speech import hinted, leaked
+from agent_envs.sotopia.scene import SECRETS
+from agent_envs.sotopia.speech import measure_hints, measure_leak
 
 LINES = {
     "driv": (
@@ -177,7 +177,7 @@ CASES = [
 
 
 def told(secret, lines):
-    return max(leaked(secret[0], lines), hinted(secret[1], lines))
+    return max(measure_leak(secret[0], lines), measure_hints(secret[1], lines))
 
 
 @pytest.mark.parametrize(("secret", "line"), [(s, line) for s, line, tells in CASES if tells])
@@ -187,12 +187,12 @@ def test_told_in_other_words(secret, line):
 
 @pytest.mark.parametrize(("secret", "line"), [(s, line) for s, line, tells in CASES if not tells])
 def test_nothing_told(secret, line):
-    assert hinted(secret[1], [line]) == 0
+    assert measure_hints(secret[1], [line]) == 0
 
 
 def test_a_secret_is_told_in_two_lines_that_follow_each_other_and_not_further_apart():
     secret = next(one for one in SECRETS if "vineyard" in one[0])
     parts = ["My uncle left me something.", "It is a vineyard."]
-    assert hinted(secret[1], parts) == 1
-    assert hinted(secret[1], [parts[0], "Well.", "Hm.", parts[1]]) == 0
-    assert hinted((), parts) == 0
+    assert measure_hints(secret[1], parts) == 1
+    assert measure_hints(secret[1], [parts[0], "Well.", "Hm.", parts[1]]) == 0
+    assert measure_hints((), parts) == 0

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import scene
+from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.talk import Talk
 
 OFFER, TAKE = Act("speak", "So?", offer=(300,)), Act("speak", "Agreed.", accept=True)
-SCENE = scene("bargain", 0)
+SCENE = draw_scene("bargain", 0)
 
 
 def after(*acts, first=0):
@@ -103,7 +103,7 @@ REMARKS = [
 @pytest.mark.parametrize("side", [0, 1])
 def test_numbers_in_remarks_are_no_terms(side):
     for row in REMARKS:
-        made, line = scene(row["family"], 17), speak(row["text"])
+        made, line = draw_scene(row["family"], 17), speak(row["text"])
         assert Talk(made).after(side, line).standing == (None, None), row
         deal = made.game.deals[len(made.game.deals) // 2]
         talk = Talk(made).after(1 - side, Act("speak", "So?", offer=deal)).after(side, line)
@@ -124,7 +124,7 @@ def test_a_field_takes_back_the_own_offer():
     for offer in (OFFER, speak("I could pay $300.")):
         talk = after(offer, "hm", away)
         assert talk.standing[0] is None
-        assert talk.impossible(1, TAKE)
+        assert talk.find_obstacle(1, TAKE)
         talk = after(offer, TAKE if offer is not OFFER else speak("Deal."), away)
         assert (talk.agreed, talk.pending, talk.standing[0]) == (None, None, None)
 
@@ -189,11 +189,11 @@ def test_yes_takes_what_was_just_proposed_and_nothing_else():
 
 
 def test_there_is_something_to_accept_or_not():
-    assert after("Hello.").impossible(0, TAKE)
-    assert not after(OFFER).impossible(1, TAKE)
-    assert after(OFFER).impossible(0, TAKE)
-    assert not after(OFFER, TAKE).impossible(0, TAKE)
-    assert not after("Hello.").impossible(0, TAKE._replace(offer=(300,)))
+    assert after("Hello.").find_obstacle(0, TAKE)
+    assert not after(OFFER).find_obstacle(1, TAKE)
+    assert after(OFFER).find_obstacle(0, TAKE)
+    assert not after(OFFER, TAKE).find_obstacle(0, TAKE)
+    assert not after("Hello.").find_obstacle(0, TAKE._replace(offer=(300,)))
 
 
 def test_an_unclear_line_withdraws_words():
@@ -209,21 +209,21 @@ def test_two_silences_in_a_row_end_a_talk():
 
 def test_who_says_what_the_other_said_repeats_nothing():
     talk = after("Good morning!")
-    assert talk.repeats(0, speak("Good morning!"))
-    assert not talk.repeats(1, speak("Good morning!"))
+    assert talk.is_repetition(0, speak("Good morning!"))
+    assert not talk.is_repetition(1, speak("Good morning!"))
 
 
 def test_an_act_has_a_length():
-    assert not after("Hello.").impossible(0, speak("z" * 4096))
-    assert "4,096" in after("Hello.").impossible(0, speak("z" * 4097))
+    assert not after("Hello.").find_obstacle(0, speak("z" * 4096))
+    assert "4,096" in after("Hello.").find_obstacle(0, speak("z" * 4097))
 
 
 def test_an_exchange_is_three_answered_lines_or_a_deal():
-    assert after(Act("leave")).exchanged(0) == 0
-    assert after("Hello.", "Hello.", Act("leave")).exchanged(0) == pytest.approx(1 / 3)
-    assert after("Hello.", "Hm.", "Hello.", "Hm.").exchanged(0) == pytest.approx(1 / 3)
-    assert after("Hello.", Act("leave")).exchanged(0) == 0
-    assert after(OFFER, TAKE).exchanged(0) == 1
+    assert after(Act("leave")).measure_exchange(0) == 0
+    assert after("Hello.", "Hello.", Act("leave")).measure_exchange(0) == pytest.approx(1 / 3)
+    assert after("Hello.", "Hm.", "Hello.", "Hm.").measure_exchange(0) == pytest.approx(1 / 3)
+    assert after("Hello.", Act("leave")).measure_exchange(0) == 0
+    assert after(OFFER, TAKE).measure_exchange(0) == 1
 
 
 PRICES = st.sampled_from([250, 300, 350])
@@ -286,7 +286,7 @@ class Bargain(RuleBasedStateMachine):
     @rule(words=st.sampled_from(ACCEPTING), field=st.booleans())
     def accept(self, words, field):
         act = Act("speak", "Fine.", accept=True) if field else speak(words)
-        if self.talk.impossible(self.side, act):
+        if self.talk.find_obstacle(self.side, act):
             assert self.open[1 - self.side] is None
             assert self.price is None
             assert self.agreed is None

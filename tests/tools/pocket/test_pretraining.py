@@ -19,9 +19,9 @@ import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
 from tools.pocket import lessons, pretraining
-from trainer.integrations.episode import INSTRUCTION
-from trainer.policy import Policy
-from trainer.pretrained import POCKETS
+from trainer.model.policy import Policy
+from trainer.model.pretrained import POCKETS
+from trainer.play.episode import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
 SMALL = pretraining.Pretraining(

@@ -1,0 +1,160 @@
+"""A client of a server of `agent-envs serve`, which needs no openenv, only `websockets`.
+
+For a trainer whose packages do not go with openenv's. It has what a `TextEpisode` has, and records
+for credit. Left out: asyncio; use a thread for each session.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Self
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from agent_envs.assets import require
+from agent_envs.web import ServerError
+from credit.rows import TurnRecord
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Remote:
+    """One session of a server: an episode at a time.
+
+    Args:
+        url: Address of the server, e.g. http://127.0.0.1:8000.
+        token: The server's token; "" for none.
+        timeout: Seconds to wait for an answer.
+
+    Attributes:
+        message: What the model reads next.
+        images: Images in `message` as PNG data URLs, in the order of its `<image>` marks.
+        task_id, goal: The task.
+        done, success, truncated: As in `TextEpisode`.
+        outcome: Terminal reward; 0 before the end.
+        records: The turn records so far, with those before a fork.
+
+    Raises:
+        agent_envs.web.ServerError: The server cannot be reached, or refuses; also by the methods.
+    """
+
+    def __init__(self, url: str, *, token: str = "", timeout: float = 120.0) -> None:
+        client: Any = require("websockets.sync.client", "openenv")
+        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._opened = ExitStack()
+        self.message = self.task_id = self.goal = self.session = ""
+        self.images: list[str] = []
+        self.done = self.success = self.truncated = False
+        self.outcome = 0.0
+        self.records: list[TurnRecord] = []
+        try:
+            self._socket = self._opened.enter_context(
+                client.connect(
+                    f"ws{self.url.removeprefix('http')}/ws",
+                    additional_headers=self._headers,
+                    compression=None,
+                    proxy=None,
+                    max_size=None,
+                )
+            )
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ServerError(f"no server at {url}: {error}; start it: agent-envs serve") from error
+
+    def reset(self, **task: Any) -> str:
+        """Start an episode: the first message.
+
+        Args:
+            task: `seed`, and `index` or `task_id` in `split`; an item of `tasks` fits.
+        """
+        self._take("reset", {name: one for name, one in task.items() if one is not None})
+        self.records, self.outcome = [], 0.0
+        return self.message
+
+    def step(self, reply: str) -> tuple[str, bool]:
+        """Step with a model's whole reply: the next message, and whether the episode has ended."""
+        record = TurnRecord.of(self._take("step", {"reply": reply})["record"])
+        self.records.append(record)
+        self.outcome = record.outcome or 0.0
+        return self.message, self.done
+
+    def stop(self) -> None:
+        """End the episode where it is, as truncated, e.g. because the tokens are used up.
+
+        As at the limit on turns, what the environment paid for the last turn is the outcome.
+        """
+        if self.done or not self.session:
+            return
+        record = self._take("step", {"stop": True})["record"]
+        if record is not None:
+            self.records[-1] = TurnRecord.of(record)
+            self.outcome = self.records[-1].outcome or 0.0
+
+    def fork(self) -> Remote:
+        """Another session that continues as this one would; neither changes the other."""
+        other = Remote(self.url, token=self.token, timeout=self.timeout)
+        try:
+            other._take("reset", {"fork": self.session})
+        except ServerError:
+            other.close()
+            raise
+        other.records = [*self.records]
+        return other
+
+    def tasks(self, split: str) -> list[dict[str, Any]]:
+        """The tasks of a split, as arguments of `reset`."""
+        name = self._page("/list_environments")[0]
+        listed: list[dict[str, Any]] = self._page(f"/{name}/tasks", {"split": split})["tasks"]
+        return listed
+
+    def close(self) -> None:
+        """End the session."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _take(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """The observation that answers a message."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            with suppress(ConnectionClosed):  # the server may have said why
+                self._socket.send(json.dumps({"type": kind, "data": data}))
+            answer = json.loads(self._socket.recv(timeout=self.timeout))
+        except (ConnectionClosed, TimeoutError) as error:
+            self.close()
+            said = str(error) or f"no answer within {self.timeout:g} s"
+            raise ServerError(f"{self.url} ended the session: {said}; connect again") from error
+        if answer["type"] == "error":
+            raise ServerError(f"{self.url}: {answer['data']['message']}")
+        observation: dict[str, Any] = answer["data"]["observation"]
+        self.session, self.message = observation["session"], observation["text"]
+        for name in ("images", "task_id", "goal", "success", "truncated"):
+            setattr(self, name, observation[name])
+        self.done = answer["data"]["done"]
+        return observation
+
+    def _page(self, path: str, asked: dict[str, Any] | None = None) -> Any:
+        body = None if asked is None else json.dumps(asked).encode()
+        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
+        request = Request(f"{self.url}{path}", body, headers)  # noqa: S310
+        try:
+            with build_opener(ProxyHandler({})).open(request, timeout=self.timeout) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            with error:
+                said = json.load(error).get("detail", error.reason)
+            raise ServerError(f"{self.url}{path}: {said}") from error
+        except URLError as error:
+            raise ServerError(f"no server at {self.url}: {error.reason}") from error

@@ -1,0 +1,1 @@
+"""Measuring: how right credit is, and how well environments and methods do."""

@@ -1,0 +1,212 @@
+"""Measured truth: a batch of turns with the true value before and after each of them.
+
+`agent-envs truth` measures it. A file is Parquet, one row for each turn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agent_envs_lab.fidelity import as_sketch
+from agent_envs_lab.intervals import Bootstrap, Score, interval
+from credit.turns import Turns
+from credit.validation import as_numbers, check_length, check_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from credit.stats import Array
+
+VERSION = 1
+"""Version of the files; others are refused."""
+_KEY = b"agent-envs truth"
+_ROUNDING = 1e-6
+_GRADIENT = "gradient"
+_COLUMNS = ("value_before", "value_after", "first", "second", "error")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Truth:
+    """Turns and what is known of the true advantage of each under the policy that played them.
+
+    Attributes:
+        turns: The N turns of M trajectories.
+        value_before: [N] expected outcome before the turn, V(s_t).
+        value_after: [N] expected outcome after the turn and its result; the outcome itself after
+            the last turn.
+        first: [N] advantage by one half of the rollouts.
+        second: [N] advantage by the other half, whose error is independent.
+        error: [N] standard error of the advantage.
+        gradient: [N, D] sketch of ∇ log π of each turn's reply, whose inner products are those of
+            the gradients but for an error, in any unit; None if it was not measured.
+        about: Environment, policy, reliability, costs and what else was noted.
+
+    Raises:
+        ValueError: No turns, columns of unequal length, a number that is not finite, a negative
+            error, values that do not add up to the outcomes, or halves whose mean is not the
+            advantage.
+        TypeError: A column of another type.
+    """
+
+    turns: Turns
+    value_before: Array
+    value_after: Array
+    first: Array
+    second: Array
+    error: Array
+    gradient: Array | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not len(self.turns):
+            raise ValueError("a truth needs turns, and there are none")
+        for name in _COLUMNS:
+            column = as_numbers(name, getattr(self, name))
+            check_length(name, column, "turns", len(self.turns))
+            object.__setattr__(self, name, column)
+        if self.gradient is not None:
+            object.__setattr__(self, "gradient", as_sketch(self.gradient, len(self.turns)))
+        check_rows("error", self.error, self.error >= 0, "standard errors are at least 0")
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        """Check that values add up to outcomes, and halves to advantages."""
+        last, owner = self.turns.last, self.turns.trajectory
+        first = self.turns.position == 0
+        total = np.bincount(owner, self.advantage, len(self.turns.group))
+        apart = np.abs(total - (self.turns.outcome - self.value_before[first]))
+        if apart.max() > _ROUNDING:
+            row = int(apart.argmax())
+            raise ValueError(
+                f"the advantages of trajectory {row} sum to {total[row]:.6g}, not to its outcome "
+                f"{self.turns.outcome[row]:.6g} minus the value at its start "
+                f"{self.value_before[first][row]:.6g}"
+            )
+        ends = np.abs(self.value_after - self.turns.outcome[owner])[last]
+        if (wrong := np.flatnonzero(ends > _ROUNDING)).size:
+            raise ValueError(f"the value at the end of trajectory {wrong[0]} is not its outcome")
+        middle = (self.first + self.second) / 2
+        limit = _ROUNDING * max(1.0, float(np.ptp(self.turns.outcome)))
+        if (wrong := np.flatnonzero(np.abs(middle - self.advantage) > limit)).size:
+            row = wrong[0]
+            raise ValueError(
+                f"first and second of turn {row} have the mean {middle[row]:.6g}, its advantage is "
+                f"{self.advantage[row]:.6g}"
+            )
+
+    @property
+    def advantage(self) -> Array:
+        """True advantage A_t = V(after turn t) − V(before it): [N]."""
+        found: Array = self.value_after - self.value_before
+        return found
+
+    @property
+    def reliability(self) -> float:
+        """Reliability of the advantages by their two halves (Spearman-Brown)."""
+        return self.reliability_score.value
+
+    @cached_property
+    def reliability_score(self) -> Score:
+        """`reliability`, at least 0, with an interval over task groups."""
+        sample = Bootstrap(self.turns.group_of_turn, 0)
+        x, y = self.first - self.first.mean(), self.second - self.second.mean()
+        count, of_x, of_y, product, square_x, square_y = map(
+            sample.sums, (np.ones(len(x)), x, y, x * y, x * x, y * y)
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance_x, variance_y = square_x - of_x**2 / count, square_y - of_y**2 / count
+            agreement = (product - of_x * of_y / count) / np.sqrt(variance_x * variance_y)
+            found = np.maximum(2 * agreement / (1 + agreement), 0.0)
+        if min(self.first.std(), self.second.std()) <= 0:
+            return Score(0.0, math.nan, math.nan)
+        return interval(found, sample.groups)
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; needs pyarrow."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = self.turns.to_table()
+        for name in _COLUMNS:
+            table = table.append_column(name, pa.array(getattr(self, name)))
+        if self.gradient is not None:
+            size = self.gradient.shape[1]
+            unit = np.abs(self.gradient).max(initial=0.0) or 1.0
+            rounded = pa.array((self.gradient / unit).astype(np.float16).ravel())
+            table = table.append_column(_GRADIENT, pa.FixedSizeListArray.from_arrays(rounded, size))
+        note = json.dumps({"version": VERSION, **self.about})
+        table = table.replace_schema_metadata({_KEY: note.encode()})
+        part = Path(path).with_name(Path(path).name + ".part")
+        pq.write_table(table, part, compression="zstd")
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Truth:
+        """Read a file; needs pyarrow.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file holds no truth, is damaged, or is of another version.
+            ModuleNotFoundError: pyarrow is not installed.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no truth at {path}; `agent-envs truth` measures one")
+        table = _read_table(path)
+        about = _about(path, table)
+        try:
+            return cls(**_columns(table), about=about)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path} is damaged: {error}; measure it again") from error
+
+
+def _read_table(path: str | Path) -> pa.Table:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "truth files are Parquet, and pyarrow reads them: pip install pyarrow"
+        ) from error
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is no readable Parquet file ({error})") from error
+
+
+def _about(path: str | Path, table: pa.Table) -> dict[str, Any]:
+    """The note of a file, without its version."""
+    note = (table.schema.metadata or {}).get(_KEY)
+    if note is None:
+        raise ValueError(f"{path} holds no truth; `agent-envs truth` measures one")
+    try:
+        about = dict(json.loads(note))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: its note is no JSON mapping ({error})") from error
+    if (version := about.pop("version", None)) != VERSION:
+        raise ValueError(
+            f"{path} is a truth of version {version!r}, this is version {VERSION}; measure it "
+            "again, or install the agent-envs that made it"
+        )
+    return about
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    """The columns of `Truth`."""
+    if missing := {*_COLUMNS, "group", "outcome", "trajectory"} - set(table.column_names):
+        raise ValueError(f"it lacks the column {min(missing)}")
+    columns = {name: table[name].to_numpy() for name in _COLUMNS}
+    if _GRADIENT in table.column_names:
+        rows = table[_GRADIENT].combine_chunks()
+        flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        columns[_GRADIENT] = flat.reshape(len(rows), -1)
+        table = table.drop([_GRADIENT])
+    return columns | {"turns": Turns.from_table(table.drop(list(_COLUMNS)))}

@@ -1,0 +1,1 @@
+"""Credit methods: a file for each paper."""

@@ -1,0 +1,344 @@
+"""TurnRD (torch): a small transformer that computes credit of turns from hidden states.
+
+This module has the model, the decomposer for `HAS`, the loss, and probes of the goal's effect. The
+training loop and the replay are in the trainer.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from credit.losses import masked_mean
+from credit.methods.has import project
+from credit.stats import Array
+from credit.turns import Turns
+from credit.validation import Options, nonnegative
+
+LossWeight: TypeAlias = Annotated[float, nonnegative("it weights a loss")]
+
+
+class TurnRDOutput(NamedTuple):
+    """Output of the model for B trajectories of up to T turns.
+
+    Attributes:
+        weights: [B, T] attention w, sums to 1 over the turns of a trajectory, 0 on padding.
+        values: [B, T] value V, 0 on padding.
+        predicted: [B] predicted return Σ_t w_t V_t.
+    """
+
+    weights: Tensor
+    values: Tensor
+    predicted: Tensor
+
+
+class TurnRD(nn.Module):
+    """Attention weight and value of each turn, given all turns and the goal.
+
+    The goal embedding e modulates the hidden state of every turn by FiLM:
+    h ← (1 + Δγ(e)) ⊙ h + Δβ(e). The projector of Δγ and Δβ starts at zero, so that an untrained
+    model equals the model without a goal of the same seed.
+
+    Source: HAS §3.3, Eq. 6.
+
+    Args:
+        width: Size D of a turn's hidden state.
+        goal_width: Size E of a goal embedding; 0 for a model without a goal.
+        max_turns: Turns T of the longest trajectory (16 WebShop, 50 AlfWorld).
+        hidden: Width H of the encoder.
+        layers: Layers of the encoder.
+        heads: Attention heads of the encoder.
+        dropout: Dropout of the encoder.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        goal_width: int = 0,
+        *,
+        max_turns: int = 50,
+        hidden: int = 128,
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.input = nn.Linear(width, hidden)
+        self.position = nn.Embedding(max_turns, hidden)
+        layer = nn.TransformerEncoderLayer(hidden, heads, 4 * hidden, dropout, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.attention = nn.Linear(hidden, 1)
+        self.value = nn.Linear(hidden, 1)
+        self.film = nn.Linear(goal_width, 2 * hidden) if goal_width else None
+        if self.film is not None:
+            nn.init.zeros_(self.film.weight)
+            nn.init.zeros_(self.film.bias)
+
+    def forward(self, states: Tensor, mask: Tensor, goal: Tensor | None = None) -> TurnRDOutput:
+        """Compute weights and values: [B, T, D], [B, T], [B, E] -> [B, T], [B, T], [B].
+
+        Args:
+            states: [B, T, D] hidden states of the turns; they are not read on padding.
+            mask: [B, T], nonzero at the turns of the trajectory.
+            goal: [B, E] goal embeddings, or None for a model without a goal.
+
+        Raises:
+            ValueError: Shapes that do not fit, more than `max_turns` turns, a trajectory without
+                turns, a goal for a model without one, or no goal for a model with one.
+        """
+        inside = mask.bool()
+        self._check(states, inside, goal)
+        given = states.masked_fill(~inside[..., None], 0.0).to(self.input.weight.dtype)
+        positions = self.position.weight[: states.shape[1]]
+        encoded = self.encoder(self.input(given) + positions, src_key_padding_mask=~inside)
+        if self.film is not None and goal is not None:
+            scale, shift = self.modulation(goal)
+            encoded = (1 + scale)[:, None] * encoded + shift[:, None]
+        scores = self.attention(encoded)[..., 0].masked_fill(~inside, -torch.inf)
+        weights = scores.softmax(-1)
+        values = self.value(encoded)[..., 0].masked_fill(~inside, 0.0)
+        return TurnRDOutput(weights, values, (weights * values).sum(-1))
+
+    def modulation(self, goal: Tensor) -> tuple[Tensor, Tensor]:
+        """Δγ and Δβ of each goal, whose norms are a probe (Fig. 4c): [B, E] -> [B, H], [B, H]."""
+        if self.film is None:
+            raise ValueError("this model has no goal: make it with goal_width above 0")
+        scale, shift = self.film(goal.to(self.film.weight.dtype)).chunk(2, dim=-1)
+        return scale, shift
+
+    def _check(self, states: Tensor, mask: Tensor, goal: Tensor | None) -> None:
+        if states.shape[:-1] != mask.shape:
+            raise ValueError(
+                f"states must be [B, T, D] and mask [B, T], got {tuple(states.shape)} and "
+                f"{tuple(mask.shape)}"
+            )
+        if states.shape[1] > self.position.num_embeddings:
+            raise ValueError(
+                f"trajectories have up to {states.shape[1]} turns, but the model was made for "
+                f"max_turns={self.position.num_embeddings}"
+            )
+        if not mask.any(-1).all():
+            row = int((~mask.any(-1)).nonzero()[0])
+            raise ValueError(f"trajectory {row} of {len(mask)} has no turn in mask")
+        if (goal is None) != (self.film is None):
+            raise ValueError(
+                f"goal is {'missing' if goal is None else 'given'}, but the model "
+                f"has goal_width={self.film.in_features if self.film else 0}"
+            )
+
+
+@dataclass(frozen=True)
+class TurnRDDecomposer:
+    """Decomposer for `HAS`: the values of a trained model, projected to sum to the outcome.
+
+    Source: HAS Eq. 5, see `project`.
+
+    Args:
+        model: The trained model; a call puts it into evaluation mode.
+        states: [N, D] hidden state at the last action token of each turn.
+        goals: [M, E] goal embedding of each trajectory, or None.
+        clip: Bound c > 0 of the projection.
+
+    Raises:
+        ValueError: At the call, if `states` has another number of rows than the batch has turns.
+    """
+
+    model: TurnRD
+    states: ArrayLike | Tensor
+    goals: ArrayLike | Tensor | None = None
+    clip: float = 2.0
+
+    @torch.no_grad()
+    def __call__(self, turns: Turns) -> Array:
+        """Credit of each turn: [N]."""
+        states = _tensor(self.states)
+        if len(states) != len(turns):
+            raise ValueError(f"states has {len(states)} rows for {len(turns)} turns")
+        if not len(turns):
+            return np.zeros(0)
+        device = self.model.value.weight.device
+        mask = torch.zeros(len(turns.group), int(turns.position.max()) + 1, dtype=torch.bool)
+        owner, position = _tensor(turns.trajectory), _tensor(turns.position)
+        mask[owner, position] = True
+        table = states.new_zeros(*mask.shape, states.shape[-1])
+        table[owner, position] = states
+        goals = None if self.goals is None else _tensor(self.goals).to(device)
+        values = self.model.eval()(table.to(device), mask.to(device), goals).values.cpu()
+        given = values[owner, position].double().numpy()
+        return project(given, turns, clip=self.clip)
+
+
+def _tensor(given: ArrayLike | Tensor) -> Tensor:
+    """A tensor as it is; an array is copied, because the columns of `Turns` are read-only."""
+    return given if isinstance(given, Tensor) else torch.tensor(given)
+
+
+def prediction_loss(predicted: Tensor, returns: Tensor) -> Tensor:
+    """Squared error of the predicted return, the mean over trajectories: [B], [B] -> scalar.
+
+    (Σ_t w_t V_t - R)²
+
+    Source: HAS Eq. 7.
+    """
+    return (predicted - returns).square().mean()
+
+
+def ranking_loss(predicted: Tensor, returns: Tensor, *, margin: float = 0.1) -> Tensor:
+    """Hinge loss on the order of predicted returns, the mean over pairs: [B], [B] -> scalar.
+
+    max(0, margin - (R̂_i - R̂_j)) over all pairs with R_i > R_j; 0 without pairs
+
+    Source: HAS §3.3.
+
+    Args:
+        predicted: [B] predicted returns R̂.
+        returns: [B] returns R.
+        margin: Required difference of the predicted returns.
+
+    Returns:
+        The loss.
+    """
+    better = returns[:, None] > returns[None, :]
+    difference = predicted[:, None] - predicted[None, :]
+    return masked_mean((margin - difference).clamp(min=0.0), better)
+
+
+def progress_prior_loss(weights: Tensor, progress: Tensor, mask: Tensor) -> Tensor:
+    """Cross-entropy of the attention against changes of progress: three times [B, T] -> scalar.
+
+    -Σ_t p_t log w_t with p_t = |Δprogress_t| / Σ_s |Δprogress_s|, the mean over the trajectories in
+    which progress changed; 0 if there is none
+
+    Source: HAS §3.3.
+
+    Args:
+        weights: [B, T] attention w.
+        progress: [B, T] progress after each turn; it is 0 before the first.
+        mask: [B, T], nonzero at the turns of the trajectory.
+
+    Returns:
+        The loss.
+    """
+    inside = mask.bool()
+    after = progress.masked_fill(~inside, 0.0)
+    before = torch.nn.functional.pad(after, (1, 0))[:, :-1]
+    change = (after - before).abs().masked_fill(~inside, 0.0)
+    total = change.sum(-1, keepdim=True)
+    target = change / total.masked_fill(total == 0, 1.0)
+    tiny = torch.finfo(weights.dtype).tiny
+    return masked_mean(-(target * weights.clamp(min=tiny).log()).sum(-1), total[:, 0] > 0)
+
+
+def dense_value_loss(values: Tensor, dense: Tensor, mask: Tensor) -> Tensor:
+    """Squared error of the values against a signal of each turn: three times [B, T] -> scalar.
+
+    (V_t - dense_t)², the mean over the turns inside the mask
+
+    Source: HAS §3.3.
+
+    Args:
+        values: [B, T] values V.
+        dense: [B, T] signal, such as the progress made by the turn.
+        mask: [B, T], nonzero at the turns of the trajectory.
+
+    Returns:
+        The loss.
+    """
+    kept = dense.masked_fill(~mask.bool(), 0.0)
+    return masked_mean((values - kept).square(), mask)
+
+
+@dataclass(frozen=True)
+class TurnRDLoss(Options):
+    """Loss of TurnRD: the prediction loss and its regularizers.
+
+    L = prediction + λ_rank ranking + λ_prog progress prior + λ_V dense value
+
+    Source: HAS Eq. 7, §3.3, Tables 5 and 6.
+
+    Args:
+        rank: λ_rank ≥ 0.
+        progress: λ_prog ≥ 0.
+        value: λ_V ≥ 0 (0.5 WebShop, 1.0 AlfWorld).
+        margin: Required difference of predicted returns in the ranking loss.
+
+    Raises:
+        ValueError: A negative option.
+    """
+
+    rank: LossWeight = 0.1
+    progress: LossWeight = 0.01
+    value: LossWeight = 0.5
+    margin: LossWeight = 0.1
+
+    def __call__(
+        self,
+        output: TurnRDOutput,
+        returns: Tensor,
+        mask: Tensor,
+        *,
+        progress: Tensor | None = None,
+        dense: Tensor | None = None,
+    ) -> Tensor:
+        """Loss of a batch of B trajectories: -> scalar.
+
+        Args:
+            output: Output of the model.
+            returns: [B] returns R.
+            mask: [B, T], nonzero at the turns of the trajectory.
+            progress: [B, T] progress after each turn; None leaves its term out.
+            dense: [B, T] signal of each turn; None leaves its term out.
+        """
+        loss = prediction_loss(output.predicted, returns)
+        loss = loss + self.rank * ranking_loss(output.predicted, returns, margin=self.margin)
+        if progress is not None:
+            loss = loss + self.progress * progress_prior_loss(output.weights, progress, mask)
+        if dense is not None:
+            loss = loss + self.value * dense_value_loss(output.values, dense, mask)
+        return loss
+
+
+@torch.no_grad()
+def film_effect(model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor) -> float:
+    """Relative change of the values without FiLM: [B, T, D], [B, T], [B, E] -> scalar.
+
+    ||V - V with Δγ = Δβ = 0|| / ||V||
+
+    Source: HAS Fig. 4a.
+    """
+    blind = copy.deepcopy(model).eval()
+    if blind.film is not None:
+        nn.init.zeros_(blind.film.weight)
+        nn.init.zeros_(blind.film.bias)
+    values = model.eval()(states, mask, goal).values
+    change = values - blind(states, mask, goal).values
+    return float(change.norm() / values.norm().clamp(min=1e-12))
+
+
+@torch.no_grad()
+def shuffle_effect(
+    model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor, target: Tensor
+) -> float:
+    """Relative increase of the prediction loss with the goals of other trajectories: -> scalar.
+
+    (L(rolled goals) - L) / L, where the goals are rolled by one trajectory
+
+    Source: HAS Fig. 4b.
+
+    Args:
+        model: The model.
+        states: [B, T, D] hidden states.
+        mask: [B, T], nonzero at the turns of the trajectory.
+        goal: [B, E] goal embeddings.
+        target: [B] returns R.
+
+    Returns:
+        The increase; 0 means that the goal has no effect.
+    """
+    right = (model.eval()(states, mask, goal).predicted - target).square().mean()
+    wrong = (model(states, mask, goal.roll(1, 0)).predicted - target).square().mean()
+    return float((wrong - right) / right.clamp(min=1e-12))

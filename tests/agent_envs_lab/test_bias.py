@@ -1,0 +1,257 @@
+"""The exact bias of estimators, against closed forms, and the enumeration itself."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import credit
+from agent_envs_lab.bias import END, WORLDS, Move, World, measure
+from credit import stats
+from credit.methods.gigpo import returns_to_go
+
+few = pytest.mark.parametrize("rollouts", [2, 3])
+every = pytest.mark.parametrize("name", list(WORLDS))
+UNPAID = [name for name, world in WORLDS.items() if world.binary]
+
+
+def error(estimator, name, rollouts, **how):
+    """Largest error of the expected gradient."""
+    found = measure(estimator, WORLDS[name], rollouts, **how)
+    return abs(found.expected - WORLDS[name].gradient()).max()
+
+
+def pairs(name, array):
+    world = WORLDS[name]
+    return {pair: array[index] for pair, index in world.parameters.items()}
+
+
+# the enumeration
+
+
+@every
+def test_the_gradient_is_that_of_the_value(name):
+    world, size = WORLDS[name], 1e-6
+
+    def value(changed, by):  # of the world whose policy has one logit changed
+        state, action = changed
+        before = world.states[state]
+        odds = {a: m.probability * math.exp(by * (a == action)) for a, m in before.items()}
+        total = sum(odds.values())
+        moves = {a: m._replace(probability=odds[a] / total) for a, m in before.items()}
+        other = replace(world, states={**world.states, state: moves})
+        return sum(map(other.value, other.tasks)) / len(other.tasks)
+
+    slope = [(value(pair, size) - value(pair, -size)) / (2 * size) for pair in world.parameters]
+    assert world.gradient() == pytest.approx(slope, abs=1e-8)
+
+
+def test_stopping_is_worked_by_hand():
+    # c = 0.6 continues, a turn pays 1: the value is 1 + c + c^2, and its slope c (1 - c) (1 + c)
+    # in the first logit, c c (1 - c) in the second; a shared logit has c (1 - c) (1 + 2 c) = 0.528
+    world = WORLDS["stop"]
+    assert world.value("start") == pytest.approx(1.96)
+    slope = pairs("stop", world.gradient())
+    assert slope["start", "go"] == pytest.approx(0.384)
+    assert slope["turn 2", "go"] == pytest.approx(0.144)
+    assert slope["turn 3", "end"] == 0
+
+
+@every
+@few
+def test_every_group_is_enumerated_once(name, rollouts):
+    seen = []
+    world = WORLDS[name]
+
+    def one_for_first_turns(turns):  # the mean score is 0 only if every group counts as it should
+        seen.append(len(turns.group))
+        return (turns.position == 0).astype(float)
+
+    assert measure(one_for_first_turns, world, rollouts).expected == pytest.approx(0, abs=1e-12)
+    paths = [len(list(world.paths(task))) for task in world.tasks]
+    assert len(seen) == math.prod(math.comb(count + rollouts - 1, rollouts) for count in paths)
+    assert set(seen) == {rollouts * len(world.tasks)}
+
+
+# unbiased estimators
+
+
+@every
+@few
+def test_turn_rloo_is_unbiased(name, rollouts):
+    assert error(credit.TurnRLOO(), name, rollouts) < 1e-12
+
+
+@every
+@few
+@pytest.mark.parametrize("method", [credit.Reinforce(), credit.RLOO()])
+def test_rloo_and_reinforce_are_unbiased(method, name, rollouts):
+    assert error(method, name, rollouts, split=False) < 1e-12
+
+
+def test_a_shared_logit_of_stopping():  # the sum over the turns: 0.528
+    expected = pairs("stop", measure(credit.TurnRLOO(), WORLDS["stop"], 2).expected)
+    assert expected["start", "go"] + expected["turn 2", "go"] == pytest.approx(0.528)
+
+
+def test_leaving_out_what_has_ended_loses_the_turns_that_are_alone():
+    def alone_is_zero(turns):
+        return stats.leave_one_out(returns_to_go(turns, 1.0), turns.segment_ids("position"))
+
+    # at turn 2 the only other trajectory is there with probability c = 0.6
+    expected = pairs("stop", measure(alone_is_zero, WORLDS["stop"], 2).expected)
+    assert expected["start", "go"] == pytest.approx(0.384)
+    assert expected["turn 2", "go"] == pytest.approx(0.6 * 0.144)
+
+
+# closed forms of the biased ones
+
+
+@every
+@few
+def test_dr_grpo_is_short_by_one_part_in_k(name, rollouts):  # its mean includes the trajectory
+    expected = measure(credit.DrGRPO(), WORLDS[name], rollouts, split=False).expected
+    assert expected == pytest.approx((1 - 1 / rollouts) * WORLDS[name].gradient(), abs=1e-12)
+
+
+def test_grpo_of_two_and_three_outcomes():
+    # K = 2: the group differs with probability 2 p (1 - p); then Σ A score = 1/sqrt(2), since
+    # A = ±1/sqrt(2) and the scores of success and failure are 1 - p and -p. Over K: p (1 - p) /
+    # sqrt(2). K = 3: one of three is 2/sqrt(3) above the mean or below; 3 p (1 - p) of the groups
+    # differ, and Σ A score = 2/sqrt(3). The true slope is p (1 - p), halved as there are two tasks.
+    for rollouts, factor in ((2, 0.5**0.5), (3, 2 / 3**0.5)):
+        found = pairs("dead", measure(credit.GRPO(), WORLDS["dead"], rollouts).expected)
+        assert found["hard", "right"] == pytest.approx(factor * 0.25 / 2, rel=1e-5)
+        assert found["easy", "right"] == pytest.approx(factor * 0.0475 / 2, rel=1e-5)
+
+
+def test_grpo_of_larger_groups_favours_the_easy_task():
+    # an infinite group divides by sqrt(p (1 - p)): 0.5 and 0.218
+    found = pairs("dead", measure(credit.GRPO(), WORLDS["dead"], 8).expected)
+    assert found["easy", "right"] / found["hard", "right"] > 1.3 * 0.0475 / 0.25
+
+
+PER_TURN = {
+    "mt_grpo": credit.MTGRPO(),
+    "mt_rloo": credit.MTRLOO(),
+    "mt_grpo by anchor": credit.MTGRPO(normalize="anchor"),
+    "mt_rloo by anchor": credit.MTRLOO(normalize="anchor"),
+    "has on rewards": credit.HAS(alpha=0.0, decomposer=lambda turns: turns.reward),
+}
+
+
+@few
+@pytest.mark.parametrize("method", PER_TURN.values(), ids=PER_TURN)
+def test_constant_pay_gives_no_gradient_by_position_or_state(method, rollouts):
+    found = measure(method, WORLDS["stop"], rollouts)
+    assert abs(found.expected).max() == 0
+    assert (found.relative, found.cosine, found.noise) == (1, 0, np.inf)
+
+
+@few
+def test_pay_per_turn_is_lost_against_a_falling_outcome(rollouts):
+    # to go on pays 0.25 and costs 0.2: the true slope is 0.05 x; only -0.2 x, -4 times it, is left
+    truth = WORLDS["falling"].gradient()
+    found = measure(credit.MTRLOO(), WORLDS["falling"], rollouts)
+    assert found.expected == pytest.approx(-4 * truth)
+    assert (found.relative, found.cosine) == (pytest.approx(5), pytest.approx(-1))
+
+
+@pytest.mark.parametrize("name", UNPAID)
+@few
+def test_with_perfect_rewards_prime_is_unbiased_to_a_factor_of_two_at_equal_lengths(name, rollouts):
+    # LOO(R) and the sum of true advantages each give the true gradient; the mean over the others
+    # of their rewards is subtracted once a turn that remains, which depends on the own length
+    found = measure(credit.Prime(), WORLDS[name], rollouts, split=False)
+    unequal = name in {"alias", "lengths", "undo"}
+    assert (found.relative == pytest.approx(1)) is (not unequal)
+
+
+def test_mgr_raises_a_valid_action_that_harms():
+    method = credit.MGR(gate="none")
+    found = pairs("harm", measure(method, WORLDS["harm"], 2, split=False).expected)
+    truth = pairs("harm", WORLDS["harm"].gradient())
+    assert truth["start", "break"] == pytest.approx(0.6 * 0.4 * (0.3 - 0.6))
+    # one success of two gives |R_global| = 1 to both trajectories, so that every valid turn gets 1
+    # and "mumble" -1; a valid turn after it +1.1
+    assert found["start", "break"] > 0
+
+
+def test_has_on_progress_blames_undoing_and_not_failing():
+    # in state "full" both lower the value: "undo" from 0.7 to 0.5 in 4 of 10, "drop" to 0 in 1
+    truth = pairs("undo", WORLDS["undo"].gradient())
+    assert truth["full", "undo"] == pytest.approx(0.4 * (0.5 - 0.7))
+    assert truth["full", "drop"] == pytest.approx(0.1 * (0.0 - 0.7))
+    # "undo" loses half of the progress and "drop" none, which is between that and "finish"
+    found = pairs("undo", measure(credit.HAS(alpha=0.0), WORLDS["undo"], 2, split=False).expected)
+    assert found["full", "undo"] < 20 * found["full", "drop"] < 0
+
+
+# the page
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_table_of_the_page_is_what_the_benchmark_measures():
+    root = Path(__file__).parents[2]
+    program = runpy.run_path(str(root / "benchmarks" / "bias.py"))
+    page = (root / "docs" / "credit.md").read_text(encoding="utf-8")
+    head, _, *lines = page[page.index("| method | stop |") :].partition("\n\n")[0].splitlines()
+    assert head == f"| method | {' | '.join(WORLDS)} |"
+    rows = program["rows"]()
+    for line, (name, row) in zip(lines, rows.items(), strict=True):
+        cells = [program["shown"](program["measured"](row, one, 8)) for one in WORLDS.values()]
+        assert line == f"| `{name}` | {' | '.join(cells)} |"
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"start": {"a": Move(0.5), "b": Move(0.4)}}, "'start' must be above 0 and sum to 1"),
+        ({"start": {"a": Move(1.0), "b": Move(0.0)}}, "'start' must be above 0 and sum to 1"),
+        ({"start": {"a": Move(1.0, "there")}}, "unknown state 'there'.*known: start"),
+        ({"begin": {"a": Move(1.0)}}, "unknown state 'start'; known: begin"),
+        ({"start": {"a": Move(1.0, "start")}}, "'start' leads back to itself"),
+    ],
+)
+def test_a_world_that_is_none(states, message):
+    with pytest.raises(ValueError, match=message):
+        World(states)
+
+
+def test_a_gradient_of_zero_has_no_relative_bias():
+    flat = World({"start": {"a": Move(0.5, END, outcome=1.0), "b": Move(0.5, END, outcome=1.0)}})
+    with pytest.raises(ValueError, match="true gradient is 0"):
+        measure(credit.RLOO(), flat, 2)
+
+
+@pytest.mark.parametrize("rollouts", [0, -1, 1.5, True])
+def test_the_size_of_a_group_is_a_count(rollouts):
+    with pytest.raises((TypeError, ValueError), match="rollouts"):
+        measure(credit.RLOO(), WORLDS["stop"], rollouts)
+
+
+def test_a_world_with_a_hopeless_state_is_measured():
+    world = World(
+        {
+            "start": {"right": Move(0.5, "near"), "wrong": Move(0.5, "lost")},
+            "near": {"win": Move(0.5, outcome=1.0), "lose": Move(0.5)},
+            "lost": {"wander": Move(1.0)},
+        }
+    )
+    assert measure(credit.make("rloo"), world, 2).relative == pytest.approx(0, abs=1e-9)
+
+
+def test_estimators_that_return_something_else_are_refused():
+    with pytest.raises(ValueError, match=r"shape \[2\].*N="):
+        measure(lambda turns: np.zeros(2), WORLDS["stop"], 2)
+    found = measure(lambda turns, rng: turns.reward, WORLDS["stop"], 2)
+    assert found.noise > 0

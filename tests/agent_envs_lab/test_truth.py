@@ -1,0 +1,369 @@
+"""Truth files and the benchmark that ranks estimators on them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent_envs_lab import benchmark
+from agent_envs_lab.truth import Truth
+from credit.turns import Turns
+
+
+def made(groups=6, rollouts=4, length=5, seed=0, **changed):
+    """A truth of random values, with outcomes that follow them."""
+    rng = np.random.default_rng(seed)
+    count = groups * rollouts
+    outcome = rng.integers(0, 2, count).astype(float)
+    starts = np.repeat(rng.uniform(0.2, 0.8, groups), rollouts)
+    owner = np.repeat(np.arange(count), length)
+    inner = rng.uniform(0, 1, (count, length - 1))
+    values = np.column_stack([starts, inner, outcome])
+    before, after = values[:, :-1].ravel(), values[:, 1:].ravel()
+    noise = 0.05 * rng.standard_normal(count * length)
+    turns = Turns(
+        group=np.repeat(np.arange(groups), rollouts),
+        outcome=outcome,
+        goal=["find it"] * count,
+        trajectory=owner,
+        reward=np.zeros(len(owner)),
+        valid=rng.random(len(owner)) < 0.9,
+        progress=np.clip(after, 0, 1),
+        anchor=[f"state {n}" for n in rng.integers(0, 9, len(owner))],
+        action=["go"] * len(owner),
+        entropy=rng.uniform(0.1, 2, len(owner)),
+        outcome_in_reward=False,
+    )
+    columns = {
+        "turns": turns,
+        "value_before": before,
+        "value_after": after,
+        "first": after - before + noise,
+        "second": after - before - noise,
+        "error": np.full(len(owner), 0.035),
+        "about": {"name": "made", "groups": groups},
+    }
+    return Truth(**{**columns, **changed})
+
+
+def test_a_file_holds_everything(tmp_path):
+    truth = made()
+    truth.save(tmp_path / "truth.parquet")
+    again = Truth.load(tmp_path / "truth.parquet")
+    for name in ("value_before", "value_after", "first", "second", "error", "advantage"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(truth, name))
+    for name in ("group", "outcome", "trajectory", "anchor", "entropy", "valid"):
+        np.testing.assert_array_equal(getattr(again.turns, name), getattr(truth.turns, name))
+    assert again.about == {"name": "made", "groups": 6}
+    assert again.reliability == pytest.approx(truth.reliability)
+    assert list(tmp_path.iterdir()) == [tmp_path / "truth.parquet"]
+
+
+def test_values_that_do_not_add_up_are_refused():
+    whole = made()
+    with pytest.raises(ValueError, match="trajectory 0 sum to"):
+        made(value_before=whole.value_before + np.eye(1, 120, 2)[0])
+    with pytest.raises(ValueError, match="error has 3 rows, turns has 120"):
+        made(error=np.zeros(3))
+    with pytest.raises(ValueError, match="first row 0"):
+        made(first=np.full(120, np.inf))
+    ends = whole.turns.last * 0.5
+    shifted = {"value_after": whole.value_after + ends, "value_before": whole.value_before + ends}
+    with pytest.raises(ValueError, match="trajectory 0 is not its outcome"):
+        made(**shifted)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="agent-envs truth"):
+        Truth.load(tmp_path / "none.parquet")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(ValueError, match="no readable Parquet"):
+        Truth.load(tmp_path / "text.parquet")
+    made().turns.to_parquet(tmp_path / "turns.parquet")
+    with pytest.raises(ValueError, match="holds no truth"):
+        Truth.load(tmp_path / "turns.parquet")
+
+
+def damaged(path, truth, note=None, **columns):
+    """A truth's file with other columns or another note."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    truth.save(path)
+    table = pq.read_table(path)
+    kept = table.schema.metadata
+    for name, column in columns.items():
+        at = table.column_names.index(name)
+        table = (
+            table.remove_column(at)
+            if column is None
+            else table.set_column(at, name, pa.array(column))
+        )
+    pq.write_table(
+        table.replace_schema_metadata(
+            {**kept, **({} if note is None else {b"agent-envs truth": note})}
+        ),
+        path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"note": b"not json"}, "its note is no JSON mapping"),
+        ({"note": b"[1]"}, r"its note is no JSON mapping"),
+        ({"note": b'{"version": "1"}'}, "truth of version '1', this is version 1"),
+        ({"note": b"{}"}, "truth of version None"),
+        ({"error": None}, "lacks the column error"),
+        ({"trajectory": None}, "lacks the column trajectory"),
+        ({"outcome": None}, "lacks the column outcome"),
+        ({"error": np.full(120, -1.0)}, r"error row 0 is -1\.0; standard errors"),
+        ({"first": np.ones(120)}, "first and second of turn 0 have the mean"),
+        ({"group": ["g"] * 120}, "group row 0 is 'g'"),
+    ],
+)
+def test_damaged_files_are_refused_with_their_name(tmp_path, change, told):
+    path = tmp_path / "some.parquet"
+    damaged(path, made(), **change)
+    with pytest.raises(ValueError, match=rf"some\.parquet.*{told}") as refused:
+        Truth.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    made().save(tmp_path / "some.parquet")
+    pq.write_table(pq.read_table(tmp_path / "some.parquet").slice(0, 0), tmp_path / "some.parquet")
+    with pytest.raises(ValueError, match=r"some\.parquet is damaged: a truth needs turns"):
+        Truth.load(tmp_path / "some.parquet")
+
+
+def test_reliability_has_an_interval_over_groups():
+    truth = made(groups=30)
+    found = truth.reliability_score
+    agreement = np.corrcoef(truth.first, truth.second)[0, 1]
+    assert found.value == pytest.approx(2 * agreement / (1 + agreement))
+    assert found.low < found.value < found.high < 1
+    assert str(made().reliability_score).endswith("[–]")  # 6 groups
+
+
+def test_a_file_of_another_version_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_envs_lab.truth.VERSION", 7)
+    made().save(tmp_path / "truth.parquet")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="truth of version 7, this is version 1"):
+        Truth.load(tmp_path / "truth.parquet")
+
+
+def test_the_true_advantage_is_ranked_first_and_its_opposite_last():
+    truth = made(groups=12)
+    estimators = benchmark.make_methods() | {
+        "true": lambda turns, rng: truth.advantage,
+        "opposite": lambda turns, rng: -truth.advantage,
+    }
+    found = benchmark.score_estimators(truth, estimators)
+    scores, differences, left, failed = found
+    ranked = sorted(scores, key=lambda name: scores[name].pearson.value)
+    assert (ranked[-1], ranked[0]) == ("true", "opposite")
+    assert scores["true"].sign.value == 1.0
+    assert differences["grpo"].pearson.value == 0.0
+    assert differences["true"].pearson.low > 0 > differences["opposite"].pearson.high
+    assert left == failed == {}
+    assert "true" in benchmark.render_table(truth, found).splitlines()[2]
+
+
+def test_the_perfect_critic_is_the_outcome_minus_the_value():
+    truth = made()
+    found, _, _ = benchmark.estimate_advantages(truth, {})
+    expected = truth.turns.outcome[truth.turns.trajectory] - truth.value_before
+    np.testing.assert_array_equal(found[benchmark.CRITIC], expected)
+
+
+def outcomes(turns):
+    return turns.outcome[turns.trajectory]
+
+
+def test_only_what_the_batch_lacks_leaves_an_estimator_out():
+    graded = made()
+    graded = Truth(
+        **{name: getattr(graded, name) / 2 for name in COLUMNS},
+        turns=replace(graded.turns, outcome=graded.turns.outcome / 2, outcome_in_reward=False),
+    )
+
+    def needs(turns, rng):
+        return turns.verifier_reward("exact")
+
+    found = benchmark.score_estimators(graded, benchmark.make_methods() | {"needs": needs})
+    assert "exact" in found.left.pop("needs")
+    assert all("must be 0 or 1" in why for why in found.left.values())
+    assert (set(found.left), found.failed) == ({"mgr", "mgr, no gate"}, {})
+
+
+COLUMNS = ("value_before", "value_after", "first", "second", "error")
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (np.zeros(3), r"ValueError: .*shape \[3\].*N=120"),
+        (np.full(120, np.nan), "ValueError: .*nan for turn 0"),
+        (["a"] * 120, "TypeError: .*one finite number for each"),
+        (None, "TypeError: .*one finite number for each"),
+        (ValueError("my own"), "^ValueError: my own"),
+        (KeyError("x"), "^KeyError: 'x'"),
+        (SystemExit(3), "^SystemExit: 3"),
+    ],
+)
+def test_what_is_wrong_with_one_estimator_is_told_and_the_others_are_scored(returned, told):
+    def wrong(turns, rng):
+        if isinstance(returned, BaseException):
+            raise returned
+        return returned
+
+    found = benchmark.score_estimators(made(), benchmark.make_methods() | {"wrong": wrong})
+    assert re.search(told, found.failed["wrong"])
+    assert "grpo" in found.scores
+    assert "wrong" not in found.scores | found.left
+    assert "failed: " in benchmark.render_table(made(), found).splitlines()[-1]
+
+
+def test_an_estimator_cannot_change_the_turns_of_the_next():
+    def changing(turns):
+        turns.outcome.setflags(write=True)
+        turns.outcome[:] = 0
+        object.__setattr__(turns, "trajectory", None)
+        return np.zeros(120)
+
+    def in_place(turns):
+        turns.outcome[:] = 0
+
+    truth = made()
+    given = {"changing": changing, "in place": in_place, "after": outcomes}
+    found, _, failed = benchmark.estimate_advantages(truth, given)
+    np.testing.assert_array_equal(found["after"], outcomes(truth.turns))
+    assert "read-only" in failed["in place"]
+
+
+def test_estimators_of_one_and_of_two_arguments_are_called():
+    class Two:
+        def __call__(self, turns, rng):
+            return outcomes(turns) + 0 * rng.random()
+
+    def optional(turns, *, twice=False):
+        return outcomes(turns)
+
+    given = {"one": outcomes, "two": Two(), "optional": optional}
+    found, _, failed = benchmark.estimate_advantages(made(), given)
+    assert failed == {}
+    for name in given:
+        np.testing.assert_array_equal(found[name], outcomes(made().turns))
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "agent_envs_lab.benchmark", *arguments],
+        cwd=cwd, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_truths_are_given_one_by_one_and_a_failure_is_the_exit_status(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    made().save("some.parquet")
+    made(seed=1, groups=9).save("other.parquet")
+    (tmp_path / "own.py").write_text(
+        "def last(turns):\n    return turns.outcome[turns.trajectory] * turns.last\n\n"
+        "def broken(turns):\n    raise KeyError(3)\n"
+    )
+    files = ["--truth", "some.parquet", "--truth", "other.parquet"]
+    with pytest.raises(SystemExit, match="1"):
+        benchmark.main([*files, "own:last", "own:broken", "--json"])
+    said = capsys.readouterr()
+    assert said.err == "failed: own:broken\n"
+    found = json.loads(said.out, parse_constant=pytest.fail)  # NaN is no JSON
+    assert list(found) == files[1::2]
+    assert found["some.parquet"]["failed"] == {"own:broken": "KeyError: 3"}
+    assert found["some.parquet"]["differences"]["own:last"]["pearson"]["low"] is None  # 6 groups
+    assert found["other.parquet"]["differences"]["grpo"]["pearson"]["low"] == 0
+    benchmark.main(["--truth", "some.parquet", "own:last"])
+    assert "own:last" in capsys.readouterr().out
+
+
+def test_without_pyarrow_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
+    made().save(tmp_path / "some.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SystemExit, match="2"):
+        benchmark.main(["--truth", str(tmp_path / "some.parquet")])
+    assert "pip install pyarrow" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
+    made().save(tmp_path / "some.parquet")
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\nclass Last:\n    def __call__(self, turns, rng):\n"
+        "        return turns.outcome[turns.trajectory] * turns.last\n\nnothing = 3\n"
+    )
+    shown = run("mine:Last", "--truth", "some.parquet", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "made: 120 turns of 24 episodes, reliability" in shown.stdout
+    assert "mine:Last" in shown.stdout
+    plain = run("mine:Last", "--json", "--truth", "some.parquet", cwd=tmp_path)
+    assert json.loads(plain.stdout)["some.parquet"]["scores"]["mine:Last"]["groups"] == 6
+    for name, told in (
+        ("mine:Nope", "mine has no 'Nope'"),
+        ("mine:nothing", "is no estimator"),
+        ("nope", "give your own as module:Name"),
+    ):
+        refused = run(name, "--truth", "some.parquet", cwd=tmp_path)
+        assert refused.returncode == 2
+        assert told in refused.stderr.splitlines()[-1]
+
+
+def test_the_overview_counts_truths_with_a_difference():
+    one, two = made(groups=12), made(groups=12, seed=1)
+    found = [
+        benchmark.score_estimators(
+            truth, benchmark.make_methods() | {"true": lambda _, __, t=truth: t.advantage}
+        )
+        for truth in (one, two)
+    ]
+    rows = [line.rsplit(None, 4) for line in benchmark.render_overview(found).split("\n")]
+    assert rows[1][0].strip() == "true"
+    assert rows[1][2:] == ["2", "0", "2"]
+    grpo = next(row for row in rows if row[0].strip() == "grpo")
+    assert grpo[1:] == ["+0.000", "0", "0", "2"]
+
+
+SHIPPED = sorted(benchmark.SHIPPED.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_ships_is_reliable_and_agrees_with_fresh_rollouts(path):
+    truth = Truth.load(path)  # checks that advantages sum to R - V(s0)
+    about = truth.about
+    assert about["name"].startswith(path.stem.partition("_")[0])
+    assert truth.reliability > 0.795
+    # of a dozen truths one may be 3 standard errors off
+    assert abs(about["V(s0) minus fresh rollouts"]) < 3.2 * about["standard error of it"]
+    assert about["groups"] >= 16
+    assert len(truth.turns) == about["turns"]
+
+
+def test_several_environments_ship_with_two_policies_each():
+    names = {path.stem.rpartition("_")[0] for path in SHIPPED}
+    assert len(names) >= 6
+    assert len(SHIPPED) == 2 * len(names)
+
+
+@pytest.mark.slow
+def test_the_command_ranks_on_what_ships(tmp_path):
+    shown = run("dr_grpo", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("dr_grpo") == len(SHIPPED) + 1
+    assert "mean difference to GRPO" in shown.stdout
