@@ -339,7 +339,7 @@ def _open_wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     env = WikiSearch(split="train", data="embedded")
     asked = [q for q in env.data.questions.values() if q.split == "train" and q.kind == "single"]
     pages = env.retriever.search([question.text for question in asked], 1)
-    texts = ["\n".join(p.text for p in env.pages.titled(found[0].title)) for found in pages]
+    texts = ["\n".join(p.text for p in env.pages.find_passages(found[0].title)) for found in pages]
     known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
     words = Counter(
         word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
