@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import credit
 from agent_envs.vector import in_thread
+from credit.filters import is_dead
 from trainer import episodes as recorded
 from trainer import failures
 from trainer.build import attempt, derive
@@ -129,8 +129,8 @@ def _informative(played: Sequence[Episode], *, first: int) -> list[list[Episode]
     """The groups with unequal outcomes, numbered from `first` on."""
     if not played:
         return []
-    informative = credit.filters.informative(credit.Turns.from_episodes(played))
-    fresh = [episode for episode, keep in zip(played, informative, strict=True) if keep]
+    dead = is_dead([one.outcome for one in played], [one.group for one in played])
+    fresh = [episode for episode, drop in zip(played, dead, strict=True) if not drop]
     groups = [list(group) for _, group in groupby(fresh, key=lambda episode: episode.group)]
     for number, group in enumerate(groups, start=first):
         for episode in group:

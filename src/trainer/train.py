@@ -25,6 +25,7 @@ import torch
 import credit
 from agent_envs import endpoint
 from agent_envs.vector import waits
+from credit.filters import has_signal
 from trainer import episodes as recorded
 from trainer import evaluate, failures, memory, parallel, provenance, report, sft, sharding
 from trainer import recipe as recipes
@@ -53,7 +54,6 @@ from trainer.source import Source
 from trainer.stalled import Stalled
 from trainer.stopping import Stop, Stopped, handled
 from trainer.trackers import Tracker
-from trainer.update import update_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -257,7 +257,7 @@ class _Run:
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            mask = update_mask(played, advantage)
+            mask = has_signal(experience.turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
         with self._spacious("updating", "lower update.tokens"):
             values = learned | self.recipe.update(
